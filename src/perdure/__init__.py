@@ -1,0 +1,1 @@
+"""perdure: a long-term memory engine for AI agents."""

@@ -1,0 +1,1 @@
+"""Floor 0, the nouns: standard library only, no I/O."""

@@ -1,0 +1,65 @@
+"""Time as perdure keeps it: aware UTC datetimes inside, fixed-width ISO 8601 text in every record.
+
+The text always has microseconds and `+00:00`, so that comparing two texts compares the instants (U15).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+
+from perdure.domain.errors import InvalidInputError
+
+Clock = Callable[[], datetime]
+"""A function that tells the present moment as an aware UTC datetime."""
+
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?(?:Z|z|[+-]\d{2}:?\d{2}))?)?")
+
+
+def system_clock() -> datetime:
+    """The present moment by the machine's clock."""
+    return datetime.now(UTC)
+
+
+def iso(moment: datetime) -> str:
+    """The moment as fixed-width ISO 8601 UTC text; a naive datetime is taken as UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def read_moment(value: str | date | datetime) -> datetime | None:
+    """The aware UTC moment that a datetime, date or ISO 8601 text names, or None if it names none.
+
+    A date is its midnight, and a naive time is UTC (U15).
+    """
+    if isinstance(value, datetime):
+        moment = value
+    elif isinstance(value, date):
+        moment = datetime(value.year, value.month, value.day)
+    elif isinstance(value, str) and _ISO.fullmatch(value):
+        try:
+            moment = datetime.fromisoformat(value.replace(",", ".").replace(" +", "+").replace(" -", "-").upper())
+        except ValueError:
+            return None
+    else:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except (OverflowError, ValueError):
+        return None
+
+
+def parse_moment(value: object, field: str = "timestamp") -> datetime:
+    """The moment named by a caller's value; InvalidInputError names the field if it names none."""
+    moment = read_moment(value) if isinstance(value, (str, date, datetime)) else None
+    if moment is None:
+        raise InvalidInputError(
+            f"{field} must be a datetime or ISO 8601 text such as 2026-03-01T09:30:00Z, not {value!r}",
+            field=field,
+            value=value,
+        )
+    return moment

@@ -1,0 +1,113 @@
+"""Everything that perdure raises on purpose.
+
+    PerdureError
+    ├── InvalidInputError        a value given by the caller is wrong: names the field and the value
+    │   ├── ScopeError           no user, agent or run was given
+    │   ├── FilterError          a filter expression that has no meaning
+    │   └── ConfigError          a setting that is unknown, missing or impossible
+    ├── NotFoundError            the memory or event does not exist
+    ├── ConflictError            the change would contradict a later one
+    ├── ClosedError              the memory was closed
+    ├── VectorStoreError         the vector store failed
+    ├── LedgerError              the ledger failed after it had been opened
+    ├── EmbeddingError           the embedder failed
+    ├── LLMError                 the language model failed
+    └── DependencyError          a driver is not installed: says the pip line
+
+Vendor exceptions are translated into these inside `backends/`; HTTP status codes are chosen in `frontends/faults.py`.
+"""
+
+from __future__ import annotations
+
+
+class PerdureError(Exception):
+    """Base of all errors of perdure; `code` is a stable word for programs, the text is for people."""
+
+    code = "perdure_error"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+
+
+class InvalidInputError(PerdureError, ValueError):
+    """A value given by the caller is wrong; nothing was changed."""
+
+    code = "invalid_input"
+
+    def __init__(self, message: str, *, field: str | None = None, value: object = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.value = value
+
+
+class ScopeError(InvalidInputError):
+    """No user_id, agent_id or run_id was given (spec 000 §2.4)."""
+
+    code = "scope_missing"
+    TEXT = "At least one of user_id, agent_id, or run_id must be provided"
+
+    def __init__(self, message: str = TEXT, *, field: str | None = None, value: object = None) -> None:
+        super().__init__(message, field=field, value=value)
+
+
+class FilterError(InvalidInputError):
+    """A filter expression that has no meaning (spec 000 §7)."""
+
+    code = "invalid_filter"
+
+
+class ConfigError(InvalidInputError):
+    """A setting that is unknown, missing or impossible."""
+
+    code = "invalid_config"
+
+
+class NotFoundError(PerdureError, LookupError):
+    """The memory or event named by the caller does not exist."""
+
+    code = "not_found"
+
+
+class ConflictError(PerdureError):
+    """The change would contradict a later one, which the message names."""
+
+    code = "conflict"
+
+
+class ClosedError(PerdureError):
+    """The memory was closed and cannot be used any more."""
+
+    code = "closed"
+
+
+class VectorStoreError(PerdureError):
+    """The vector store could not be reached or refused an operation."""
+
+    code = "vector_store_error"
+
+
+class LedgerError(PerdureError):
+    """The ledger failed after it had been opened: nothing was applied."""
+
+    code = "ledger_error"
+
+
+class EmbeddingError(PerdureError):
+    """The embedder could not turn a text into a vector."""
+
+    code = "embedding_error"
+
+
+class LLMError(PerdureError):
+    """The language model could not be reached or refused the request."""
+
+    code = "llm_error"
+
+
+class DependencyError(PerdureError, ImportError):
+    """A driver is not installed; the message holds the command that installs it."""
+
+    code = "dependency_missing"

@@ -1,0 +1,230 @@
+"""What happened: the change that is the only way to alter a memory, and what is told of it (000 §2.2, §3.9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from perdure.domain.memory import Answer, MemoryItem
+
+Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
+"""What became of a fact; NONE means that it was known already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One alteration of one memory: history, versions, undo, rollback, `as_of`, erasure and replay all read it.
+
+    `before` is None for an ADD, `after` for a DELETE. `keep` is the hidden row that preserves the old text.
+    """
+
+    id: str
+    event: Literal["ADD", "UPDATE", "DELETE"]
+    memory_id: str
+    at: str
+    """When by the clock, ISO 8601 UTC."""
+    told_at: str
+    """When it had been told, ISO 8601 UTC."""
+    before: MemoryItem | None = None
+    after: MemoryItem | None = None
+    keep: MemoryItem | None = None
+    actor: str = "add"
+    """Which call made it: add, add_facts, update, delete, undo, rollback, import."""
+    reason: str = ""
+    """The rule that decided."""
+    confidence: float = 1.0
+    sources: tuple[str, ...] = ()
+    undoes: str | None = None
+    """The event that this one takes back."""
+    hides: tuple[str, ...] = ()
+    """Episodes that a spoken "forget that" hides with the memory."""
+
+    @property
+    def item(self) -> MemoryItem:
+        """The memory as it is after the change, or was before it was deleted."""
+        item = self.after or self.before
+        assert item is not None, "a change has a before or an after"
+        return item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEvent(Answer):
+    """What an `add` did to one memory."""
+
+    event: Event
+    id: str
+    old_memory: str | None = None
+    new_memory: str | None = None
+    memory: str = ""
+    """The text that now stands; for a DELETE the text that went."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    confidence: float = 1.0
+    event_id: str | None = None
+    """The `id` of the history record, which `undo` takes; None for NONE."""
+
+    @classmethod
+    def of(cls, change: Change) -> MemoryEvent:
+        """The event that tells of a change."""
+        return cls(
+            event=change.event,
+            id=change.memory_id,
+            old_memory=change.before.memory if change.before else None,
+            new_memory=change.after.memory if change.after else None,
+            memory=change.item.memory,
+            metadata=dict(change.item.metadata),
+            reason=change.reason,
+            confidence=change.confidence,
+            event_id=change.id,
+        )
+
+    def model_dump(self) -> dict[str, Any]:
+        """Spec 000 §2.2's fields, with the rule that decided and how sure it was."""
+        return {
+            "event": self.event,
+            "id": self.id,
+            "memory": self.memory,
+            "old_memory": self.old_memory,
+            "new_memory": self.new_memory,
+            "metadata": dict(self.metadata),
+            "reason": self.reason,
+            "confidence": self.confidence,
+            "event_id": self.event_id,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRecord(Answer):
+    """One row of a memory's history (000 §3.9); `undo` takes its `id`. An erased row has no values."""
+
+    id: str
+    memory_id: str
+    event: Literal["ADD", "UPDATE", "DELETE"]
+    old_value: str | None
+    new_value: str | None
+    timestamp: str
+    is_deleted: bool
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    sequence: int = 0
+    actor: str = ""
+    reason: str = ""
+    confidence: float = 1.0
+    told_at: str | None = None
+    undoes: str | None = None
+    erased: bool = False
+
+    def model_dump(self) -> dict[str, Any]:
+        """The record with the names of the table's columns."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One message as it was said, kept beside the facts drawn from it."""
+
+    id: str
+    add_id: str
+    """Which call brought it; `position` is its place there."""
+    position: int
+    role: str
+    content: str
+    told_at: str
+    created_at: str
+    name: str | None = None
+    message_id: str | None = None
+    scope: dict[str, str] = field(default_factory=dict)
+    hidden: bool = False
+    """Hidden by a spoken "forget that"; `undo` shows it again."""
+    pending: bool = False
+    """Not extracted yet, because the curator failed; `doctor --repair` extracts it."""
+
+    def hide(self, hidden: bool = True) -> Episode:
+        """A copy that is hidden, or shown again."""
+        return replace(self, hidden=hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult(Answer):
+    """What a write did, event by event; `warnings` say what was given up."""
+
+    results: list[MemoryEvent]
+    warnings: list[str] = field(default_factory=list)
+    bare: bool = False
+    """Spec 000 §8.1 version "v1.0": `model_dump` answers with the bare list (U26)."""
+
+    def model_dump(self) -> Any:
+        """`{"results": [...]}`, with warnings where there are some."""
+        results = [event.model_dump() for event in self.results]
+        if self.bare:
+            return results
+        return {"results": results, "warnings": list(self.warnings)} if self.warnings else {"results": results}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult(Answer):
+    """Memories found, best first; `coverage` in [0, 1] is how much of the question they seem to cover."""
+
+    results: list[MemoryItem]
+    coverage: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+    def model_dump(self) -> dict[str, Any]:
+        """`{"results": [...], "coverage": ...}`, with warnings where there are some."""
+        dump: dict[str, Any] = {"results": [item.model_dump() for item in self.results], "coverage": self.coverage}
+        if self.warnings:
+            dump["warnings"] = list(self.warnings)
+        return dump
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult(Answer):
+    """One page of memories, oldest first; `next_cursor` is None at the end."""
+
+    results: list[MemoryItem]
+    next_cursor: str | None = None
+
+    def model_dump(self) -> dict[str, Any]:
+        """`{"results": [...], "next_cursor": ...}`."""
+        return {"results": [item.model_dump() for item in self.results], "next_cursor": self.next_cursor}
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedPlace(Answer):
+    """How much of the forgotten text one place held, and whether its bytes are gone."""
+
+    place: str
+    """store, text_index, history, episodes, versions, journal or cache."""
+    count: int
+    status: Literal["erased", "pending", "kept", "found", "none"]
+    """`found` in a dry run; `pending` until the file is free; `kept` where nothing was to be erased by request."""
+    note: str = ""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The place as plain values."""
+        return {"place": self.place, "count": self.count, "status": self.status, "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReport(Answer):
+    """Which memories `forget` took, and what became of each place that held their text."""
+
+    results: list[MemoryItem]
+    places: list[ErasedPlace]
+    dry_run: bool = False
+    erase: bool = True
+
+    @property
+    def pending(self) -> bool:
+        """Whether bytes of the text may still stand in some place."""
+        return any(place.status == "pending" for place in self.places)
+
+    def model_dump(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {
+            "results": [item.model_dump() for item in self.results],
+            "places": [place.model_dump() for place in self.places],
+            "dry_run": self.dry_run,
+            "erase": self.erase,
+        }

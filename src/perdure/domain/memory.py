@@ -1,0 +1,242 @@
+"""The memory item: one small true fact, with its walls, its times and where it came from (U0)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+from uuid import UUID, uuid4
+
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.scope import SCOPE_FIELDS, Scope
+
+LIVE = "live"
+"""State of an item that every read of the present returns."""
+VERSION = "version"
+"""State of a row that keeps an earlier text of an item: hidden, read by `as_of` only."""
+
+RESERVED_METADATA = frozenset(SCOPE_FIELDS) | {"id", "memory", "hash", "created_at", "updated_at"}
+"""Keys that metadata may not have: they are the item's own fields."""
+
+
+def text_hash(text: str) -> str:
+    """MD5 of the text in hexadecimal, which finds exact repeats (spec 000 §2.1)."""
+    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def new_id() -> str:
+    """A fresh UUIDv4 as text."""
+    return str(uuid4())
+
+
+def read_id(value: object) -> str | None:
+    """The canonical UUID of an id in either form, bare or `mem_`-prefixed (U16), or None if it is neither."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return str(UUID(value.removeprefix("mem_")))
+    except ValueError:
+        return None
+
+
+class Answer:
+    """A typed result that also answers by key: `item["memory"]`, `"score" in item`, `dict(item)`."""
+
+    __slots__ = ()
+
+    def keys(self) -> list[str]:
+        """The names that this result answers to."""
+        return list(self.model_dump())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.model_dump()[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.model_dump()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name, or the default where the result has none."""
+        return self.model_dump().get(key, default)
+
+    def model_dump(self) -> dict[str, Any]:
+        """The result as plain JSON-ready values."""
+        raise NotImplementedError  # every result class says how
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A message that a memory came from: the episode's id, and where known who spoke and when (ISO 8601)."""
+
+    id: str
+    speaker: str | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """What a statement says, taken apart: of `subject`, `attribute` is `value`, or is not where `polarity` is false."""
+
+    subject: str
+    attribute: str
+    value: str
+    polarity: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryItem(Answer):
+    """One memory with everything that perdure knows of it; times are ISO 8601 UTC text.
+
+    `score` in [0, 1], `similarity` (raw cosine) and `explanation` are set on search results only.
+    """
+
+    id: str
+    memory: str
+    hash: str
+    scope: Scope
+    created_at: str
+    updated_at: str
+    told_at: str
+    """When it had been told: a message's own time, else the clock. What `as_of` goes by."""
+    untold_at: str | None = None
+    """When a later telling replaced it; set on versions only."""
+    kind: str = "facts"
+    role: str = "memory"
+    type: str = "semantic"
+    metadata: dict[str, Any] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    """Ids of the episodes (messages) that it came from."""
+    source: str = "conversation"
+    importance: float = 0.5
+    access_count: int = 0
+    last_accessed_at: str | None = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+    expires_at: str | None = None
+    state: str = LIVE
+    version: int = 1
+    version_of: str | None = None
+    lineage_id: str | None = None
+    replaced_by: str | None = None
+    slots: Slots | None = None
+    confidence: float | None = None
+    newer: tuple[str, ...] = ()
+    """Ids of memories that may have replaced this one: a soft link, which hides nothing."""
+    tags: dict[str, Any] = field(default_factory=dict)
+    position: int | None = None
+    score: float | None = None
+    similarity: float | None = None
+    explanation: dict[str, Any] | None = None
+
+    def with_(self, **changes: Any) -> MemoryItem:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    def to_payload(self) -> dict[str, Any]:
+        """The flat JSON object that a vector store keeps; fields without a value are left out."""
+        payload: dict[str, Any] = dict(self.scope.given())
+        for name in _STORED:
+            value = getattr(self, name)
+            if value is None or value in ((), {}):
+                continue
+            payload[name] = list(value) if isinstance(value, tuple) else value
+        if self.slots is not None:
+            payload.update(
+                subject=self.slots.subject,
+                attribute=self.slots.attribute,
+                value=self.slots.value,
+                polarity=self.slots.polarity,
+            )
+        return payload
+
+    @classmethod
+    def from_payload(cls, payload: dict[str, Any]) -> MemoryItem:
+        """The item that a payload holds; unknown keys are ignored, so that an older perdure reads a newer one's."""
+        values = {name: payload[name] for name in _STORED if name in payload}
+        for name in ("sources", "newer"):
+            values[name] = tuple(values.get(name, ()))
+        if "subject" in payload and "attribute" in payload:
+            values["slots"] = Slots(
+                payload["subject"], payload["attribute"], payload.get("value", ""), payload.get("polarity", True)
+            )
+        return cls(scope=Scope(**{name: payload.get(name) for name in SCOPE_FIELDS}), **values)
+
+    def model_dump(self) -> dict[str, Any]:
+        """The public view: spec 000's fields always, the others where they have a value."""
+        dump: dict[str, Any] = {"id": self.id, "memory": self.memory, "hash": self.hash}
+        dump["metadata"] = dict(self.metadata)
+        if self.score is not None:
+            dump["score"] = self.score
+            dump["similarity"] = self.similarity
+        dump["created_at"] = self.created_at
+        dump["updated_at"] = self.updated_at
+        dump.update(self.scope.given())
+        dump.update(
+            kind=self.kind,
+            type=self.type,
+            importance=self.importance,
+            access_count=self.access_count,
+            last_accessed_at=self.last_accessed_at,
+            expires_at=self.expires_at,
+            valid_from=self.valid_from,
+            valid_to=self.valid_to,
+            sources=list(self.sources),
+            source=self.source,
+            tags=dict(self.tags),
+        )
+        for name in ("explanation", "replaced_by"):
+            if getattr(self, name) is not None:
+                dump[name] = getattr(self, name)
+        if self.newer:
+            dump["newer"] = list(self.newer)
+        return dump
+
+
+_NOT_STORED = {"scope", "slots", "score", "similarity", "explanation"}
+_STORED = tuple(item.name for item in fields(MemoryItem) if item.name not in _NOT_STORED)
+
+
+def check_metadata(metadata: object) -> dict[str, Any]:
+    """A caller's metadata, checked: an object of JSON values without reserved keys (U22); None is an empty one."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise InvalidInputError(f"metadata must be an object, not {metadata!r}", field="metadata", value=metadata)
+    for key, value in metadata.items():
+        if not isinstance(key, str):
+            raise InvalidInputError(f"metadata keys must be text, not {key!r}", field="metadata", value=key)
+        if key in RESERVED_METADATA:
+            raise InvalidInputError(
+                f"metadata may not set {key!r}: it is the memory's own field", field=f"metadata.{key}", value=value
+            )
+        _check_json(f"metadata.{key}", value, 0)
+    return dict(metadata)
+
+
+def _check_json(field: str, value: object, depth: int) -> None:
+    if value is None or isinstance(value, (str, bool)):
+        return
+    if isinstance(value, (int, float)):
+        if not math.isfinite(value):
+            raise InvalidInputError(f"{field} must be a finite number, not {value!r}", field=field, value=value)
+        return
+    if depth < 32 and isinstance(value, (list, tuple, dict)):
+        for element in _elements(value):
+            _check_json(field, element, depth + 1)
+        return
+    raise InvalidInputError(
+        f"{field} must be text, a number, a boolean, a list or an object, not {type(value).__name__}",
+        field=field,
+        value=value,
+    )
+
+
+def _elements(value: list[Any] | tuple[Any, ...] | dict[Any, Any]) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, element in value.items():
+            if not isinstance(key, str):
+                raise InvalidInputError(f"metadata keys must be text, not {key!r}", field="metadata", value=key)
+            yield element
+    else:
+        yield from value

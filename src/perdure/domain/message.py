@@ -1,0 +1,109 @@
+"""Messages: what was said, by whom and when (spec 000 §2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from perdure.domain.clock import parse_moment
+from perdure.domain.errors import InvalidInputError
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+"""Roles that a message may have: those of spec 000 and the rest of OpenAI's chat format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: `content` is plain text, `name` who speaks, `timestamp` an aware UTC datetime or None."""
+
+    role: str
+    content: str
+    name: str | None = None
+    timestamp: datetime | None = None
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise InvalidInputError(
+                f"role must be one of {', '.join(ROLES)}, not {self.role!r}", field="role", value=self.role
+            )
+        if not isinstance(self.content, str):
+            raise InvalidInputError(
+                f"content must be text, not {type(self.content).__name__}", field="content", value=self.content
+            )
+        for field in ("name", "id"):
+            value = getattr(self, field)
+            if value is not None and not isinstance(value, str):
+                raise InvalidInputError(f"{field} must be text, not {value!r}", field=field, value=value)
+
+    @property
+    def speaker(self) -> str:
+        """The name of who speaks, else the role."""
+        return self.name or self.role
+
+
+def text_of(content: object) -> str:
+    """The text of OpenAI message content: text as it is, the text parts of a list joined by newlines, None as ""."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        parts = [_part_text(part) for part in content]
+        return "\n".join(part for part in parts if part)
+    raise InvalidInputError(
+        f"content must be text or a list of parts, not {type(content).__name__}", field="content", value=content
+    )
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping):
+        text = part.get("text")
+        return text if isinstance(text, str) else ""
+    raise InvalidInputError(f"a content part must be an object, not {part!r}", field="content", value=part)
+
+
+def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Message:
+    """A message from a caller's object; unknown keys (tool calls, refusals) are ignored as in OpenAI's format."""
+    if isinstance(value, Message):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"messages[{position}] must be an object with role and content, not {value!r}",
+            field=f"messages[{position}]",
+            value=value,
+        )
+    if "role" not in value:
+        raise InvalidInputError(f"messages[{position}] has no role", field=f"messages[{position}].role", value=None)
+    timestamp = value.get("timestamp")
+    return Message(
+        role=value["role"],
+        content=text_of(value.get("content")),
+        name=value.get("name"),
+        timestamp=None if timestamp is None else parse_moment(timestamp, f"messages[{position}].timestamp"),
+        id=value.get("id"),
+    )
+
+
+def read_messages(value: str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]) -> list[Message]:
+    """The messages of a caller's argument: a text is one user message (spec 000 §2.3)."""
+    if isinstance(value, str):
+        return [Message("user", value)]
+    if isinstance(value, (Message, Mapping)):
+        return [read_message(value)]
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
+        raise InvalidInputError(
+            f"messages must be text, a message or a list of messages, not {type(value).__name__}",
+            field="messages",
+            value=value,
+        )
+    return [read_message(item, position) for position, item in enumerate(value)]
+
+
+def transcript(messages: Sequence[Message]) -> str:
+    """The conversation as one text, a line a message: `role: content` (spec 000 §4.1)."""
+    return "\n".join(f"{message.role}: {message.content}" for message in messages)

@@ -1,0 +1,63 @@
+"""Scope: which walls a memory stands behind (spec 000 §2.4, U7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from perdure.domain.errors import InvalidInputError, ScopeError
+
+SCOPE_FIELDS = ("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id")
+"""Every axis of scope, in the order in which a store chooses the one that it clusters by."""
+
+OWNER_FIELDS = ("user_id", "agent_id", "run_id")
+"""The axes of which `Memory` demands at least one."""
+
+MAX_SCOPE_LENGTH = 1024
+"""Characters that a scope value may have: ample for ids and e-mail addresses, and an index key in every store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The values given for each axis; None means that the axis was not given.
+
+    Values are compared as they are: no trimming, no case folding.
+    """
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    project_id: str | None = None
+    team_id: str | None = None
+    room_id: str | None = None
+    world_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            if not isinstance(value, str):
+                raise InvalidInputError(
+                    f"{field.name} must be text, not {type(value).__name__}: {value!r}", field=field.name, value=value
+                )
+            if not value or len(value) > MAX_SCOPE_LENGTH or "\x00" in value:
+                raise InvalidInputError(
+                    f"{field.name} must have 1 to {MAX_SCOPE_LENGTH} characters and no NUL, not {value[:80]!r}",
+                    field=field.name,
+                    value=value,
+                )
+
+    def given(self) -> dict[str, str]:
+        """The axes that have a value."""
+        return {name: value for name in SCOPE_FIELDS if (value := getattr(self, name)) is not None}
+
+    def require_owner(self) -> Scope:
+        """This scope, if it names a user, an agent or a run; ScopeError otherwise."""
+        if self.user_id is None and self.agent_id is None and self.run_id is None:
+            raise ScopeError
+        return self
+
+    def overlaps(self, other: Scope) -> bool:
+        """Whether some item could be visible from both scopes: false only if they differ on an axis both give."""
+        theirs = other.given()
+        return all(theirs.get(name, value) == value for name, value in self.given().items())

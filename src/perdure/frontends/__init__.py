@@ -1,0 +1,1 @@
+"""Floor 4: doors. Each translates a dialect and holds no policy."""
