@@ -32,7 +32,7 @@ TIME_FIELDS = frozenset(
 
 RECORD_FIELDS = TIME_FIELDS | frozenset(SCOPE_FIELDS) | frozenset(
     {
-        "id", "memory", "hash", "kind", "role", "type", "meta_type", "state", "version", "version_of", "lineage_id",
+        "speaker", "id", "memory", "hash", "kind", "role", "type", "meta_type", "state", "version", "version_of", "lineage_id",
         "replaced_by", "unique", "importance", "access_count", "sources", "source", "subject", "attribute", "value",
         "polarity", "confidence", "visibility", "truth_level", "validation_status", "position", "document_id",
     }

@@ -103,6 +103,8 @@ class MemoryItem(Answer):
     """When a later telling replaced it; set on versions only."""
     kind: str = "facts"
     role: str = "memory"
+    speaker: str | None = None
+    """Who said it, for a message stored as it is: the name given, else None."""
     type: str = "semantic"
     metadata: dict[str, Any] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
@@ -121,8 +123,8 @@ class MemoryItem(Answer):
     replaced_by: str | None = None
     slots: Slots | None = None
     confidence: float | None = None
-    newer: tuple[str, ...] = ()
-    """Ids of memories that may have replaced this one: a soft link, which hides nothing."""
+    older: tuple[str, ...] = ()
+    """Ids of memories that this one may have replaced: a soft link, which hides nothing."""
     tags: dict[str, Any] = field(default_factory=dict)
     position: int | None = None
     score: float | None = None
@@ -154,7 +156,7 @@ class MemoryItem(Answer):
     def from_payload(cls, payload: dict[str, Any]) -> MemoryItem:
         """The item that a payload holds; unknown keys are ignored, so that an older perdure reads a newer one's."""
         values = {name: payload[name] for name in _STORED if name in payload}
-        for name in ("sources", "newer"):
+        for name in ("sources", "older"):
             values[name] = tuple(values.get(name, ()))
         if "subject" in payload and "attribute" in payload:
             values["slots"] = Slots(
@@ -188,8 +190,8 @@ class MemoryItem(Answer):
         for name in ("explanation", "replaced_by"):
             if getattr(self, name) is not None:
                 dump[name] = getattr(self, name)
-        if self.newer:
-            dump["newer"] = list(self.newer)
+        if self.older:
+            dump["older"] = list(self.older)
         return dump
 
 
