@@ -1,1 +1,123 @@
-"""perdure: a long-term memory engine for AI agents."""
+"""perdure: a long-term memory engine for AI agents.
+
+    from perdure import Memory
+
+    with Memory.local("memories") as memory:
+        memory.add("I just moved to Lisbon", user_id="ana")
+        memory.search("where does she live?", user_id="ana")
+
+Names are imported on first touch (PEP 562): `import perdure` loads no third-party package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perdure.domain.errors import (
+        ClosedError,
+        ConfigError,
+        ConflictError,
+        DependencyError,
+        EmbeddingError,
+        FilterError,
+        InvalidInputError,
+        LedgerError,
+        LLMError,
+        NotFoundError,
+        PerdureError,
+        ScopeError,
+        VectorStoreError,
+    )
+    from perdure.domain.event import (
+        AddResult,
+        ErasureReport,
+        HistoryRecord,
+        ListResult,
+        MemoryEvent,
+        SearchResult,
+    )
+    from perdure.domain.memory import MemoryItem
+    from perdure.domain.message import Message
+    from perdure.domain.scope import Scope
+    from perdure.engine.config import MemoryConfig
+    from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.memory import Memory
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "perdure.domain.errors": (
+        "ClosedError",
+        "ConfigError",
+        "ConflictError",
+        "DependencyError",
+        "EmbeddingError",
+        "FilterError",
+        "InvalidInputError",
+        "LLMError",
+        "LedgerError",
+        "NotFoundError",
+        "PerdureError",
+        "ScopeError",
+        "VectorStoreError",
+    ),
+    "perdure.domain.event": (
+        "AddResult",
+        "ErasureReport",
+        "HistoryRecord",
+        "ListResult",
+        "MemoryEvent",
+        "SearchResult",
+    ),
+    "perdure.domain.memory": ("MemoryItem",),
+    "perdure.domain.message": ("Message",),
+    "perdure.domain.scope": ("Scope",),
+    "perdure.engine.config": ("MemoryConfig",),
+    "perdure.frontends.library.async_memory": ("AsyncMemory",),
+    "perdure.frontends.library.memory": ("Memory",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AddResult",
+    "AsyncMemory",
+    "ClosedError",
+    "ConfigError",
+    "ConflictError",
+    "DependencyError",
+    "EmbeddingError",
+    "ErasureReport",
+    "FilterError",
+    "HistoryRecord",
+    "InvalidInputError",
+    "LLMError",
+    "LedgerError",
+    "ListResult",
+    "Memory",
+    "MemoryConfig",
+    "MemoryEvent",
+    "MemoryItem",
+    "Message",
+    "NotFoundError",
+    "PerdureError",
+    "Scope",
+    "ScopeError",
+    "SearchResult",
+    "VectorStoreError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, imported now."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Every public name that exists so far."""
+    return sorted([*__all__, "__version__"])

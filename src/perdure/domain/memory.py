@@ -66,15 +66,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A message that a memory came from: the episode's id, and where known who spoke and when (ISO 8601)."""
-
-    id: str
-    speaker: str | None = None
-    timestamp: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Slots:
     """What a statement says, taken apart: of `subject`, `attribute` is `value`, or is not where `polarity` is false."""
 

@@ -1,0 +1,62 @@
+"""A deterministic embedder without a model: the same words make the same vector, on every machine, for ever."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from perdure.backends.embedders._texts import readable_texts
+from perdure.backends.embedders.base import Embedder
+
+_WORD = re.compile(r"[^\W_]+")
+_OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
+
+
+class HashedEmbedder(Embedder):
+    """Counts words into buckets: two texts are similar as far as they share words, and know no meaning.
+
+    Every lower-case run of letters and digits is hashed as "tok:" + word by FNV-1a (Fowler, Noll and Vo, 64 bits)
+    modulo the dimension; the vector of counts is scaled to length 1. A text without a word has the bucket of the empty
+    word as its vector.
+    """
+
+    name: ClassVar[str] = "hashed"
+
+    class Settings(BaseModel):
+        """How many buckets there are."""
+
+        model_config = ConfigDict(extra="forbid", frozen=True)
+
+        dimensions: int = Field(default=384, ge=1, le=65_536)
+
+    def __init__(self, settings: Settings) -> None:
+        self._dimension = settings.dimensions
+
+    @property
+    def dimension(self) -> int:
+        """As configured; 384 by default."""
+        return self._dimension
+
+    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of shape (len(texts), dimension) and length 1."""
+        words = [_WORD.findall(text.lower()) or [""] for text in readable_texts(texts)]
+        counts = np.zeros((len(words), self._dimension), dtype=np.float32)
+        rows = np.repeat(np.arange(len(words)), [len(found) for found in words])
+        buckets = [_hash(word) % self._dimension for found in words for word in found]
+        np.add.at(counts, (rows, np.array(buckets, dtype=np.intp)), np.float32(1))
+        return np.asarray(counts / np.linalg.norm(counts, axis=1, keepdims=True), dtype=np.float32)
+
+
+@lru_cache(maxsize=65_536)
+def _hash(word: str) -> int:
+    """FNV-1a, 64 bits."""
+    value = _OFFSET
+    for byte in b"tok:" + word.encode():
+        value = ((value ^ byte) * _PRIME) & _MASK
+    return value

@@ -1,0 +1,98 @@
+"""Episodes: the messages as they were said (DESIGN §3, "The words themselves stay")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, select, tuple_, update
+
+from perdure.backends.ledgers._numbers import take_numbers
+from perdure.backends.ledgers._rows import chunks, episode_of, episode_row
+from perdure.backends.ledgers._tables import episodes, insert_new
+from perdure.backends.ledgers.base import EpisodePage
+from perdure.domain.clock import read_moment
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.event import Episode
+from perdure.domain.scope import Scope
+
+
+def _within(scope: Scope) -> ColumnElement[bool]:
+    return and_(True, *(episodes.c[name] == value for name, value in scope.given().items()))
+
+
+def add_episodes(connection: Connection, new: Sequence[Episode], batch: str | None = None) -> int:
+    """Keep episodes whose ids are not known; how many those were."""
+    known = {episode.id for episode in get_episodes(connection, [episode.id for episode in new])}
+    fresh = {episode.id: episode for episode in new if episode.id not in known}
+    if not fresh:
+        return 0
+    numbers = take_numbers(connection, "episode", len(fresh))
+    rows = [episode_row(episode, number, batch) for episode, number in zip(fresh.values(), numbers, strict=True)]
+    connection.execute(insert_new(connection, episodes), rows)
+    return len(rows)
+
+
+def get_episodes(connection: Connection, ids: Sequence[str]) -> list[Episode]:
+    """Episodes by id, in the order asked."""
+    found: dict[str, Episode] = {}
+    for some in chunks(ids):
+        for row in connection.execute(select(episodes).where(episodes.c.id.in_(some))).mappings():
+            found[row["id"]] = episode_of(row)
+    return [found[id] for id in ids if id in found]
+
+
+def list_episodes(
+    connection: Connection, scope: Scope, limit: int, cursor: str | None, include_hidden: bool
+) -> EpisodePage:
+    """One page, oldest told first."""
+    query = select(episodes).where(_within(scope))
+    if not include_hidden:
+        query = query.where(episodes.c.hidden == 0)
+    if cursor is not None:
+        query = query.where(tuple_(episodes.c.told_at, episodes.c.seq) > tuple_(*_read_cursor(cursor)))
+    query = query.order_by(episodes.c.told_at, episodes.c.seq).limit(limit + 1)
+    rows = connection.execute(query).mappings().all()
+    more = len(rows) > limit
+    last = rows[limit - 1] if more else None
+    return EpisodePage(
+        [episode_of(row) for row in rows[:limit]], None if last is None else f"{last['told_at']}|{last['seq']}"
+    )
+
+
+def _read_cursor(cursor: str) -> tuple[str, int]:
+    told_at, _, sequence = cursor.partition("|")
+    if read_moment(told_at) is None or not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
+        raise InvalidInputError(f"cursor is not one that a page gave: {cursor!r}", field="cursor", value=cursor)
+    return told_at, int(sequence)
+
+
+def recent_episodes(connection: Connection, scope: Scope, limit: int, before: str | None) -> list[Episode]:
+    """The last visible ones, oldest first."""
+    query = select(episodes).where(_within(scope), episodes.c.hidden == 0)
+    if before is not None:
+        query = query.where(episodes.c.told_at < before)
+    query = query.order_by(episodes.c.told_at.desc(), episodes.c.seq.desc()).limit(limit)
+    return [episode_of(row) for row in reversed(connection.execute(query).mappings().all())]
+
+
+def pending_episodes(connection: Connection, scope: Scope, limit: int) -> list[Episode]:
+    """Those that wait to be extracted, in the order of keeping."""
+    query = select(episodes).where(_within(scope), episodes.c.pending == 1, episodes.c.hidden == 0)
+    query = query.order_by(episodes.c.seq).limit(limit)
+    return [episode_of(row) for row in connection.execute(query).mappings()]
+
+
+def mark_extracted(connection: Connection, ids: Sequence[str]) -> None:
+    """They no longer wait."""
+    _set(connection, ids, pending=0)
+
+
+def hide_episodes(connection: Connection, ids: Sequence[str], hidden: bool) -> None:
+    """Hide or show."""
+    _set(connection, ids, hidden=int(hidden))
+
+
+def _set(connection: Connection, ids: Sequence[str], **values: Any) -> None:
+    for some in chunks(ids):
+        connection.execute(update(episodes).where(episodes.c.id.in_(some)).values(**values))

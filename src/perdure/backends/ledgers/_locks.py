@@ -1,0 +1,75 @@
+"""The rows behind the locks: a ticket for everyone who holds or waits, in the order of coming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from perdure.backends.ledgers._journal import Writer, stranded
+from perdure.backends.ledgers._numbers import take_numbers
+from perdure.backends.ledgers._rows import scope_key, scope_of_key
+from perdure.backends.ledgers._tables import locks
+from perdure.domain.scope import Scope
+
+_EARLIER = select(locks.c.ticket, locks.c.owner, locks.c.scope).where(locks.c.ticket < bindparam("before"))
+_DROP = delete(locks).where(locks.c.ticket == bindparam("number"))
+_DROP_OWNER = delete(locks).where(locks.c.owner == bindparam("dead"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A place among all processes, and what it gives."""
+
+    number: int
+    held: bool
+    stranded: bool
+
+
+def enter(
+    connection: Connection, writer: Writer, scope: Scope, store: str | None, given_up: Sequence[int], now: str
+) -> Ticket:
+    """Draw a ticket, which holds the lock at once if no living owner of an overlapping scope came before.
+
+    `given_up` are tickets that could not be given back in their time.
+    """
+    leave(connection, given_up)
+    number = take_numbers(connection, "ticket", 1)[0]
+    row = {"ticket": number, "owner": writer.owner, "scope": scope_key(scope), "created_at": now}
+    connection.execute(insert(locks), row)
+    living, dead = _ahead(connection, writer, number, scope)
+    for owner in dead:
+        leave_all(connection, owner)
+    return _judge(connection, writer, Ticket(number, held=not living, stranded=False), scope, store)
+
+
+def look(connection: Connection, writer: Writer, number: int, scope: Scope, store: str | None) -> Ticket:
+    """Whether the ticket holds the lock by now; only reads."""
+    living, _ = _ahead(connection, writer, number, scope)
+    return _judge(connection, writer, Ticket(number, held=not living, stranded=False), scope, store)
+
+
+def _ahead(connection: Connection, writer: Writer, number: int, scope: Scope) -> tuple[set[str], set[str]]:
+    """The living and the dead owners of earlier tickets that overlap."""
+    rows = connection.execute(_EARLIER, {"before": number}).all()
+    owners = {owner for _, owner, text in rows if scope_of_key(text).overlaps(scope)}
+    living = {owner for owner in owners if writer.alive(owner)}
+    return living, owners - living
+
+
+def _judge(connection: Connection, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
+    if not ticket.held or store is None:
+        return ticket
+    return replace(ticket, stranded=stranded(connection, writer, store, scope))
+
+
+def leave(connection: Connection, numbers: Sequence[int]) -> None:
+    """Give tickets back."""
+    for number in numbers:
+        connection.execute(_DROP, {"number": number})
+
+
+def leave_all(connection: Connection, owner: str) -> None:
+    """Give back every ticket of an owner."""
+    connection.execute(_DROP_OWNER, {"dead": owner})

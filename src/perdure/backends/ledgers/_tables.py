@@ -1,0 +1,188 @@
+"""The ledger's tables, for every database that SQLAlchemy Core speaks; `memory_history` begins as 000 §5.1 has it.
+
+A change here needs a migration beside it; a test compares what the migrations make with what stands here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+from perdure.domain.scope import SCOPE_FIELDS
+
+HEAD = "0001"
+"""The newest migration: what a ledger must be at to be used."""
+
+metadata = MetaData()
+
+
+def _scope_columns() -> list[Column[Any]]:
+    return [Column(name, Text) for name in SCOPE_FIELDS]
+
+
+def _scope_indexes(table: Table, prefix: str, *then: str) -> None:
+    """One index for each axis of scope, over the rows that have it: a scope column is always indexed (DESIGN §7)."""
+    for name in SCOPE_FIELDS:
+        given = text(f"{name} IS NOT NULL")
+        Index(f"idx_{prefix}_{name}", table.c[name], *(table.c[column] for column in then), **_only(given))
+
+
+def _only(condition: Any) -> dict[str, Any]:
+    return {"sqlite_where": condition, "postgresql_where": condition}
+
+
+history = Table(
+    "memory_history",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("memory_id", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("old_value", Text),
+    Column("new_value", Text),
+    Column("timestamp", Text, nullable=False),
+    Column("is_deleted", Integer, server_default=text("0")),
+    Column("user_id", Text),
+    Column("agent_id", Text),
+    Column("run_id", Text),
+    Column("project_id", Text),
+    Column("team_id", Text),
+    Column("room_id", Text),
+    Column("world_id", Text),
+    Column("seq", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("confidence", Float, nullable=False),
+    Column("told_at", Text),
+    Column("undoes", Text),
+    Column("batch", Text),
+    Column("lineage_id", Text),
+    Column("erased", Integer, nullable=False, server_default=text("0")),
+    Column("change", Text),
+)
+Index("idx_history_memory_id", history.c.memory_id)
+Index("idx_history_timestamp", history.c.timestamp)
+Index("idx_history_seq", history.c.seq, unique=True)
+Index("idx_history_lineage_id", history.c.lineage_id, **_only(text("lineage_id IS NOT NULL")))
+_scope_indexes(history, "history", "seq")
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("sequence", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    Column("batch_id", Text, nullable=False),
+    Column("memory_id", Text, nullable=False),
+    Column("store_identity", Text, nullable=False),
+    Column("collection", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("change", Text, nullable=False),
+    Column("vector", LargeBinary),
+    Column("keep_vector", LargeBinary),
+    Column("created_at", Text, nullable=False),
+    *_scope_columns(),
+)
+Index("idx_journal_batch_id", journal.c.batch_id)
+Index("idx_journal_memory_id", journal.c.memory_id)
+Index("idx_journal_written", journal.c.store_identity, **_only(text("state = 'written'")))
+
+episodes = Table(
+    "episodes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("add_id", Text, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("name", Text),
+    Column("content", Text, nullable=False),
+    Column("message_id", Text),
+    Column("told_at", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    *_scope_columns(),
+    Column("hidden", Integer, nullable=False),
+    Column("pending", Integer, nullable=False),
+    Column("batch_id", Text),
+)
+Index("idx_episodes_told_at", episodes.c.told_at, episodes.c.seq)
+Index("idx_episodes_pending", episodes.c.seq, **_only(text("pending = 1")))
+Index("idx_episodes_batch_id", episodes.c.batch_id, **_only(text("batch_id IS NOT NULL")))
+_scope_indexes(episodes, "episodes", "told_at", "seq")
+
+
+def _kept_by_scope(name: str, key: str, *values: Column[Any]) -> Table:
+    """A small table of values kept under a key and a scope; `scope` is the scope's canonical JSON."""
+    table = Table(
+        name,
+        metadata,
+        Column(key, Text, primary_key=True),
+        Column("scope", Text, primary_key=True),
+        *values,
+        Column("created_at", Text, nullable=False),
+    )
+    Index(f"idx_{name}_created_at", table.c.created_at)
+    return table
+
+
+idempotency = _kept_by_scope(
+    "idempotency", "key", Column("value", Text, nullable=False), Column("batch_id", Text, index=True)
+)
+responses = _kept_by_scope("responses", "key", Column("value", Text, nullable=False))
+fingerprints = _kept_by_scope("fingerprints", "fingerprint")
+
+locks = Table(
+    "scope_locks",
+    metadata,
+    Column("ticket", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("owner", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+"""`change` numbers journal entries and history, `episode` episodes, `ticket` locks. Its row makes writers take turns,
+so that numbers become visible in their order on every database."""
+
+COUNTERS = ("change", "episode", "ticket")
+
+marks = Table(
+    "marks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""Small facts about the ledger itself, such as a scrub that was put off."""
+
+versions = Table("alembic_version", MetaData(), Column("version_num", Text, primary_key=True))
+"""Alembic's own table, read here without Alembic; not part of `metadata`."""
+
+
+@cache
+def _insert_new(dialect: str, table: Table) -> Any:
+    return import_module(f"sqlalchemy.dialects.{dialect}").insert(table).on_conflict_do_nothing()
+
+
+def insert_new(connection: Connection, table: Table) -> Any:
+    """`INSERT ... ON CONFLICT DO NOTHING` in the words of the connection's database."""
+    return _insert_new(connection.dialect.name, table)

@@ -1,0 +1,33 @@
+"""The units of work, imported when a ledger first opens: SQLAlchemy, on which they stand, costs a third of a second."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perdure.backends.ledgers import _caches as caches
+    from perdure.backends.ledgers import _episodes as episodes
+    from perdure.backends.ledgers import _erasure as erasure
+    from perdure.backends.ledgers import _history as history
+    from perdure.backends.ledgers import _journal as journal
+    from perdure.backends.ledgers import _locks as locks
+    from perdure.backends.ledgers import _schema as schema
+    from perdure.backends.ledgers import _upkeep as upkeep
+
+__all__ = ["caches", "episodes", "erasure", "history", "journal", "load", "locks", "schema", "upkeep"]
+
+
+def load() -> None:
+    """Import all of them now, in the thread of the caller."""
+    for name in __all__:
+        if name != "load":
+            __getattr__(name)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = globals()[name] = import_module(f"perdure.backends.ledgers._{name}")
+    return module

@@ -1,0 +1,102 @@
+"""Counting, checking and clearing the ledger's tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
+
+from perdure.backends.ledgers._erasure import set_scrub
+from perdure.backends.ledgers._tables import (
+    counters,
+    episodes,
+    fingerprints,
+    history,
+    idempotency,
+    journal,
+    locks,
+    responses,
+)
+
+
+def _count(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:
+    found: int = connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
+    return found
+
+
+def stats(connection: Connection) -> dict[str, int]:
+    """Rows of each kind."""
+    return {
+        "history": _count(connection, history),
+        "erased": _count(connection, history, history.c.erased == 1),
+        "episodes": _count(connection, episodes),
+        "pending": _count(connection, episodes, episodes.c.pending == 1),
+        "hidden": _count(connection, episodes, episodes.c.hidden == 1),
+        "written": _count(connection, journal, journal.c.state == "written"),
+        "applied": _count(connection, journal, journal.c.state == "applied"),
+        "remembered": _count(connection, idempotency),
+        "cached": _count(connection, responses),
+        "fingerprints": _count(connection, fingerprints),
+        "locks": _count(connection, locks),
+    }
+
+
+def reset(connection: Connection) -> None:
+    """Clear everything but the counters, so that no number is ever given twice."""
+    for table in (history, episodes, journal, idempotency, responses, fingerprints):
+        connection.execute(delete(table))
+    set_scrub(connection, True)
+
+
+def check(connection: Connection) -> list[str]:
+    """Sentences about what cannot be true."""
+    return [*_readable_though_erased(connection), *_half_batches(connection), *_numbers(connection), *_broken(connection)]
+
+
+def _readable_though_erased(connection: Connection) -> list[str]:
+    text = history.c.old_value.is_not(None) | history.c.new_value.is_not(None) | history.c.change.is_not(None)
+    count = _count(connection, history, history.c.erased == 1, text)
+    return [f"{count} erased history records still hold text"] if count else []
+
+
+def _half_batches(connection: Connection) -> list[str]:
+    query = select(journal.c.batch_id).group_by(journal.c.batch_id).having(func.count(journal.c.state.distinct()) > 1)
+    sentences = [
+        f"batch {batch} is applied in part: some of its journal entries are only written"
+        for batch in connection.execute(query.order_by(journal.c.batch_id)).scalars()
+    ]
+    lost = select(func.count()).select_from(journal).where(
+        journal.c.state == "applied", journal.c.id.not_in(select(history.c.id))
+    )
+    count = connection.execute(lost).scalar_one()
+    return [*sentences, *([f"{count} applied changes have no history record"] if count else [])]
+
+
+def _numbers(connection: Connection) -> list[str]:
+    highest: tuple[tuple[str, ColumnElement[Any]], ...] = (
+        ("change", history.c.seq),
+        ("change", journal.c.sequence),
+        ("episode", episodes.c.seq),
+        ("ticket", locks.c.ticket),
+    )
+    given: dict[str, int] = {row.name: row.value for row in connection.execute(select(counters))}
+    sentences = []
+    for name, column in highest:
+        top = connection.execute(select(func.max(column))).scalar_one()
+        if name not in given:
+            sentences.append(f"the counter {name!r} is missing")
+        elif top is not None and top > given[name]:
+            sentences.append(f"the counter {name!r} stands at {given[name]}, but {top} has been given already")
+    return sentences
+
+
+def _broken(connection: Connection) -> list[str]:
+    sentences = []
+    for table, what in ((journal, "journal entry"), (history, "history record")):
+        for id, text in connection.execute(select(table.c.id, table.c.change).where(table.c.change.is_not(None))):
+            try:
+                json.loads(text)
+            except ValueError:
+                sentences.append(f"the change of {what} {id} is not JSON")
+    return sentences

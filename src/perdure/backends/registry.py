@@ -1,0 +1,156 @@
+"""Finds providers by name: the folder is the family, the file's name is the provider's name.
+
+Nothing is imported before it is asked for, so that an unused driver is never needed. A provider is a subclass of its
+family's port with `name` equal to the file's name, a nested pydantic model `Settings`, and `__init__(self, settings)`.
+One that lives elsewhere is named by its import path, "package.module:Class".
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from perdure.backends.validation import config_error
+from perdure.domain.errors import ConfigError, DependencyError
+
+SECTIONS: Mapping[str, str] = {
+    "vector_stores": "vector_store",
+    "embedders": "embedder",
+    "llms": "llm",
+    "rerankers": "reranker",
+    "graphs": "graph_store",
+    "ledgers": "history",
+    "caches": "cache",
+}
+"""Each family and the key under which a configuration names its provider (spec 000 §8.1)."""
+
+
+def providers(family: str) -> list[str]:
+    """The names of the family's providers, sorted; imports none of them. ConfigError for an unknown family."""
+    _check_family(family)
+    folder = Path(__file__).parent / family
+    names = (module.name for module in pkgutil.iter_modules([str(folder)]))
+    return sorted(name for name in names if name != "base" and not name.startswith("_"))
+
+
+def load(family: str, name: str) -> type[Any]:
+    """The class of a provider, by its name or by "package.module:Class"; a subclass of the family's port.
+
+    ConfigError for a name that is none, with the nearest one and all of them; DependencyError with the pip line where
+    a third-party driver is missing.
+    """
+    known = providers(family)
+    key = f"{SECTIONS[family]}.provider"
+    if ":" in name:
+        return _load_path(family, name, key)
+    if name not in known:
+        raise ConfigError(
+            f"{key}: {name!r} is no provider{_suggest(name, known)}; there are {_listed(known)}, "
+            "or an import path package.module:Class",
+            field=key,
+            value=name,
+        )
+    module = _import(f"{__package__}.{family}.{name}", name)
+    port = _port(family)
+    for found in vars(module).values():
+        if isinstance(found, type) and issubclass(found, port) and getattr(found, "name", None) == name:
+            return found
+    raise ConfigError(f"{module.__name__} holds no {port.__name__} named {name!r}", field=key, value=name)
+
+
+def build(family: str, name: str, config: Mapping[str, Any]) -> Any:
+    """An instance of the provider, from its settings as plain values.
+
+    ConfigError names the key that is wrong (`embedder.config.dimensions`), its value unless it is a secret, and for an
+    unknown key the nearest right one; otherwise fails as `load` does.
+    """
+    provider = load(family, name)
+    section = f"{SECTIONS[family]}.config"
+    if not isinstance(config, Mapping):
+        raise ConfigError(
+            f"{section} must be a table of settings, not {type(config).__name__}", field=section, value=config
+        )
+    settings_class = getattr(provider, "Settings", None)
+    if not (isinstance(settings_class, type) and issubclass(settings_class, BaseModel)):
+        raise ConfigError(f"{provider.__qualname__} has no pydantic model named Settings", field=section, value=name)
+    try:
+        settings = settings_class.model_validate(dict(config))
+    except ValidationError as error:
+        raise config_error(error, settings_class, section) from None
+    return provider(settings)
+
+
+def missing_driver(provider: str, error: ImportError) -> DependencyError:
+    """The error to raise for a driver that could not be imported; its text holds the pip line that installs it."""
+    if isinstance(error, DependencyError):
+        return error
+    pip_line = f'pip install "perdure[{provider}]"'
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return DependencyError(f"{provider} needs the package {error.name}, which is not installed: {pip_line}")
+    return DependencyError(f"{provider} could not import its driver ({error}); to install it again: {pip_line}")
+
+
+def _import(module: str, provider: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "perdure":
+            raise  # a fault of perdure's own, which no installing would mend
+        raise missing_driver(provider, error) from error
+
+
+def _load_path(family: str, path: str, key: str) -> type[Any]:
+    module_name, _, class_name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ValueError:  # an empty or relative name
+        raise ConfigError(f"{key}: {path!r} is no import path package.module:Class", field=key, value=path) from None
+    except ModuleNotFoundError as error:
+        if error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise ConfigError(f"{key}: there is no module {error.name!r} to import", field=key, value=path) from None
+        raise DependencyError(f"{path} needs the package {error.name}, which is not installed") from error
+    except ImportError as error:
+        raise DependencyError(f"{path} could not be imported: {error}") from error
+    found = getattr(module, class_name, None)
+    port = _port(family)
+    if isinstance(found, type) and issubclass(found, port):
+        return found
+    fitting = [name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, port)]
+    problem = f"is no subclass of {port.__module__}.{port.__name__}" if found else f"is not in {module_name}"
+    raise ConfigError(f"{key}: {class_name!r} {problem}{_suggest(class_name, fitting)}", field=key, value=path)
+
+
+def _port(family: str) -> type[Any]:
+    """The family's port: the abstract class in its base.py that declares `name`."""
+    base = importlib.import_module(f"{__package__}.{family}.base")
+    classes = [value for value in vars(base).values() if isinstance(value, type) and value.__module__ == base.__name__]
+    for found in classes:
+        if inspect.isabstract(found) and "name" in inspect.get_annotations(found):
+            return found
+    raise TypeError(f"{base.__name__} holds no abstract class with a name")
+
+
+def _check_family(family: str) -> None:
+    if family not in SECTIONS:
+        raise ConfigError(
+            f"{family!r} is no family of backends{_suggest(family, SECTIONS)}; there are {_listed(SECTIONS)}",
+            field="family",
+            value=family,
+        )
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,63 @@
+"""Building an engine from its configuration: everything is checked, nothing is opened and no model is loaded."""
+
+from __future__ import annotations
+
+from perdure.backends import registry
+from perdure.backends.embedders.base import Embedder
+from perdure.backends.ledgers.base import Ledger
+from perdure.backends.llms.base import LLM
+from perdure.backends.vector_stores.base import VectorStore
+from perdure.domain.clock import Clock, system_clock
+from perdure.domain.errors import ConfigError
+from perdure.engine.config import MemoryConfig
+from perdure.engine.curator import Curator, LLMCurator, RulesCurator
+from perdure.engine.engine import Engine
+from perdure.engine.kernel import Kernel
+
+
+def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
+    """The engine of a configuration; ConfigError names what is wrong with which setting."""
+    store_settings = dict(config.vector_store.config)
+    if config.vector_store.provider == "sqlite":
+        store_settings.setdefault("path", config.path / "memories.db")
+    store: VectorStore = registry.build("vector_stores", config.vector_store.provider, store_settings)
+    embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
+    _check_dimension(store, embedder, config.vector_store.collection_name)
+    ledger: Ledger = registry.build("ledgers", "sqlite", {"path": config.ledger_path})
+    llm: LLM | None = None
+    if config.llm is not None:
+        llm = registry.build("llms", config.llm.provider, config.llm.config)
+    kernel = Kernel(
+        config,
+        store=store,
+        embedder=embedder,
+        ledger=ledger,
+        llm=llm,
+        curator=_curator(config, llm),
+        clock=clock,
+    )
+    return Engine(kernel)
+
+
+def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
+    if config.chosen_curator == "rules":
+        return RulesCurator()
+    if llm is None:
+        raise ConfigError('curator is "llm", but no llm is configured', field="curator", value="llm")
+    return LLMCurator(
+        llm,
+        mode=config.reconcile,
+        extraction_prompt=config.custom_prompts.fact_extraction,
+        decision_prompt=config.custom_prompts.update_decision,
+    )
+
+
+def _check_dimension(store: VectorStore, embedder: Embedder, collection: str) -> None:
+    stored = store.stored_dimension(collection)
+    if stored is not None and stored != embedder.dimension:
+        raise ConfigError(
+            f"the collection {collection!r} holds vectors of {stored} dimensions, but the embedder {embedder.name!r}"
+            f" makes {embedder.dimension}: configure the embedder it was made with, or another collection_name",
+            field="embedder",
+            value=embedder.name,
+        )

@@ -1,0 +1,181 @@
+"""MemoryConfig: spec 000 §8.1's keys and perdure's own; it only composes what each backend declares for itself."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from perdure.domain.errors import ConfigError
+
+DEFAULT_PATH = Path("~/.memory")
+"""Where the embedded set keeps its files, and the ledger of spec 000 §3.1."""
+
+
+class Section(BaseModel):
+    """A part of the configuration; keys that it does not know are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class VectorStoreConfig(Section):
+    """Which vector store, and its settings."""
+
+    provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+    collection_name: str = Field("memories", min_length=1, max_length=200, description="Collection for the memories")
+
+
+class LLMConfig(Section):
+    """Which language model, and its settings."""
+
+    provider: str = Field(description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+class EmbedderConfig(Section):
+    """Which embedder, and its settings."""
+
+    provider: str = Field("minilm", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+class HistoryConfig(Section):
+    """Where the ledger lies."""
+
+    db_path: Path | None = Field(
+        None, description="File of the ledger; by default `history.db` beside the vector store's file, else in `path`"
+    )
+
+
+class CustomPrompts(Section):
+    """Prompts that replace the built-in ones of the `llm` curator."""
+
+    fact_extraction: str | None = Field(None, description="System prompt for reading facts out of a conversation")
+    update_decision: str | None = Field(None, description="System prompt for deciding what becomes of a fact")
+
+
+class MemoryConfig(BaseSettings):
+    """Everything that can be set; each part left out is the embedded set's.
+
+    Sources in rising order: `PERDURE_...` variables (nested keys joined by two underscores, as in
+    `PERDURE_VECTOR_STORE__PROVIDER`), then the arguments. `from_file` puts a file below both.
+    """
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix="PERDURE_", env_nested_delimiter="__", validate_default=True
+    )
+
+    path: Path = Field(DEFAULT_PATH, description="Folder of the embedded set's files")
+    vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
+    embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
+    llm: LLMConfig | None = Field(None, description="Language model; none by default")
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    custom_prompts: CustomPrompts = Field(default_factory=CustomPrompts)
+    curator: Literal["llm", "rules"] | None = Field(
+        None, description="Who decides what to remember; by default `llm` if one is configured, else `rules`"
+    )
+    reconcile: Literal["batch", "per_fact", "append"] = Field(
+        "batch", description="How the llm curator decides: all facts in one call, one call a fact, or never updating"
+    )
+    episodes: Literal["keep", "search", "off"] = Field(
+        "keep", description="Whether the messages themselves are kept, kept and searched, or not kept"
+    )
+    updates: Literal["in_place", "supersede"] = Field(
+        "in_place",
+        description="Whether an update keeps the id (the old text stays a version) or makes a new memory (U3)",
+    )
+    preset: Literal["plain"] = Field("plain", description="Steps of the read path")
+    version: Literal["v1.0", "v1.1"] = Field("v1.1", description='"v1.0" answers `add` with a bare list (000 §8.1)')
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over `PERDURE_...` variables, and nothing else: no .env file is read unasked."""
+        return init_settings, env_settings
+
+    @property
+    def chosen_curator(self) -> Literal["llm", "rules"]:
+        """The curator in force."""
+        return self.curator or ("llm" if self.llm is not None else "rules")
+
+    @property
+    def ledger_path(self) -> Path:
+        """Where the ledger lies (DESIGN §4): as told, else beside a given store path, else in `path`."""
+        if self.history.db_path is not None:
+            return self.history.db_path.expanduser()
+        store_path = self.vector_store.config.get("path")
+        if isinstance(store_path, (str, os.PathLike)):
+            return Path(store_path).expanduser().parent / "history.db"
+        return self.path.expanduser() / "history.db"
+
+
+def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
+    """The configuration of a caller's argument; ConfigError names the key and the nearest right one."""
+    if isinstance(config, MemoryConfig):
+        return config
+    if config is not None and not isinstance(config, dict):
+        raise ConfigError(f"config must be a MemoryConfig or an object, not {config!r}", field="config", value=config)
+    try:
+        return MemoryConfig(**(config or {}))
+    except (ValidationError, TypeError) as error:
+        raise explain(error) from error
+
+
+def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
+    """The configuration of a TOML file, under the `PERDURE_...` variables."""
+    file = Path(path).expanduser()
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"there is no file {file}: write one with `perdure init`", field="path", value=path
+        ) from error
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read as TOML: {error}", field="path", value=path) from error
+    # Variables stand above the file, so they are laid over its values before these become arguments.
+    return read_config(_merge(values, EnvSettingsSource(MemoryConfig)()))
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged
+
+
+def explain(error: ValidationError | TypeError, prefix: str = "", model: type[BaseModel] = MemoryConfig) -> ConfigError:
+    """A pydantic error as one sentence that names the key, the value and, for an unknown key, the nearest right one."""
+    if isinstance(error, TypeError):
+        return ConfigError(str(error), field=prefix or "config")
+    first = error.errors(include_url=False)[0]
+    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in first["loc"])])
+    if first["type"] == "extra_forbidden":
+        known = sorted(_known_keys(model, first["loc"][:-1]))
+        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f": did you mean {near[0]!r}?" if near else f": known keys are {', '.join(known)}"
+        return ConfigError(f"unknown setting {key!r}{hint}", field=key, value=first["input"])
+    return ConfigError(f"{key}: {first['msg']} (it is {first['input']!r})", field=key, value=first["input"])
+
+
+def _known_keys(model: type[BaseModel], path: tuple[int | str, ...]) -> set[str]:
+    for part in path:
+        field = model.model_fields.get(str(part))
+        candidates = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
+        nested = [item for item in candidates if isinstance(item, type) and issubclass(item, BaseModel)]
+        if not nested:
+            return set()
+        model = nested[0]
+    return set(model.model_fields)

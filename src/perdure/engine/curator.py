@@ -1,0 +1,127 @@
+"""Who decides what to remember: the rules, or a language model, behind one pair of questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.llms.base import LLM
+from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.message import Message
+from perdure.engine.soft import given_up
+from perdure.pipeline.extraction import extract
+from perdure.pipeline.llm.extraction import extract_facts
+from perdure.pipeline.llm.reconciliation import decide_batch, decide_one
+from perdure.pipeline.reconciliation import decide
+
+INLINE_CHARACTERS = 2_000
+"""Conversations up to this length are read on the event loop: about a millisecond, less than a change of thread."""
+
+WordSimilarity = Callable[[str, str], float]
+
+
+@dataclass(slots=True)
+class Reading:
+    """Facts read in a conversation; `unread` where the curator failed and the messages must be read later."""
+
+    facts: list[Fact]
+    unread: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What becomes of each fact, in their order."""
+
+    decisions: list[list[Decision]]
+    warnings: list[str] = field(default_factory=list)
+
+
+class Curator(Protocol):
+    """Reads facts out of messages, and decides each against the memories near it."""
+
+    one_at_a_time: bool
+    """Whether each fact is to be decided with the earlier ones' effects in sight."""
+
+    async def read(
+        self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
+    ) -> Reading:
+        """The facts of the messages."""
+
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: WordSimilarity | None
+    ) -> Judgement:
+        """What becomes of the facts."""
+
+
+class RulesCurator:
+    """Reads and decides by rules: no model, no key, no network."""
+
+    one_at_a_time = True
+
+    async def read(
+        self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
+    ) -> Reading:
+        """The facts of the messages; a custom prompt cannot be followed and is said so."""
+        warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
+        if sum(len(message.content) for message in messages) <= INLINE_CHARACTERS:
+            return Reading(extract(messages, now=now, context=context), warnings=warnings)
+        return Reading(await run_blocking(extract, messages, now=now, context=context), warnings=warnings)
+
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: WordSimilarity | None
+    ) -> Judgement:
+        """What becomes of the facts; in a thread, because comparing words may call the embedder."""
+
+        def every() -> list[list[Decision]]:
+            return [
+                decide(fact, near, word_similarity=similarity) for fact, near in zip(facts, neighbours, strict=True)
+            ]
+
+        return Judgement(await run_blocking(every))
+
+
+class LLMCurator:
+    """Reads and decides by a language model: the model proposes, the engine decides what may retire what."""
+
+    one_at_a_time = False
+
+    def __init__(self, llm: LLM, *, mode: str, extraction_prompt: str | None, decision_prompt: str | None) -> None:
+        self._llm = llm
+        self._mode = mode
+        self._extraction_prompt = extraction_prompt
+        self._decision_prompt = decision_prompt
+
+    async def read(
+        self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
+    ) -> Reading:
+        """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later (T36)."""
+        reading = Reading([], unread=True)
+        with given_up("no facts were extracted, the messages are kept", reading.warnings):
+            reading.facts = await extract_facts(self._llm, messages, prompt=prompt or self._extraction_prompt, now=now)
+            reading.unread = False
+        return reading
+
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: WordSimilarity | None
+    ) -> Judgement:
+        """What becomes of the facts: in one call, in one call each, or all added (`append`)."""
+        if self._mode == "append":
+            return Judgement([[Decision(event="ADD", text=fact.text, rule="append")] for fact in facts])
+        if self._mode == "per_fact":
+            outcomes = await asyncio.gather(
+                *(
+                    decide_one(self._llm, fact, near, prompt=self._decision_prompt)
+                    for fact, near in zip(facts, neighbours, strict=True)
+                )
+            )
+            return Judgement(
+                [outcome.decisions[0] for outcome in outcomes],
+                [warning for outcome in outcomes for warning in outcome.warnings],
+            )
+        outcome = await decide_batch(self._llm, facts, neighbours, prompt=self._decision_prompt)
+        return Judgement(outcome.decisions, outcome.warnings)

@@ -1,0 +1,62 @@
+"""Embedding with the failures that spec 000 §14.3 and U21 allow: one text that fails costs that text alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from perdure.backends.embedders.base import Embedder
+from perdure.backends.vector_stores.base import Vector
+from perdure.domain.errors import EmbeddingError
+from perdure.engine.soft import given_up
+
+logger = logging.getLogger("perdure")
+
+
+@dataclass(slots=True)
+class Embedded:
+    """Vectors in the order of the texts; None where there is none, with the texts whose embedding failed."""
+
+    vectors: list[Vector | None]
+    failed: set[int] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Embedding:
+    """An embedder as the engine uses it: absent ones are said once and done without."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self._said = False
+
+    @property
+    def available(self) -> bool:
+        """Whether vectors can be had here; says once in the log what to install if not."""
+        reason = self.embedder.unavailable()
+        if reason is not None and not self._said:
+            self._said = True
+            logger.warning("memories are searched by their words alone: %s", reason)
+        return reason is None
+
+    async def query(self, text: str) -> Vector | None:
+        """The vector of a query, or None where the embedder is absent; EmbeddingError if it fails."""
+        return await self.embedder.embed(text) if self.available else None
+
+    async def texts(self, texts: Sequence[str]) -> Embedded:
+        """The vectors of texts in one batch; if the batch fails, one by one, and a text that fails is named."""
+        if not texts or not self.available:
+            return Embedded([None] * len(texts))
+        try:
+            return Embedded(list(await self.embedder.embed_batch(texts)))
+        except EmbeddingError:
+            return await self._one_by_one(texts)
+
+    async def _one_by_one(self, texts: Sequence[str]) -> Embedded:
+        result = Embedded([None] * len(texts))
+        for position, text in enumerate(texts):
+            result.failed.add(position)
+            with given_up(f"not stored, because it could not be embedded: {text[:80]!r}", result.warnings):
+                result.vectors[position] = await self.embedder.embed(text)
+                result.failed.discard(position)
+        return result

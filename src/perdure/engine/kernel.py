@@ -1,0 +1,325 @@
+"""The kernel: the backends of one engine, opened on first use, and the one way to change anything."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
+from uuid import uuid4
+
+from perdure.backends.embedders.base import Embedder
+from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
+from perdure.backends.llms.base import LLM
+from perdure.backends.vector_stores.base import Point, Vector, VectorStore
+from perdure.domain.clock import Clock
+from perdure.domain.errors import ClosedError, ConflictError, EmbeddingError, LedgerError, NotFoundError, PerdureError
+from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
+from perdure.domain.scope import Scope
+from perdure.engine.config import MemoryConfig
+from perdure.engine.curator import Curator
+from perdure.engine.embedding import Embedding
+from perdure.engine.neighbours import cosine
+from perdure.engine.once import Once
+from perdure.engine.rows import episode_item, net_rows
+from perdure.engine.soft import given_up
+from perdure.engine.ticker import Ticker
+
+logger = logging.getLogger("perdure")
+
+SYNC_EVERY = 2_000
+"""Changes after which the store is synced and their journal entries dropped: a few megabytes of journal."""
+EMBED_MISSING = 256
+"""Memories without a vector that are embedded at a time, once an embedder is there (U21)."""
+
+
+class Kernel:
+    """Backends, clock and configuration of one engine; every path works through it."""
+
+    def __init__(
+        self,
+        config: MemoryConfig,
+        *,
+        store: VectorStore,
+        embedder: Embedder,
+        ledger: Ledger,
+        llm: LLM | None,
+        curator: Curator,
+        clock: Clock,
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.embedding = Embedding(embedder)
+        self.curator = curator
+        self.ticker = Ticker(clock)
+        self.collection = config.vector_store.collection_name
+        self.bare = config.version == "v1.0"
+        self.ledger: Ledger | None = None
+        self.closed = False
+        self._given_ledger = ledger
+        self._llm = llm
+        self._open = Once(self._open_all)
+        self._identity = ""
+        self._unsynced = 0
+        self._word_vector = lru_cache(maxsize=4096)(_Cell)
+
+    # ------------------------------------------------------------------ life
+    async def ready(self) -> None:
+        """Open store and ledger on first use, and apply again what a crash left over."""
+        if self.closed:
+            raise ClosedError("this memory was closed: make a new one")
+        await self._open()
+
+    async def _open_all(self) -> None:
+        await self.store.open()
+        embedder = self.embedding.embedder
+        await self.store.create_collection(self.collection, embedder.dimension, model=embedder.label)
+        self._identity = await self.store.identity()
+        with given_up("the ledger could not be opened: no history, journal or episodes are kept"):
+            await self._given_ledger.open()
+            self.ledger = self._given_ledger
+        if not self.store.durable:
+            logger.info("memories in the `memory` store do not outlive the process")
+        elif self.ledger is not None:
+            await self._heal()
+        if self.store.durable:
+            await self._embed_missing()
+
+    async def close(self) -> None:
+        """Sync the store, finish erasures that waited, and let go of every backend."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._open.done:
+            with given_up("the store could not be synced: the journal keeps what it may have lost"):
+                await self._sync()
+            with given_up("the store could not be closed"):
+                await self.store.close()
+            if self.ledger is not None:
+                with given_up("the ledger could not be closed"):
+                    await self.ledger.close()
+        await self.embedding.embedder.close()
+        if self._llm is not None:
+            await self._llm.close()
+
+    # ------------------------------------------------------------------ one writer at a time
+    @asynccontextmanager
+    async def lock(self, scope: Scope) -> AsyncIterator[None]:
+        """Hold off every other writer whose scope overlaps; what a dead one left over is applied first."""
+        if self.ledger is None:
+            yield
+            return
+        while True:
+            async with self.ledger.lock(scope, self._identity if self.store.durable else None) as held:
+                if not held.stranded:
+                    yield
+                    return
+            await self._heal()
+
+    async def _heal(self) -> None:
+        """Apply again the journal entries that a dead writer, or a failed call, left over."""
+        ledger = self.ledger
+        assert ledger is not None, "only an engine with a ledger has a journal"
+        async with ledger.lock(Scope()):
+            batches: dict[str, list[JournalEntry]] = {}
+            for entry in await ledger.pending(self._identity):
+                batches.setdefault(entry.batch_id, []).append(entry)
+            for batch, entries in batches.items():
+                vectors: dict[str, Vector | None] = {}
+                for entry in entries:
+                    _note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
+                puts, deletes = net_rows([entry.change for entry in entries], vectors)
+                await self.store.apply(entries[0].collection, puts, deletes)
+                await ledger.applied(batch)
+            if batches:
+                logger.info("applied %d batches of changes that an earlier process had left over", len(batches))
+
+    # ------------------------------------------------------------------ the one way to change anything
+    async def commit(
+        self,
+        changes: Sequence[Change],
+        vectors: Mapping[str, Vector | None],
+        *,
+        episodes: Sequence[Episode] = (),
+        remember: tuple[str, Scope, AddResult] | None = None,
+    ) -> list[str]:
+        """Make the changes of one batch true: journal, store, history; all of them or none.
+
+        Call it with the lock of a scope that covers them. Answers with warnings of what was put off.
+        """
+        kept = () if self.config.episodes == "off" else episodes
+        answer = None if remember is None else Remembered(remember[0], remember[1], _dump(remember[2]))
+        puts, deletes = net_rows(changes, vectors)
+        if self.config.episodes == "search":
+            puts += await self._episode_points(episodes)
+        if self.ledger is None:
+            if puts or deletes:
+                await self.store.apply(self.collection, puts, deletes)
+            return []
+        if not self.store.durable:
+            await self.ledger.record(changes, kept, answer)
+            if puts or deletes:
+                await self.store.apply(self.collection, puts, deletes)
+            return []
+        batch = str(uuid4())
+        entries = [
+            JournalEntry(
+                change=change,
+                batch_id=batch,
+                store_identity=self._identity,
+                collection=self.collection,
+                vector=vectors.get(change.after.id) if change.after else None,
+                keep_vector=vectors.get(change.keep.id) if change.keep else None,
+            )
+            for change in changes
+        ]
+        if not (entries or kept or answer):
+            return []
+        await self.ledger.write(entries, kept, answer)
+        if not (puts or deletes or entries):
+            return []
+        try:
+            await self.store.apply(self.collection, puts, deletes)
+        except PerdureError:
+            with given_up("a refused change stays in the journal"):
+                await self.ledger.abandon(batch)
+            raise
+        warnings: list[str] = []
+        if entries:
+            # From here on the change is acknowledged: if its history cannot be written now, the journal will do it.
+            with given_up("the history is written later, from the journal", warnings):
+                await self.ledger.applied(batch)
+            await self._sync_now_and_then(len(entries))
+        return warnings
+
+    async def _sync_now_and_then(self, changes: int) -> None:
+        self._unsynced += changes
+        if self._unsynced >= SYNC_EVERY:
+            with given_up("the journal is cleared later"):
+                await self._sync()
+
+    async def _sync(self) -> None:
+        if self.ledger is None or not self.store.durable:
+            return
+        batches = await self.ledger.unsynced(self._identity)
+        await self.store.sync()
+        if batches:
+            await self.ledger.synced(self._identity, batches)
+        self._unsynced = 0
+
+    async def sync(self) -> None:
+        """Make what the store holds survive power loss, and drop the journal entries that ensured it."""
+        await self._sync()
+
+    # ------------------------------------------------------------------ vectors
+    async def vector(self, text: str) -> Vector | None:
+        """The vector of one text; None without an embedder; EmbeddingError where it fails."""
+        return await self.embedding.query(text)
+
+    async def similarity(self, left: str, right: str) -> float:
+        """Cosine of two words or short phrases, their vectors kept for the next question."""
+        cells = [self._word_vector(left), self._word_vector(right)]
+        missing = [cell for cell in cells if cell.vector is None]
+        if missing:
+            with suppress(EmbeddingError):
+                embedded = await self.embedding.embedder.embed_batch([cell.text for cell in missing])
+                for cell, vector in zip(missing, embedded, strict=True):
+                    cell.vector = vector
+        return cosine(cells[0].vector, cells[1].vector) or 0.0
+
+    async def _embed_missing(self) -> None:
+        """Embed the memories that were stored while no embedder was there."""
+        while self.embedding.available:
+            points = await self.store.unembedded(self.collection, EMBED_MISSING)
+            if not points:
+                return
+            embedded = await self.embedding.texts([point.payload.get("memory", "") for point in points])
+            done = 0
+            for point, vector in zip(points, embedded.vectors, strict=True):
+                if vector is not None:
+                    with suppress(NotFoundError):  # deleted meanwhile by another process
+                        await self.store.update(self.collection, point.id, vector=vector)
+                    done += 1
+            if not done:
+                return
+
+    async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
+        embedded = await self.embedding.texts([episode.content for episode in episodes])
+        return [
+            Point(episode.id, vector, episode_item(episode).to_payload())
+            for episode, vector in zip(episodes, embedded.vectors, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ reading the ledger
+    async def remembered(self, key: str, scope: Scope) -> AddResult | None:
+        """The answer that was given to this idempotency key."""
+        text = await self.ledger.remembered(key, scope) if self.ledger else None
+        if text is None:
+            return None
+        loaded = json.loads(text)
+        return AddResult([MemoryEvent(**event) for event in loaded["results"]], loaded["warnings"], self.bare)
+
+    async def recent_episodes(self, scope: Scope, limit: int, before: str) -> list[Episode]:
+        """The last messages before a moment in a scope; none without a ledger."""
+        return await self.ledger.recent_episodes(scope, limit, before) if self.ledger else []
+
+    async def mark_extracted(self, ids: Sequence[str]) -> None:
+        """These messages have been read."""
+        if self.ledger:
+            await self.ledger.mark_extracted(ids)
+
+    async def history(self, id: str) -> list[HistoryRecord]:
+        """The history of a memory; LedgerError where there is no ledger, for emptiness must not look like an answer."""
+        return await self._require_ledger().history(id)
+
+    async def event(self, event_id: str) -> tuple[Change, int]:
+        """The change behind a history record and its place in the order; an error that says why where there is none."""
+        ledger = self._require_ledger()
+        record = await ledger.history_record(event_id)
+        if record is None:
+            raise NotFoundError(f"there is no event with the id {event_id!r}")
+        change = None if record.erased else await ledger.event(event_id)
+        if change is None:
+            why = "its text was erased" if record.erased else "it was imported without its change"
+            raise ConflictError(f"event {event_id} cannot be undone: {why}", code="erased" if record.erased else None)
+        return change, record.sequence
+
+    async def later_events(self, change: Change, sequence: int) -> list[str]:
+        """Ids of events that changed the same memory after this one and still stand."""
+        ledger = self._require_ledger()
+        later = await ledger.later_events(change.memory_id, sequence)
+        taken_back = {record.undoes for record in later if record.undoes}
+        return [record.id for record in later if record.undoes is None and record.id not in taken_back]
+
+    async def events_since(self, scope: Scope, moment: str) -> list[Change]:
+        """The changes of a scope after a moment of the clock, newest first."""
+        return await self._require_ledger().events_since(scope, moment)
+
+    def _require_ledger(self) -> Ledger:
+        if self.ledger is None:
+            raise LedgerError("there is no ledger: it could not be opened, so no history is kept (see the log)")
+        return self.ledger
+
+
+class _Cell:
+    """A text and, once asked for, its vector."""
+
+    __slots__ = ("text", "vector")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.vector: Vector | None = None
+
+
+def _note_vectors(
+    vectors: dict[str, Vector | None], change: Change, vector: Vector | None, keep_vector: Vector | None
+) -> None:
+    if change.after is not None:
+        vectors[change.after.id] = vector
+    if change.keep is not None:
+        vectors[change.keep.id] = keep_vector
+
+
+def _dump(result: AddResult) -> str:
+    return json.dumps({"results": [event.model_dump() for event in result.results], "warnings": result.warnings})

@@ -1,0 +1,176 @@
+"""A caller's arguments, checked: every front end's calls pass through here, so that each is refused for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from perdure.domain.clock import iso, parse_moment
+from perdure.domain.errors import InvalidInputError, NotFoundError
+from perdure.domain.filter import parse_filter
+from perdure.domain.memory import check_metadata, read_id
+from perdure.domain.message import Message, read_messages
+from perdure.domain.scope import Scope
+from perdure.engine.forget import Request
+from perdure.engine.read_path import CONTEXT_CANDIDATES, Query
+from perdure.engine.write_path import Addition
+
+Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
+"""What `add` takes: a text, a message, or a list of messages."""
+Moment = str | date | datetime
+"""A time: an aware datetime, a date (its midnight), or ISO 8601 text; without a zone it is UTC."""
+Filters = Mapping[str, Any]
+"""A filter expression as spec 000 §7.1 writes it."""
+
+PRESETS = ("plain",)
+
+
+def read_scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
+    """The scope of a call; ScopeError where nothing was given."""
+    return Scope(user_id=user_id, agent_id=agent_id, run_id=run_id).require_owner()
+
+
+def read_limit(value: object, field: str = "limit") -> int:
+    """A limit of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(
+            f"{field} must be a whole number of at least 1, not {value!r}", field=field, value=value
+        )
+    return value
+
+
+def read_share(value: object, field: str) -> float:
+    """A number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise InvalidInputError(f"{field} must be a number from 0 to 1, not {value!r}", field=field, value=value)
+    return float(value)
+
+
+def read_text(value: object, field: str) -> str:
+    """Text with something in it."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInputError(f"{field} must be text with something in it, not {value!r}", field=field, value=value)
+    return value
+
+
+def read_memory_id(value: object, field: str = "id") -> str:
+    """The canonical form of a memory's id; NotFoundError for text that no memory can have as its id."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{field} must be text, not {value!r}", field=field, value=value)
+    id = read_id(value)
+    if id is None:
+        raise NotFoundError(f"there is no memory with the id {value!r}")
+    return id
+
+
+def read_addition(
+    messages: Messages,
+    scope: Scope,
+    *,
+    metadata: dict[str, Any] | None,
+    filters: Filters | None,
+    prompt: str | None,
+    infer: bool,
+    timestamp: Moment | None,
+    type: str | None,
+    expires_at: Moment | None,
+    idempotency_key: str | None,
+) -> Addition:
+    """An `add`, checked."""
+    return Addition(
+        messages=read_messages(messages),
+        scope=scope,
+        metadata=check_metadata(metadata),
+        filters=parse_filter(filters),
+        prompt=None if prompt is None else read_text(prompt, "prompt"),
+        infer=read_flag(infer, "infer"),
+        timestamp=None if timestamp is None else parse_moment(timestamp),
+        type=None if type is None else read_text(type, "type"),
+        expires_at=None if expires_at is None else iso(parse_moment(expires_at, "expires_at")),
+        idempotency_key=None if idempotency_key is None else read_text(idempotency_key, "idempotency_key"),
+    )
+
+
+def read_flag(value: object, field: str) -> bool:
+    """A boolean, and nothing that merely looks like one."""
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{field} must be true or false, not {value!r}", field=field, value=value)
+    return value
+
+
+def read_facts(facts: object) -> list[str]:
+    """The texts of `add_facts`."""
+    if isinstance(facts, (str, bytes)) or not isinstance(facts, Sequence):
+        raise InvalidInputError(f"facts must be a list of texts, not {facts!r}", field="facts", value=facts)
+    return [read_text(fact, f"facts[{position}]") for position, fact in enumerate(facts)]
+
+
+def read_query(
+    query: str,
+    scope: Scope,
+    *,
+    limit: int,
+    filters: Filters | None,
+    threshold: float | None,
+    types: Sequence[str] | None,
+    rerank: bool,
+    history: Sequence[Message | Mapping[str, Any]] | None,
+    as_of: Moment | None,
+    include_past: bool,
+    preset: str | None,
+    explain: bool,
+) -> Query:
+    """A `search`, checked."""
+    if preset is not None and preset not in PRESETS:
+        raise InvalidInputError(
+            f"unknown preset {preset!r}: there is {', '.join(PRESETS)}", field="preset", value=preset
+        )
+    if read_flag(rerank, "rerank"):
+        raise InvalidInputError("no reranker is configured: search with rerank=False", field="rerank", value=rerank)
+    if isinstance(types, str):
+        raise InvalidInputError(f"types must be a list of texts, not {types!r}", field="types", value=types)
+    return Query(
+        text=read_text(query, "query"),
+        scope=scope,
+        limit=read_limit(limit),
+        filters=parse_filter(filters),
+        threshold=None if threshold is None else read_share(threshold, "threshold"),
+        types=tuple(read_text(each, "types") for each in types or ()),
+        history=tuple(read_messages(list(history))) if history else (),
+        as_of=None if as_of is None else parse_moment(as_of, "as_of"),
+        include_past=read_flag(include_past, "include_past"),
+        explain=read_flag(explain, "explain"),
+    )
+
+
+def read_context_query(query: str, scope: Scope) -> Query:
+    """The search behind `context`."""
+    return Query(text=read_text(query, "query"), scope=scope, limit=CONTEXT_CANDIDATES)
+
+
+def read_forget(
+    *,
+    id: str | None,
+    query: str | None,
+    user_id: str | None,
+    agent_id: str | None,
+    run_id: str | None,
+    threshold: float,
+    erase: bool,
+    dry_run: bool,
+) -> Request:
+    """A `forget`, checked: by id alone, by query inside a scope, or a whole scope."""
+    scope = Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)
+    if id is not None and query is not None:
+        raise InvalidInputError("forget takes an id or a query, not both", field="id", value=id)
+    if id is None:
+        scope.require_owner()
+    return Request(
+        scope=scope,
+        id=None if id is None else read_memory_id(id),
+        query=None if query is None else read_text(query, "query"),
+        threshold=read_share(threshold, "threshold"),
+        erase=read_flag(erase, "erase"),
+        dry_run=read_flag(dry_run, "dry_run"),
+    )

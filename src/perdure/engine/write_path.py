@@ -1,0 +1,259 @@
+"""The write path: what was said becomes facts, and facts become changes (DESIGN §3)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from perdure.backends.vector_stores.base import Vector
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
+from perdure.domain.fact import Fact
+from perdure.domain.filter import Filter
+from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.kernel import Kernel
+from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
+from perdure.engine.plan import Plan, Telling, ToldFact, told_at
+from perdure.engine.visibility import visible
+from perdure.pipeline.echo import strip_injected
+from perdure.pipeline.slots import read_slots
+
+CONTEXT_MESSAGES = 6
+"""Earlier messages that a curator may refer back to: three exchanges."""
+CONTEXT_SPAN = timedelta(hours=1)
+"""How long before a message an earlier one still belongs to the same conversation (recall.md: session gap)."""
+
+_FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """One call of `add`, checked."""
+
+    messages: list[Message]
+    scope: Scope
+    metadata: dict[str, Any] = field(default_factory=dict)
+    filters: Filter | None = None
+    prompt: str | None = None
+    infer: bool = True
+    timestamp: datetime | None = None
+    type: str | None = None
+    expires_at: str | None = None
+    idempotency_key: str | None = None
+
+
+class WritePath:
+    """Adds what was said, and what is given as facts."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    async def add(self, addition: Addition) -> AddResult:
+        """Keep the messages as episodes and their facts as memories; answers with an event for each fact."""
+        await self._kernel.ready()
+        if addition.idempotency_key is not None:
+            remembered = await self._kernel.remembered(addition.idempotency_key, addition.scope)
+            if remembered is not None:
+                return remembered
+        messages = [replace(message, content=strip_injected(message.content)) for message in addition.messages]
+        messages = [message for message in messages if message.content.strip()]
+        now = addition.timestamp or self._kernel.ticker.now()
+        moments = [message.timestamp or now for message in messages]
+        episodes = self._episodes(messages, moments, addition.scope)
+        if not addition.infer:
+            return await self._store_as_said(addition, messages, moments, episodes)
+        context = await self._context(addition.scope, min(moments, default=now))
+        reading = await self._kernel.curator.read(messages, context=context, now=now, prompt=addition.prompt)
+        if reading.unread:
+            episodes = [replace(episode, pending=True) for episode in episodes]
+        told = [
+            (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
+            for fact in reading.facts
+        ]
+        telling = Telling(
+            scope=addition.scope,
+            metadata=addition.metadata,
+            actor="add",
+            type=addition.type,
+            expires_at=addition.expires_at,
+        )
+        result = await self._reconcile(
+            told, telling, addition.filters, episodes=episodes, idempotency_key=addition.idempotency_key
+        )
+        return replace(result, warnings=[*reading.warnings, *result.warnings])
+
+    async def add_facts(self, facts: Sequence[str], scope: Scope, metadata: dict[str, Any]) -> AddResult:
+        """Reconcile texts that are facts already."""
+        await self._kernel.ready()
+        now = iso(self._kernel.ticker.now())
+        read = [Fact(text=text, forget=bool(_FORGET.match(text)), rule="given") for text in facts]
+        telling = Telling(scope=scope, metadata=metadata, actor="add_facts", source="facts")
+        return await self._reconcile([(fact, now, ()) for fact in read], telling, None)
+
+    async def extract_pending(self, episodes: Sequence[Episode], scope: Scope) -> AddResult:
+        """Extract the messages of one call whose extraction had failed (`doctor --repair`)."""
+        await self._kernel.ready()
+        messages = [
+            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
+        ]
+        now = self._kernel.ticker.now()
+        moments = [message.timestamp or now for message in messages]
+        reading = await self._kernel.curator.read(messages, context=(), now=max(moments, default=now), prompt=None)
+        if reading.unread:
+            return AddResult([], reading.warnings)
+        told = [
+            (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
+            for fact in reading.facts
+        ]
+        result = await self._reconcile(told, Telling(scope=scope, metadata={}, actor="repair"), None)
+        await self._kernel.mark_extracted([episode.id for episode in episodes])
+        return result
+
+    # ------------------------------------------------------------------ as said
+    async def _store_as_said(
+        self, addition: Addition, messages: list[Message], moments: list[datetime], episodes: list[Episode]
+    ) -> AddResult:
+        embedded = await self._kernel.embedding.texts([message.content for message in messages])
+        changes: list[Change] = []
+        vectors: dict[str, Vector | None] = {}
+        for position, message in enumerate(messages):
+            if position in embedded.failed:
+                continue
+            moment = self._kernel.ticker.tick()
+            told = iso(moments[position])
+            item = MemoryItem(
+                id=new_id(),
+                memory=message.content,
+                hash=text_hash(message.content),
+                scope=addition.scope,
+                created_at=moment,
+                updated_at=moment,
+                told_at=told,
+                valid_from=told,
+                role=message.role,
+                speaker=message.name,
+                type=addition.type or "semantic",
+                metadata=dict(addition.metadata),
+                sources=(episodes[position].id,) if self._kernel.config.episodes != "off" else (),
+                expires_at=addition.expires_at,
+                position=position,
+            )
+            vectors[item.id] = embedded.vectors[position]
+            changes.append(
+                Change(
+                    id=new_id(), event="ADD", memory_id=item.id, at=moment, told_at=told, after=item,
+                    actor="add", reason="as said", sources=item.sources,
+                )
+            )  # fmt: skip
+        result = AddResult([MemoryEvent.of(change) for change in changes], embedded.warnings, self._kernel.bare)
+        async with self._kernel.lock(addition.scope):
+            warnings = await self._kernel.commit(
+                changes, vectors, episodes=episodes, remember=self._remember(addition, result)
+            )
+        return replace(result, warnings=[*result.warnings, *warnings])
+
+    # ------------------------------------------------------------------ reconciled
+    async def _reconcile(
+        self,
+        facts: Sequence[tuple[Fact, str, tuple[str, ...]]],
+        telling: Telling,
+        filters: Filter | None,
+        *,
+        episodes: Sequence[Episode] = (),
+        idempotency_key: str | None = None,
+    ) -> AddResult:
+        kernel = self._kernel
+        embedded = await kernel.embedding.texts([_FORGET.sub("", fact.text) for fact, _, _ in facts])
+        told = [
+            ToldFact(fact=fact, vector=embedded.vectors[position], told_at=moment, sources=sources)
+            for position, (fact, moment, sources) in enumerate(facts)
+            if position not in embedded.failed
+        ]
+        async with kernel.lock(telling.scope):
+            within = visible(telling.scope, now=kernel.ticker.now(), filters=filters)
+            plan = Plan(kernel, telling, Neighbourhood(kernel.store, kernel.collection, within))
+            warnings = [*embedded.warnings, *await self._decide(plan, told)]
+            result = AddResult(plan.events, warnings, kernel.bare)
+            remember = None if idempotency_key is None else (idempotency_key, telling.scope, result)
+            warnings += await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
+        return replace(result, warnings=warnings)
+
+    async def _decide(self, plan: Plan, told: list[ToldFact]) -> list[str]:
+        """Carry out what becomes of each fact: exact repeats without asking, the rest as the curator says."""
+        kernel = self._kernel
+        known = await plan.neighbourhood.same_text(text_hash(each.fact.text) for each in told if not each.fact.forget)
+        seen: set[str] = set()
+        open_facts: list[ToldFact] = []
+        for each in told:
+            hash = text_hash(each.fact.text)
+            if not each.fact.forget and (hash in known or hash in seen):
+                plan.note_known(each, known[hash].id if hash in known else None, "exact repeat")
+            else:
+                seen.add(hash)
+                open_facts.append(each)
+        batches = [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]
+        limit = RULES_NEIGHBOURS if kernel.curator.one_at_a_time else LLM_NEIGHBOURS
+        warnings: list[str] = []
+        for batch in batches:
+            near = [
+                await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit)
+                for each in batch
+            ]
+            judged = await kernel.curator.judge([each.fact for each in batch], near, self._word_similarity())
+            warnings += judged.warnings
+            for each, decisions in zip(batch, judged.decisions, strict=True):
+                await plan.carry_out(each, decisions)
+        return warnings
+
+    def _word_similarity(self) -> Callable[[str, str], float] | None:
+        if not self._kernel.embedding.available:
+            return None
+        loop = asyncio.get_running_loop()
+
+        def similarity(left: str, right: str) -> float:
+            # Called from the curator's thread, while the loop is free to embed.
+            return asyncio.run_coroutine_threadsafe(self._kernel.similarity(left, right), loop).result()
+
+        return similarity
+
+    # ------------------------------------------------------------------ episodes
+    def _episodes(self, messages: list[Message], moments: list[datetime], scope: Scope) -> list[Episode]:
+        add_id = new_id()
+        return [
+            Episode(
+                id=new_id(),
+                add_id=add_id,
+                position=position,
+                role=message.role,
+                name=message.name,
+                content=message.content,
+                message_id=message.id,
+                told_at=iso(moments[position]),
+                created_at=self._kernel.ticker.tick(),
+                scope=scope.given(),
+            )
+            for position, message in enumerate(messages)
+        ]
+
+    async def _context(self, scope: Scope, moment: datetime) -> list[Message]:
+        episodes = await self._kernel.recent_episodes(scope, CONTEXT_MESSAGES, before=iso(moment))
+        since = iso(moment - CONTEXT_SPAN)
+        return [
+            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at))
+            for episode in episodes
+            if episode.told_at >= since
+        ]
+
+    @staticmethod
+    def _remember(addition: Addition, result: AddResult) -> tuple[str, Scope, AddResult] | None:
+        return None if addition.idempotency_key is None else (addition.idempotency_key, addition.scope, result)
+
+
+def _sources(fact: Fact, episodes: Sequence[Episode], mode: str) -> tuple[str, ...]:
+    return () if mode == "off" else tuple(episodes[position].id for position in fact.sources)

@@ -1,0 +1,1 @@
+"""The library door: `Memory` and `AsyncMemory`."""

@@ -1,0 +1,287 @@
+"""AsyncMemory: the library, awaited (spec 000 §3 and §11, DESIGN §6)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from perdure.backends.embedders.base import Embedder
+from perdure.domain.clock import parse_moment
+from perdure.domain.errors import ConfigError, NotFoundError
+from perdure.domain.event import AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
+from perdure.domain.filter import parse_filter
+from perdure.domain.memory import MemoryItem, check_metadata
+from perdure.domain.message import Message
+from perdure.engine import requests
+from perdure.engine.build import build
+from perdure.engine.config import MemoryConfig, read_config, read_file
+from perdure.engine.engine import Engine
+from perdure.engine.requests import Filters, Messages, Moment
+
+
+class AsyncMemory:
+    """Long-term memory for agents: facts are kept, corrected and recalled, and nothing is lost.
+
+    Making one checks every setting and opens nothing: files are opened, and what a crash left over is finished, on
+    first use. It may be used from many tasks and threads at once. Times are aware datetimes or ISO 8601 text. All
+    errors are PerdureError.
+    """
+
+    def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
+        self.config = read_config(config)
+        self._engine: Engine = build(self.config)
+
+    @classmethod
+    def local(cls, path: str | os.PathLike[str] = "~/.memory") -> Self:
+        """The embedded set in one folder: no key, no server, no download (DESIGN §4)."""
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise ConfigError(f"path must name a folder, not {path!r}", field="path", value=path)
+        return cls({"path": os.fspath(path)})
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """The configuration of a TOML file such as `perdure init` writes."""
+        return cls(read_file(path))
+
+    # ------------------------------------------------------------------ writing
+    async def add(
+        self,
+        messages: Messages,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        filters: Filters | None = None,
+        prompt: str | None = None,
+        infer: bool = True,
+        timestamp: Moment | None = None,
+        type: str | None = None,
+        expires_at: Moment | None = None,
+        idempotency_key: str | None = None,
+    ) -> AddResult:
+        """Read a conversation and keep its facts: each is added, updates or retires another, or was known.
+
+        `infer=False` stores each message as it is. `filters` narrows which memories may be changed, `prompt` replaces
+        the extraction prompt of a language model, `timestamp` is when it was said (else a message's own, else now). A
+        repeated `idempotency_key` gives the first answer again and changes nothing.
+        """
+        addition = requests.read_addition(
+            messages,
+            requests.read_scope(user_id, agent_id, run_id),
+            metadata=metadata,
+            filters=filters,
+            prompt=prompt,
+            infer=infer,
+            timestamp=timestamp,
+            type=type,
+            expires_at=expires_at,
+            idempotency_key=idempotency_key,
+        )
+        return await self._engine.write.add(addition)
+
+    async def add_facts(
+        self,
+        facts: Sequence[str],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> AddResult:
+        """Keep texts that are facts already: nothing is extracted, but each is reconciled with what is known."""
+        scope = requests.read_scope(user_id, agent_id, run_id)
+        return await self._engine.write.add_facts(requests.read_facts(facts), scope, check_metadata(metadata))
+
+    async def update(self, id: str, text: str, *, metadata: dict[str, Any] | None = None) -> MemoryItem:
+        """Overwrite a memory's text; the id stays, metadata is merged, the old text stays as a version."""
+        memory_id = requests.read_memory_id(id)
+        return await self._engine.revise.update(memory_id, requests.read_text(text, "text"), check_metadata(metadata))
+
+    async def delete(self, id: str, *, erase: bool = False) -> None:
+        """Remove a memory from every read of the present; with `erase` from history and versions too, like `forget`."""
+        memory_id = requests.read_memory_id(id)
+        if requests.read_flag(erase, "erase"):
+            if await self._engine.read.get(memory_id) is None:
+                raise NotFoundError(f"there is no memory with the id {id!r}")
+            await self.forget(id=memory_id)
+        else:
+            await self._engine.revise.delete(memory_id)
+
+    async def delete_all(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        erase: bool = False,
+    ) -> None:
+        """Remove every memory of a scope; with `erase` as `forget` does."""
+        scope = requests.read_scope(user_id, agent_id, run_id)
+        if requests.read_flag(erase, "erase"):
+            await self.forget(user_id=user_id, agent_id=agent_id, run_id=run_id)
+        else:
+            await self._engine.revise.delete_all(scope)
+
+    async def forget(
+        self,
+        *,
+        id: str | None = None,
+        query: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        threshold: float = 0.75,
+        erase: bool = True,
+        dry_run: bool = False,
+    ) -> ErasureReport:
+        """Forget one memory, what a query finds in a scope at a score of `threshold`, or all of a scope.
+
+        The messages that a forgotten fact came from go whole, with its versions and history values; the report names
+        each place. `dry_run` only says what would go; `erase=False` deletes so that `undo` can bring it back.
+        """
+        return await self._engine.forget(
+            requests.read_forget(
+                id=id,
+                query=query,
+                user_id=user_id,
+                agent_id=agent_id,
+                run_id=run_id,
+                threshold=threshold,
+                erase=erase,
+                dry_run=dry_run,
+            )
+        )
+
+    async def undo(self, event_id: str) -> AddResult:
+        """Take back one event, named by its history record's `id`; ConflictError where a later one built on it."""
+        return await self._engine.revise.undo(requests.read_text(event_id, "event_id"))
+
+    async def rollback(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        to: Moment,
+    ) -> AddResult:
+        """Bring a scope back to how it stood at a moment of the clock, by inverse events; erased text stays gone."""
+        scope = requests.read_scope(user_id, agent_id, run_id)
+        return await self._engine.revise.rollback(scope, parse_moment(to, "to"))
+
+    async def reset(self) -> None:
+        """Clear all memories, history, episodes and journal of this memory."""
+        await self._engine.reset()
+
+    # ------------------------------------------------------------------ reading
+    async def search(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        filters: Filters | None = None,
+        threshold: float | None = None,
+        types: Sequence[str] | None = None,
+        rerank: bool = False,
+        history: Sequence[Message | Mapping[str, Any]] | None = None,
+        as_of: Moment | None = None,
+        include_past: bool = False,
+        preset: str | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        """The memories that answer a query, best first.
+
+        `threshold` is the least `score` in [0, 1]; `types` keeps only those types; `history` lends its key words to a
+        query that cannot stand alone; `as_of` reads what had been told by then; `include_past` adds what is no longer
+        valid; `explain` tells how each score came about.
+        """
+        request = requests.read_query(
+            query,
+            requests.read_scope(user_id, agent_id, run_id),
+            limit=limit,
+            filters=filters,
+            threshold=threshold,
+            types=types,
+            rerank=rerank,
+            history=history,
+            as_of=as_of,
+            include_past=include_past,
+            preset=preset,
+            explain=explain,
+        )
+        return await self._engine.read.search(request)
+
+    async def get(self, id: str) -> MemoryItem | None:
+        """The memory with this id, or None."""
+        try:
+            memory_id = requests.read_memory_id(id)
+        except NotFoundError:
+            return None
+        return await self._engine.read.get(memory_id)
+
+    async def get_all(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        filters: Filters | None = None,
+        cursor: str | None = None,
+        as_of: Moment | None = None,
+        include_past: bool = False,
+    ) -> ListResult:
+        """A page of a scope's memories, oldest first; `next_cursor` of one page is the `cursor` of the next."""
+        return await self._engine.read.get_all(
+            requests.read_scope(user_id, agent_id, run_id),
+            limit=requests.read_limit(limit),
+            filters=parse_filter(filters),
+            cursor=cursor,
+            as_of=None if as_of is None else parse_moment(as_of, "as_of"),
+            include_past=requests.read_flag(include_past, "include_past"),
+        )
+
+    async def history(self, id: str) -> list[HistoryRecord]:
+        """Everything that happened to a memory, oldest first; empty for an id that never was."""
+        try:
+            memory_id = requests.read_memory_id(id)
+        except NotFoundError:
+            return []
+        return await self._engine.read.history(memory_id)
+
+    async def context(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        max_tokens: int = 2000,
+    ) -> str:
+        """What is remembered of a query as a block for a prompt: quoted data, delimited, within `max_tokens`."""
+        scope = requests.read_scope(user_id, agent_id, run_id)
+        request = requests.read_context_query(query, scope)
+        return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder in use: `embed`, `embed_batch`, `dimension` (spec 000 §9.1)."""
+        return self._engine.kernel.embedding.embedder
+
+    # ------------------------------------------------------------------ life
+    async def close(self) -> None:
+        """Finish what is under way and let go of every file; closing twice is no error."""
+        await self._engine.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,58 @@
+"""The sync door: one shared event loop in a daemon thread, into which every `Memory` calls."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Portal:
+    """Runs coroutines on a loop of its own, so that sync callers work from any thread and inside a running loop.
+
+    The thread is a daemon: a `Memory` that nobody closed never holds up the interpreter's exit.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result; Ctrl-C cancels it before it is raised here."""
+        loop = self._running_loop()
+        try:
+            if threading.current_thread() is self._thread:
+                raise RuntimeError("a sync Memory cannot be used on perdure's own event loop: use AsyncMemory")
+            future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        except BaseException:
+            coroutine.close()
+            raise
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._guard:
+            # A forked child has this object but not its thread.
+            if self._loop is None or self._process != os.getpid():
+                loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._run, args=(loop,), name="perdure-loop", daemon=True)
+                self._thread.start()
+                self._loop, self._process = loop, os.getpid()
+            return self._loop
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+
+
+PORTAL = Portal()
+"""The one that all sync front ends of this process share."""

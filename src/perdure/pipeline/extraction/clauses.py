@@ -1,0 +1,150 @@
+"""A sentence to clauses: one statement each, with the word that joined it to the one before."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import grammar, verbs
+
+_JOINT = re.compile(
+    r"\s*(?:,\s*(?:and|but|so|because|while|whereas|although|though|plus|then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
+    r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?!\s+(?:much|many|far|that|long|good|bad|called))|\bbecause\b(?!\s+of\b)|"
+    r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
+    re.I,
+)
+_STRONG = frozenset("but so because while whereas although though plus however".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`text` without its joint; `joint` is the comma or word before it, lower case, "" for the first."""
+
+    text: str
+    joint: str = ""
+
+
+def split(sentence: str, *, names: frozenset[str] = frozenset()) -> list[Clause]:
+    """The clauses in order; words of a list without a verb stay apart as clauses joined by a comma."""
+    clauses: list[Clause] = []
+    for text, joint in _pieces(sentence):
+        if not clauses:
+            clauses.append(Clause(text, ""))
+            continue
+        if _opens(text, joint, clauses, names):
+            clauses.append(Clause(text, joint))
+        else:
+            last = clauses[-1]
+            clauses[-1] = Clause(_glue(last.text, joint, text), last.joint)
+    return [clause for clause in clauses if clause.text.strip(" ,.:;-")]
+
+
+def _pieces(sentence: str) -> list[tuple[str, str]]:
+    pieces: list[tuple[str, str]] = []
+    start, joint = 0, ""
+    for mark in _JOINT.finditer(sentence):
+        body = sentence[start : mark.start()].strip()
+        if body:
+            pieces.append((body, joint))
+            joint = ""
+        start = mark.end()
+        word = " ".join(mark.group().split()).lower()
+        joint = f"{joint} {word}".strip() if joint else word
+    body = sentence[start:].strip()
+    if body:
+        pieces.append((body, joint))
+    return pieces
+
+
+def _glue(left: str, joint: str, right: str) -> str:
+    if joint.startswith((",", ":", ")")):
+        return f"{left}{joint} {right}"
+    if joint == "(":
+        return f"{left} ({right})"
+    return f"{left} {joint} {right}"
+
+
+def _opens(text: str, joint: str, before: list[Clause], names: frozenset[str]) -> bool:
+    parts = text.split()
+    previous = before[-1].text
+    word = joint.strip(", ")
+    if _subordinate_tail(previous):
+        return False
+    kind = grammar.subject_of(parts)
+    if kind in ("first", "pronoun"):
+        return not _relative_complement(previous, word)
+    if kind in ("noun", "name"):
+        return not _noun_pair(previous, parts, joint)
+    if word in _STRONG:
+        return _begins_verbal(parts, previous)
+    if joint in ("(", ")"):
+        return False
+    if joint.startswith(","):
+        return True
+    if word in ("and", "+", "then", "or") and _begins_verbal(parts, previous):
+        return not _infinitive_pair(previous, parts)
+    return joint in (":", "-") or word == "which"
+
+
+def _subordinate_tail(previous: str) -> bool:
+    """"when I was five" opens and waits for its main clause: "when X, Y" is one statement."""
+    head = grammar.bare(previous.split()[0]) if previous else ""
+    return head in {"when", "whenever", "if", "unless", "once"} and previous.count(" ") < 12 and "," not in previous
+
+
+def _relative_complement(previous: str, word: str) -> bool:
+    """"I think that" and "the day and I": no clause has ended yet."""
+    tail = grammar.bare(previous.split()[-1])
+    if tail in {"that", "if", "whether", "than", "when", "until", "where", "before", "after", "what", "how"}:
+        return True
+    return word == "and" and len(previous.split()) <= 3 and grammar.find_verb(previous.split()) < 0 and tail not in ("ok",)
+
+
+def _noun_pair(previous: str, parts: list[str], joint: str) -> bool:
+    """"my wife and my son love it": the left side has no verb, so the noun belongs to it."""
+    if joint.startswith(",") or joint in (":", "-"):
+        return False
+    return not has_verb(previous)
+
+
+def has_verb(text: str) -> bool:
+    """Whether a finite verb, or a form that serves as one in telegraphic style, is in the text."""
+    parts = text.split()
+    if grammar.find_verb(parts) >= 0:
+        return True
+    return bool(parts) and _begins_verbal(parts, "")
+
+
+def _begins_verbal(parts: list[str], previous: str) -> bool:
+    place = 0
+    adverbs = lexicon.words("adverbs.txt")
+    while place < len(parts) - 1 and grammar.bare(parts[place]) in adverbs:
+        place += 1
+    head = grammar.bare(parts[place])
+    after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
+    if head in verbs.AUXILIARIES:
+        return True
+    if head in lexicon.words("states.txt"):
+        return bool(previous) is False or re.search(r"\b(?:am|is|are|was)\b", previous) is not None
+    if head in verbs.simple_pasts() or head in verbs.thirds():
+        return not (head in lexicon.words("nounish.txt") and after in ("", "and", "of", "is", "are"))
+    if head in verbs.bases():
+        if head in lexicon.words("nounish.txt") and after in ("", "and", "or", "of", "is", "are", "was"):
+            return False
+        return True
+    return head in verbs.ings() and re.search(r"\b(?:am|is|are|was|been)\b", previous) is not None and bool(after)
+
+
+def _infinitive_pair(previous: str, parts: list[str]) -> bool:
+    """"want to buy a van and drive to Porto": the second verb hangs on the same "to" or modal."""
+    head = grammar.bare(parts[0])
+    if head not in verbs.bases() or head in verbs.AUXILIARIES:
+        return False
+    return (
+        re.search(
+            r"\bto \w+[^,]*$|\b(?:can|can't|will|won't|would|could|should|must|might|may|don't|doesn't|didn't|let)\b[^,]*$",
+            previous,
+        )
+        is not None
+    )

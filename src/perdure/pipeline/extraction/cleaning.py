@@ -1,0 +1,229 @@
+"""From what was typed to plain text: quotes, code and links set aside, chat spelling made regular.
+
+What must not be altered (quotations, links, inline code) becomes one private-use character each, which `restore` turns
+back; so nothing downstream can put it into the third person or split it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from functools import cache
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import verbs
+
+FIRST_MARK = 0xE000
+MAX_MARKS = 6000  # the private-use area ends there
+
+_MARKS = re.compile(f"[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]")
+_QUOTES = str.maketrans(
+    {
+        "’": "'",
+        "‘": "'",
+        "´": "'",
+        "`": "`",
+        "“": '"',
+        "”": '"',
+        "„": '"',
+        "«": '"',
+        "»": '"',
+        "\u00a0": " ",
+        "\u200b": None,
+        "\u200d": None,
+        "\ufeff": None,
+        "\t": " ",
+        "—": " - ",
+        "–": "-",
+        "\r": "\n",
+        "\u2028": "\n",
+        "\u2029": "\n",
+        "•": "\n",
+    }
+)
+_PROTECTED = re.compile(
+    r"""https?://[^\s<>]{1,2000}|\b[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}|`[^`\n]{1,400}`|"[^"\n]{1,2000}"|"""
+    r"""(?<![\w'])'(?=\S)[^'\n]{1,60}(?:'(?=\w)[^'\n]{1,400}){0,6}'(?![\w'])"""
+)
+_FENCE = re.compile(r"```[\s\S]{0,100000}?(?:```|\Z)")
+_CODE_LINE = re.compile(
+    r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |from \w+ import|"
+    r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
+    r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |curl |sudo |ssh )|"
+    r"\w+\([^()]*\)\s*[;{]|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|^\s*>"
+)
+_SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
+_EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
+_TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
+_AMPM = re.compile(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
+_WORD = re.compile(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
+_NUMBER_WORD = {"2": "to", "4": "for"}
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """Plain text, and what its marks stand for."""
+
+    text: str
+    kept: list[str] = field(default_factory=list)
+
+    def restore(self, text: str) -> str:
+        """The text with every mark replaced by what it stood for."""
+        if not self.kept:
+            return text
+        return _MARKS.sub(lambda m: self._kept(m.group()), text)
+
+    def _kept(self, mark: str) -> str:
+        place = ord(mark) - FIRST_MARK
+        return self.kept[place] if place < len(self.kept) else ""
+
+
+def has_mark(text: str) -> bool:
+    """Whether a quotation, a link or code stands in the text."""
+    return _MARKS.search(text) is not None
+
+
+def without_marks(text: str) -> str:
+    """The text without its quotations, links and code."""
+    return _MARKS.sub(" ", text)
+
+
+def clean(content: str) -> Cleaned:
+    """The message as plain text in regular spelling; linear in its length, and never raises."""
+    text = unicodedata.normalize("NFC", content.encode("utf-8", "replace").decode("utf-8"))
+    text = _MARKS.sub("", text).translate(_QUOTES)
+    text = _FENCE.sub("\n", text)
+    text = "\n".join(line for line in text.split("\n") if not _is_code(line))
+    cleaned = Cleaned("")
+    text = _PROTECTED.sub(lambda m: _protect(m.group(), cleaned.kept), text)
+    text = _EMOJI.sub(_emoji, text)
+    text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
+    text = _AMPM.sub(r"\1\2m", text)
+    text = _WORD.sub(_spell, text)
+    cleaned.text = expand(_possessives(text))
+    return cleaned
+
+
+def _is_code(line: str) -> bool:
+    head = line[:400]
+    if re.search(r"\s--?\w[\w-]*=|\|\s*(?:wc|grep|awk|sed|sort|head|tail)\b", head):
+        return True
+    if not _CODE_LINE.search(head):
+        return False
+    bare = re.sub(r"\"[^\"]*\"|'[^']*'", "", head)
+    return not _SELF.search(bare) or bool(re.search(r"[{}]|=>|::|</\w+>|\);", bare))
+
+
+def _protect(span: str, kept: list[str]) -> str:
+    if len(kept) >= MAX_MARKS:
+        return span
+    kept.append(span)
+    return chr(FIRST_MARK + len(kept) - 1)
+
+
+def _emoji(match: re.Match[str]) -> str:
+    after = match.string[match.end() : match.end() + 3].lstrip(" ")
+    return ". " if not after or after[0].isupper() or after[0] == "\n" else " "
+
+
+@cache
+def _spelling() -> dict[str, str]:
+    return lexicon.pairs("spelling.tsv")
+
+
+def _spell(match: re.Match[str]) -> str:
+    word = match.group()
+    low = word.lower()
+    plain = _spelling().get(low)
+    if plain is None:
+        return word
+    if len(word) <= 2 and word.isupper() and low not in {"i", "im", "u", "ur"}:
+        return word  # an abbreviation: "UR", "N"
+    if word[0].isupper() and word[1:2].islower():
+        return plain[0].upper() + plain[1:]
+    return plain
+
+
+# ------------------------------------------------------------------ apostrophes
+
+_BE_NEXT = (
+    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|also|only|just|still|now|always|very|really|so|too|"
+    r"almost|about|over|under|due|off|into|out|going|getting|been|got|gone|getting|having|coming|moving|turning|working|"
+    r"living|doing|making|taking|\d[\w.,:]*)"
+)
+_LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w+)?) ([a-zé-]+)s (?=(\S+))")
+_ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|[A-Z]|to\b|pronounced|spelled)")
+_LOOSE_S = re.compile(rf"^((?:[\w-]+ ){{0,2}}[a-z]+)s (?=(?:gone|been|got|called|named|broken|moved)\b)", re.I | re.M)
+_S_BE = re.compile(r"\b([A-Za-zÀ-ÿ][\w-]*)'s (?=(\S+))")
+_PRONOUN_S = frozenset(
+    "it he she that this there here what who where how when everything everyone nobody someone somebody nothing "
+    "something name's one which".split()
+)
+_HAS_NEXT = frozenset("been got had gone become moved changed started gotten done taken grown turned left died".split())
+_NOUN_ING = frozenset(
+    "wedding training building meeting painting housing parking clothing heating cooking reading writing morning evening "
+    "feeling ring king spring string thing sibling ceiling earring wing swimming hearing handwriting christening naming "
+    "gathering recording offspring dressing".split()
+)
+
+
+def _possessives(text: str) -> str:
+    """Apostrophes that lazy typing left out, where only one reading makes sense ("my husbands allergic")."""
+    text = _LOOSE_KIN.sub(_loose_kin, text)
+    text = _ITS.sub(lambda m: f"{m.group(1)}t is ", text)
+    return _LOOSE_S.sub(r"\1's ", text)
+
+
+def _loose_kin(match: re.Match[str]) -> str:
+    owner, middle, noun, follower = match.group(1), match.group(2), match.group(3), match.group(4).lower().strip(",.!?")
+    kin = lexicon.pairs("kin.tsv")
+    if noun not in kin and noun not in lexicon.words("roles.txt") and noun not in {"cat", "dog"}:
+        return match.group()
+    plural = follower in verbs.bases() and follower not in lexicon.words("nounish.txt") - {"play", "work", "start"}
+    plural = plural or follower in verbs.AUXILIARIES or follower in verbs.simple_pasts()
+    if plural or follower in {"and", "both", "all", "who", "in", "from", "at", "or", "to", "with"} or match.group(4) in {","}:
+        return match.group()
+    return f"{owner}{middle} {noun}'s "
+
+
+_EXPANSIONS = (
+    (re.compile(r"\b([Ii])'m\b"), "I am"),
+    (re.compile(r"\b([Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Tt]here)'re\b"), r"\1 are"),
+    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
+    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t|[Tt]hat)'ll\b"), r"\1 will"),
+    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"), r"\1 had "),
+    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
+    (re.compile(r"(?:^|(?<=[.!?\n] ))[Ii]d (?=like|love|rather|prefer|say|want)", re.M), "I would "),
+    (re.compile(r"(?:^|(?<=[.!?,\n] ))[Ww]ere (?=on\b|in\b|at\b|not\b|a\b|all\b|\w+ing\b|both\b|from\b)", re.M), "we are "),
+    (re.compile(r"\bcannot\b"), "can't"),
+    (re.compile(r"\bI,? too,? (?=\w)"), "I also "),
+)
+
+
+def expand(text: str) -> str:
+    """Contractions of pronouns and of is and has written out; possessives and n't stay."""
+    for pattern, full in _EXPANSIONS:
+        text = pattern.sub(full, text)
+    return _S_BE.sub(_expand_s, text)
+
+
+def _expand_s(match: re.Match[str]) -> str:
+    word, follower = match.group(1), match.group(2)
+    low, after = word.lower(), follower.lower().strip(",.!?;:)")
+    if low == "let":
+        return match.group()
+    if after in _HAS_NEXT and (after != "left" or low in _PRONOUN_S):
+        return f"{word} has "
+    if low in _PRONOUN_S:
+        return f"{word} is "
+    being = (
+        re.fullmatch(_BE_NEXT, after)
+        or after in lexicon.words("states.txt")
+        or (after in verbs.ings() and after not in _NOUN_ING)
+        or after in lexicon.words("moods.txt") - {"old", "new", "back", "home", "late", "good", "done", "well", "cold"}
+        or after in {"up", "down", "ready", "strict", "retired", "allergic", "coming", "moving", "scared"}
+    )
+    if being and after not in {"first", "second", "next", "new", "old"}:
+        return f"{word} is "
+    return match.group()

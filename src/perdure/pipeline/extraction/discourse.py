@@ -1,0 +1,68 @@
+"""What is known at a point of the conversation: who was mentioned, what it is about, what has been asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perdure.pipeline import lexicon
+
+
+@dataclass(slots=True)
+class Draft:
+    """A fact while its conversation is still being read: a later message may replace it."""
+
+    text: str
+    sources: tuple[int, ...]
+    rule: str
+    confidence: float
+    hedged: bool = False
+    forget: bool = False
+    procedural: bool = False
+    episodic: bool = False
+
+
+@dataclass(slots=True)
+class Discourse:
+    """The state that reading a conversation carries from clause to clause; texts are in the third person."""
+
+    who: str = "User"
+    person: str = ""
+    gender: str = ""
+    group: str = ""
+    thing: str = ""
+    topic: str = ""
+    own: bool = False
+    """The speaker has told something of himself: what follows is taken as about him more readily."""
+    task: bool = False
+    """The conversation is about a text, a story or a quiz: what is said belongs to that."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Lower-case name to how the person is called in facts ("User's sister Ana")."""
+    kin: dict[str, str] = field(default_factory=dict)
+    """Relation ("sister") to the latest name heard for it."""
+    drafts: list[Draft] = field(default_factory=list)
+    assistant: str = ""
+    """What the assistant said last, cleaned; "" when the user spoke since."""
+    assistant_at: int = -1
+    """Its position among the messages, -1 if it is context."""
+    opened: str = ""
+    """What the user had said before that."""
+
+    def known_names(self) -> frozenset[str]:
+        """Lower-case names of persons heard so far."""
+        return frozenset(self.names)
+
+    def meet(self, display: str, gender: str) -> None:
+        """Remember the person spoken of last."""
+        if gender == "p":
+            self.group = display
+        else:
+            self.person, self.gender = display, gender
+
+    def call(self, name: str, display: str) -> None:
+        """Remember a name and how its bearer is to be called."""
+        self.names[name.lower()] = display
+
+
+def kin_gender(noun: str) -> str:
+    """m, f, n or p (plural) of a kinship noun, "" if it is none."""
+    return lexicon.pairs("kin.tsv").get(noun.lower(), "")

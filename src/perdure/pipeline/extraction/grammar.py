@@ -1,0 +1,172 @@
+"""Where the verb of a clause stands and what a clause begins with, by word lists and neighbours; no tagger."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import verbs
+
+PUNCTUATION = ".,!?;:()[]\"'*…"
+FIRST = frozenset({"i", "we"})
+SUBJECTS = frozenset("i we he she they it you".split())
+POSSESSIVES = frozenset("my our his her their its your".split())
+RELATIVES = frozenset("who which that where when whose".split())
+PLURAL_SUBJECTS = frozenset(
+    "people parents kids children twins folks grandparents grandkids grandchildren police staff they we you i both "
+    "all women men".split()
+)
+_BLOCKERS_EXTRA = frozenset("to and or not very so too more most less such like as".split())
+
+
+def bare(token: str) -> str:
+    """The token in lower case without punctuation around it."""
+    return token.strip(PUNCTUATION).lower()
+
+
+def tokens(text: str) -> list[str]:
+    """The words of the text, punctuation still attached."""
+    return text.split()
+
+
+@cache
+def _before_noun() -> frozenset[str]:
+    prepositions = lexicon.words("prepositions.txt") - {"on", "off", "up", "down", "out", "over", "in"}
+    return lexicon.words("determiners.txt") - {"all", "both", "that", "this", "each"} | prepositions | _BLOCKERS_EXTRA
+
+
+def is_time_word(word: str) -> bool:
+    """Whether the word names a day, a month or a stretch of time."""
+    return word in lexicon.words("time_words.txt") or word.rstrip("s") in lexicon.words("time_words.txt")
+
+
+def is_name(token: str) -> bool:
+    """Whether the token looks like a proper name: capitalised, and not one of the words that always may be."""
+    word = token.strip(PUNCTUATION)
+    if word.endswith("'s"):
+        word = word[:-2]
+    return len(word) > 1 and word[0].isupper() and word not in lexicon.words("not_names.txt")
+
+
+def is_number(token: str) -> bool:
+    """Whether the token begins with a digit, also behind a currency sign."""
+    word = token.strip(PUNCTUATION).lstrip("$€£#~<>+-")
+    return bool(word) and word[0].isdigit()
+
+
+def find_verb(parts: list[str], start: int = 0, *, names: frozenset[str] = frozenset()) -> int:
+    """The place of the finite verb, or -1; `names` are lower-case words known to be persons."""
+    low = [bare(part) for part in parts]
+    skip = False
+    weak = -1
+    for place in range(start, min(len(low), start + 30)):
+        word = low[place]
+        if word in RELATIVES and place > start and (word != "that" or place + 1 < len(low)):
+            skip = True
+            continue
+        strength = _strength(low, parts, place, start, names)
+        if not strength:
+            continue
+        if skip:
+            skip = False
+            continue
+        if strength == 2:
+            return place
+        if weak < 0:
+            weak = place
+        elif weak >= 0 and place - weak > 6:
+            break
+    return weak
+
+
+def _strength(low: list[str], parts: list[str], place: int, start: int, names: frozenset[str]) -> int:
+    word = low[place]
+    if word in verbs.AUXILIARIES:
+        return 0 if place > start and low[place - 1] in {"the", "a", "an"} else 2
+    if place == start:
+        return 0
+    before = low[place - 1]
+    if before in _before_noun() or before.endswith("'s") or parts[place][0].isupper():
+        return 0
+    noun = word in lexicon.words("nounish.txt")
+    if word in verbs.thirds():
+        if before in {"i", "we", "you", "they"}:
+            return 2
+        return 1 if noun or before in lexicon.words("states.txt") else 2
+    if word in verbs.simple_pasts():
+        participle = place + 1 < len(low) and word.endswith("ed") and low[place + 1] not in _after_past()
+        return 1 if noun or participle and is_number(before) else 2
+    if word in verbs.bases():
+        plural = before in PLURAL_SUBJECTS or (before.endswith("s") and not before.endswith("ss")) or before in names
+        plural = plural or before in lexicon.words("adverbs.txt") and _plural_subject(low[start:place])
+        return (1 if noun else 2) if plural else 0
+    return 0
+
+
+@cache
+def _after_past() -> frozenset[str]:
+    return lexicon.words("prepositions.txt") | lexicon.words("determiners.txt") | lexicon.words("adverbs.txt")
+
+
+def _plural_subject(before: list[str]) -> bool:
+    for word in reversed(before):
+        if word not in lexicon.words("adverbs.txt"):
+            return word in PLURAL_SUBJECTS or (word.endswith("s") and not word.endswith("ss"))
+    return False
+
+
+def subject_of(parts: list[str]) -> str:
+    """What kind of subject the clause opens with: first, pronoun, noun, name, or "" for none."""
+    place = skip_adverbials(parts)
+    if place >= len(parts):
+        return ""
+    head = bare(parts[place])
+    if head in FIRST:
+        return "first"
+    if head in SUBJECTS or (head in {"this", "that", "these", "those"} and _verb_next(parts, place)):
+        return "pronoun"
+    verb = find_verb(parts, place)
+    if verb > place:
+        return "name" if is_name(parts[place]) else "noun"
+    return ""
+
+
+def _verb_next(parts: list[str], place: int) -> bool:
+    return place + 1 < len(parts) and bare(parts[place + 1]) in verbs.AUXILIARIES | set(verbs.thirds())
+
+
+_TIME_OPENERS = frozenset("in on at since from by last next this every until during after before around over".split())
+
+
+def skip_adverbials(parts: list[str]) -> int:
+    """Where the clause proper begins, behind adverbs and a time phrase ("yesterday", "on mondays", "in 2019")."""
+    place = 0
+    adverbs = lexicon.words("adverbs.txt")
+    while place < len(parts):
+        head = bare(parts[place])
+        if head in {"yesterday", "today", "tomorrow", "tonight", "nowadays", "lately"} or (
+            head in adverbs and head not in {"all", "both", "each", "myself", "first", "last", "never", "tend", "still"}
+        ):
+            place += 1
+            continue
+        end = _time_phrase(parts, place)
+        if end == place:
+            return place
+        place = end
+    return 0
+
+
+def _time_phrase(parts: list[str], place: int) -> int:
+    head = bare(parts[place])
+    if head not in _TIME_OPENERS and not is_time_word(head):
+        return place
+    limit = min(len(parts), place + 6)
+    seen = False
+    for at in range(place, limit):
+        word = bare(parts[at])
+        if at > place and (word in FIRST or word in SUBJECTS or word in POSSESSIVES):
+            return at if seen else place
+        seen = seen or is_time_word(word) or (is_number(word) and head in _TIME_OPENERS)
+        if parts[at].endswith(","):
+            return at + 1 if seen else place
+    return place

@@ -1,0 +1,229 @@
+"""Who "she", "it" and "her teacher" are: pronouns replaced by what was last spoken of, and new persons remembered."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import grammar, verbs
+from perdure.pipeline.extraction.discourse import Discourse, kin_gender
+
+_NAME = r"[A-ZÀ-ÞŁŚŠŽ][\w'À-ɏ-]*(?: (?:van|de|von|della|al|bin) [A-Z]\w+| [A-ZÀ-ÞŁŚ][\w'À-ɏ-]+)?"
+_CALLED = re.compile(rf"\b(?:called|named|name is|names are|is called|is named)\s+({_NAME}|[a-z]{{3,12}}(?=$|[,.]))")
+_WE = r"(?:[Mm]y|[Oo]ur)"
+
+
+@cache
+def _relation() -> re.Pattern[str]:
+    nouns = set(lexicon.pairs("kin.tsv")) | lexicon.words("roles.txt") | lexicon.words("pets.txt")
+    nouns |= {"best friend", "best mate", "line manager", "tech lead", "landlord", "head chef", "wee boy", "little one"}
+    alternatives = "|".join(sorted((re.escape(noun) for noun in nouns), key=len, reverse=True))
+    return re.compile(
+        rf"\b({_WE}) ((?:[\w-]+ ){{0,3}}?)({alternatives})\b(?!-)(?:,? (?:is )?(?:called |named )?({_NAME}))?(?!['\w])", re.I
+    )
+
+
+def relation_of(text: str) -> re.Match[str] | None:
+    """The first "my sister Ana" in a text: groups owner, adjectives, noun and name."""
+    match = _relation().search(text)
+    if match and match.group(4) and (not match.group(4)[0].isupper() or not grammar.is_name(match.group(4).split()[0])):
+        return re.match(r"(.*?)()()()$", "") if False else _relation_unnamed(match)
+    return match
+
+
+def _relation_unnamed(match: re.Match[str]) -> re.Match[str] | None:
+    return re.compile(rf"({re.escape(match.group(1))}) ({re.escape(match.group(2))})({re.escape(match.group(3))})()").search(
+        match.group()
+    )
+
+
+def note_people(clause: str, talk: Discourse) -> str | None:
+    """Remember the person that a first-person clause brings in; the relation if its name is new, for a fact of its own."""
+    match = relation_of(clause)
+    if match is None:
+        _note_called(clause, talk)
+        return None
+    noun, name = match.group(3).lower(), match.group(4)
+    middle = match.group(2).strip().lower()
+    adjective = f"{middle} " if middle and _keeps(middle) else ""
+    gender = kin_gender(noun) or "n"
+    relation = f"{talk.who}'s {adjective}{noun}"
+    if not name:
+        known = talk.kin.get(noun)
+        talk.meet(f"{relation} {known}" if known and gender != "p" else relation, gender)
+        _note_called(clause, talk)
+        return None
+    fresh = name.lower() not in talk.names
+    display = f"{relation} {name}"
+    talk.call(name.split()[0], display)
+    talk.call(name, display)
+    talk.kin[noun] = name
+    talk.meet(display, gender)
+    return f"{relation}|{name}" if fresh else None
+
+
+def _keeps(adjective: str) -> bool:
+    return adjective in {
+        "late", "older", "younger", "elder", "eldest", "youngest", "oldest", "little", "big", "twin", "best", "new", "old",
+        "ex", "former", "step", "half", "line", "baby", "middle", "second", "first", "great", "foster", "adopted", "host",
+        "tech", "head",
+    } or adjective.startswith(("younger", "older", "eldest", "youngest"))  # fmt: skip
+
+
+def _note_called(clause: str, talk: Discourse) -> None:
+    match = _CALLED.search(clause)
+    if match is None or not grammar.is_name(match.group(1).split()[0]):
+        return
+    name = match.group(1)
+    head = clause[: match.start()].split()
+    noun = grammar.bare(head[-1]) if head else ""
+    gender = kin_gender(noun)
+    animal = noun in lexicon.words("pets.txt")
+    if gender or animal or noun in lexicon.words("roles.txt"):
+        display = f"{talk.who}'s {noun} {name}" if noun in {"cat", "dog"} or gender else name
+        talk.call(name.split()[0], display)
+        talk.meet(display, gender or "n")
+    else:
+        talk.thing = name
+        talk.topic = name
+
+
+def note_name(name: str, talk: Discourse) -> None:
+    """Remember a name that stands as the subject of a clause."""
+    display = talk.names.get(name.lower(), name)
+    talk.call(name, display)
+    talk.meet(display, "n")
+
+
+# ------------------------------------------------------------------ replacing
+
+_PERSONAL = {"he": "m", "she": "f"}
+_OWNED = {"his": "m", "her": "f", "their": "p", "its": "t"}
+
+
+def resolve(clause: str, talk: Discourse) -> str | None:
+    """The clause with its opening pronoun replaced, or None if nothing is known that it could mean."""
+    parts = clause.split()
+    place = grammar.skip_adverbials(parts)
+    if place >= len(parts):
+        return clause
+    head = grammar.bare(parts[place])
+    if head in _PERSONAL:
+        return _inner(_swap(parts, place, _singular(talk, _PERSONAL[head])), talk, head)
+    if head == "they":
+        return _they(parts, place, talk)
+    if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
+        if head != "it":
+            return None
+        return _swap(parts, place, talk.thing)
+    if head in _OWNED and place + 1 < len(parts):
+        owner = _owner(head, talk)
+        if not owner:
+            return None
+        display = _swap(parts, place, owner + "'s")
+        return _inner(display, talk, "he" if head == "his" else "she") if head in {"his", "her"} else display
+    lower = parts[place].strip(".,").lower()
+    if lower in talk.names and not relation_of(clause):
+        parts[place] = parts[place].lower().replace(lower, talk.names[lower]) if parts[place].islower() else parts[place]
+        if talk.names[lower].lower() != lower:
+            parts[place] = talk.names[lower] + parts[place][len(lower) :] if parts[place].lower() == lower else parts[place]
+        talk.meet(talk.names[lower], "n")
+    return _inner(" ".join(parts), talk, "")
+
+
+def _verbal(word: str) -> bool:
+    return word in verbs.AUXILIARIES or word in verbs.thirds() or word in verbs.pasts() or word in lexicon.words("adverbs.txt")
+
+
+def _owner(head: str, talk: Discourse) -> str:
+    wanted = _OWNED[head]
+    if wanted == "t":
+        return talk.thing
+    if wanted == "p":
+        return talk.group or talk.person or talk.thing
+    return _singular(talk, wanted)
+
+
+def _singular(talk: Discourse, gender: str) -> str:
+    return talk.person if talk.person and talk.gender in {gender, "n", ""} else ""
+
+
+def _swap(parts: list[str], place: int, display: str) -> str | None:
+    if not display:
+        return None
+    return " ".join([*parts[:place], display, *parts[place + 1 :]])
+
+
+def _they(parts: list[str], place: int, talk: Discourse) -> str | None:
+    display = talk.group or talk.thing or talk.person
+    if not display:
+        return None
+    if display == talk.group:
+        return _swap(parts, place, display)
+    after = parts[place + 1] if place + 1 < len(parts) else ""
+    if grammar.bare(after) in lexicon.words("adverbs.txt") and place + 2 < len(parts):
+        parts[place + 2] = verbs.agree(parts[place + 2])
+    elif after:
+        parts[place + 1] = verbs.agree(after)
+    return _swap(parts, place, display)
+
+
+def _inner(clause: str | None, talk: Discourse, used: str) -> str | None:
+    """Subject pronouns inside the clause ("her teacher reckons she could") where only one person is meant."""
+    if clause is None or not talk.person:
+        return clause
+    parts = clause.split()
+    for place in range(1, len(parts)):
+        head = grammar.bare(parts[place])
+        if head in _PERSONAL and (used == head or talk.gender == _PERSONAL[head]):
+            parts[place] = parts[place].lower().replace(head, talk.person, 1)
+    return " ".join(parts)
+
+
+# ------------------------------------------------------------------ things
+
+_ABOUT = re.compile(
+    r"\b(?:working on|building|writing|bought|buying|adopted|run|runs|running|own|owns|opened|opening|started|starting|launched|"
+    r"called|project|planning|have|has|got|sold|drive|drives|use|uses|using|on)\s+((?:a|an|the|my|our|their)\s+)?"
+    r"([\w&'-]+(?:\s+(?:for|of)?\s?[\w&'-]+){0,3})"
+)
+
+
+def note_thing(fact: str, talk: Discourse) -> None:
+    """Remember what a fact was about, for a later "it" or a fragment: its subject's noun, or the object that it names."""
+    parts = fact.split()
+    verb = grammar.find_verb(parts)
+    if verb <= 0:
+        return
+    subject = " ".join(parts[:verb])
+    if subject.startswith(f"{talk.who}'s ") or subject.split()[0].lower() in {"the", "a", "an"}:
+        noun = grammar.bare(subject.split()[-1])
+        if not kin_gender(noun) and subject != talk.person:
+            talk.thing = subject
+            talk.topic = subject
+        return
+    if subject.split()[0] == talk.who:
+        match = _ABOUT.search(" ".join(parts[verb:]))
+        if match:
+            noun = _noun_phrase(match.group(2))
+            if noun:
+                talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
+                talk.topic = talk.thing
+    elif grammar.is_name(parts[0]) and subject.lower() not in talk.names:
+        talk.thing = subject
+        talk.topic = subject
+
+
+def _noun_phrase(words: str) -> str:
+    kept: list[str] = []
+    for word in words.split():
+        low = grammar.bare(word)
+        if low in lexicon.words("prepositions.txt") - {"of", "for"} or low in {"and", "or", "who", "that", "which", "to", "called"}:
+            break
+        if low in lexicon.words("adverbs.txt") or low in verbs.AUXILIARIES:
+            break
+        kept.append(word.strip(grammar.PUNCTUATION))
+    while kept and grammar.bare(kept[-1]) in {"of", "for", "the", "a"}:
+        kept.pop()
+    return " ".join(kept[:4])

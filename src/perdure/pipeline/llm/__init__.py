@@ -1,0 +1,1 @@
+"""The curator that asks a language model (spec 000 §4)."""

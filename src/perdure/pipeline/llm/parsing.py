@@ -1,0 +1,205 @@
+"""From a model's answer to facts and operations, forgivingly (spec 000 §4.2, 001 §6, 002 §5; U10, U26).
+
+Accepted: a bare list, a list inside an object under any of the usual names, one object in place of a list, JSON lines,
+code fences, prose before and after, thinking before. What cannot be read is an error or a warning, never a fact (K56).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, TypeVar, cast
+
+from perdure.domain.clock import read_moment
+from perdure.domain.errors import LLMError
+from perdure.pipeline.llm.lenient_json import find_json
+
+T = TypeVar("T")
+FactType = Literal["semantic", "procedural", "episodic"]
+OperationEvent = Literal["ADD", "UPDATE", "DELETE", "NONE"]
+
+_WRAPPERS: Final = ("facts", "operations", "memory", "memories", "results", "events", "items", "data")
+_FACT_TEXTS: Final = ("text", "fact", "content", "memory", "data")
+_OPERATION_TEXTS: Final = ("data", "text", "new_memory", "content", "memory")
+_FACT_TYPES: Final = frozenset({"semantic", "procedural", "episodic"})
+_EVENTS: Final = {"add": "ADD", "update": "UPDATE", "delete": "DELETE", "none": "NONE", "noop": "NONE"}
+_EXCERPT: Final = 80
+
+# A thought opens a line; inside a fact the same letters are text.
+_THOUGHT = re.compile(r"^\s*<(think|thinking)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE | re.MULTILINE)
+_THOUGHT_END = re.compile(r"\A.*</(?:think|thinking)>[ \t]*(?=[\n\[{`])", re.DOTALL | re.IGNORECASE)
+_FENCED = re.compile(r"^\s*```[\w-]*[ \t]*$(.*?)(?:^\s*```|\Z)", re.DOTALL | re.MULTILINE)
+_NUMBER = re.compile(r"(?:id|memory|mem|fact)?[\s:#_-]*(\d{1,9})", re.IGNORECASE)
+_YEAR_OR_MONTH = re.compile(r"\d{4}(?:-\d{2})?")
+
+
+class UnreadableAnswer(LLMError):
+    """The model answered, but not with the JSON that it was asked for."""
+
+    code = "unreadable"
+
+
+class Reading(list[T]):
+    """A list of what was read; `warnings` say, a sentence each, what could not be."""
+
+    def __init__(self, items: Iterable[T] = (), warnings: Sequence[str] = ()) -> None:
+        super().__init__(items)
+        self.warnings = tuple(warnings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFact:
+    """A fact as the model wrote it; `sources` are message positions from 0, unchecked, empty if it gave none."""
+
+    text: str
+    type: FactType = "semantic"
+    sources: tuple[int, ...] = ()
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    forget: bool = False
+    hedged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What the model wants done; `id` and `fact` are the numbers that it was shown, None where it gave none.
+
+    An `id` that is no number is kept as text, so that it can be refused.
+    """
+
+    event: OperationEvent
+    id: int | str | None = None
+    text: str = ""
+    fact: int | None = None
+
+
+def parse_facts(text: str) -> Reading[FoundFact]:
+    """The facts in an answer; an empty list is no fact, anything unreadable is UnreadableAnswer."""
+    return _parse(text, _read_fact, "facts")
+
+
+def parse_operations(text: str) -> Reading[Operation]:
+    """The operations in an answer; an empty list is none, anything unreadable is UnreadableAnswer."""
+    return _parse(text, _read_operation, "operations")
+
+
+def _parse(text: str, read: Callable[[Any], T | None], what: str) -> Reading[T]:
+    """The first group of JSON values that holds an element which `read` understands."""
+    empty = False
+    for part in _parts(text):
+        found = find_json(part)
+        for group in found.groups:
+            elements = [element for value in group for element in _elements(value, read) if not _is_blank(element)]
+            items = [item for element in elements if (item := read(element)) is not None]
+            if items:
+                return Reading(items, _losses(len(items), len(elements), found.damaged, what))
+            empty = empty or not (elements or found.damaged)
+        if empty:
+            return Reading()
+    raise UnreadableAnswer(
+        f"the language model's answer holds no readable list of {what}; it begins with {text.strip()[:_EXCERPT]!r} "
+        f"and has {len(text)} characters"
+    )
+
+
+def _parts(text: str) -> list[str]:
+    """Where to look, in order: the whole answer if it begins as JSON, what is fenced, then what is no thought."""
+    if text.lstrip()[:1] in ("[", "{"):
+        return [text]
+    spoken = _THOUGHT_END.sub("", _THOUGHT.sub("", text))
+    return [*(match.group(1) for match in _FENCED.finditer(spoken)), spoken]
+
+
+def _losses(read: int, given: int, damaged: bool, what: str) -> list[str]:
+    losses = []
+    if damaged:
+        losses.append(
+            f"the language model's answer was cut off or damaged: {read} {what} were read, others may be lost"
+        )
+    if read < given:
+        losses.append(f"{given - read} of {given} elements of the language model's answer were no {what}")
+    return losses
+
+
+def _elements(value: Any, read: Callable[[Any], T | None]) -> list[Any]:
+    """The elements that a value stands for: of a list, of the list that an object wraps, or the one object itself."""
+    if isinstance(value, list):
+        return value
+    if not value or read(value) is not None:
+        return [value] if value else []
+    for name in _WRAPPERS:
+        if isinstance(value.get(name), (list, dict)):
+            return _elements(value[name], read)
+    inner = [member for member in value.values() if isinstance(member, (list, dict))]
+    return _elements(inner[0], read) if len(inner) == 1 else [value]
+
+
+def _is_blank(element: Any) -> bool:
+    return element is None or (isinstance(element, str) and not _clean(element))
+
+
+def _clean(text: str) -> str:
+    """The text on one line, without NUL: a statement is one sentence, and no line of it may pass for a list entry."""
+    return " ".join(text.replace("\x00", " ").split())
+
+
+def _text(element: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next((text for name in names if isinstance(given := element.get(name), str) and (text := _clean(given))), "")
+
+
+def _read_fact(element: Any) -> FoundFact | None:
+    if isinstance(element, str):
+        return FoundFact(text=_clean(element)) if _clean(element) else None
+    if not isinstance(element, dict) or not (text := _text(element, _FACT_TEXTS)):
+        return None
+    kind = str(element.get("type", "")).strip().casefold()
+    begun, ended = _moment(element.get("valid_from")), _moment(element.get("valid_to"))
+    return FoundFact(
+        text=text,
+        type=cast(FactType, kind) if kind in _FACT_TYPES else "semantic",
+        sources=_positions(element.get("sources")),
+        valid_from=begun,
+        valid_to=None if begun and ended and ended < begun else ended,
+        forget=element.get("forget") is True,
+        hedged=element.get("hedged") is True,
+    )
+
+
+def _positions(value: Any) -> tuple[int, ...]:
+    given = value if isinstance(value, list) else [value]
+    return tuple(number for item in given if isinstance(number := _number(item), int))
+
+
+def _moment(value: Any) -> datetime | None:
+    """The moment of an ISO 8601 text; a year or month alone is its first day."""
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    return read_moment(f"{text}-01-01"[:10] if _YEAR_OR_MONTH.fullmatch(text) else text)
+
+
+def _read_operation(element: Any) -> Operation | None:
+    if not isinstance(element, dict):
+        return None
+    event = _EVENTS.get(str(element.get("event", "")).strip().casefold())
+    if event is None:
+        return None
+    fact = _number(element.get("fact"))
+    return Operation(
+        event=cast(OperationEvent, event),
+        id=_number(element.get("id")),
+        text=_text(element, _OPERATION_TEXTS),
+        fact=fact if isinstance(fact, int) else None,
+    )
+
+
+def _number(value: Any) -> int | str | None:
+    """The number that a model meant ("0", "ID: 0"), other things as their text, nothing as None."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _NUMBER.fullmatch(str(value).strip())
+    return int(match.group(1)) if match else str(value)[:_EXCERPT]

@@ -1,0 +1,70 @@
+"""Converse verbs: "Marek sold User the tent" and "User bought the tent from Marek" read alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from perdure.pipeline.lexicon import lines
+from perdure.pipeline.slots.lexis import concept_of
+from perdure.pipeline.slots.reading import USER, Chunk, Party, Reading
+
+
+@cache
+def _converses() -> dict[str, str]:
+    """Verb of the giving side to the verb of the taking side."""
+    table: dict[str, str] = {}
+    for line in lines("reconcile_converses.tsv"):
+        giving, _, taking = line.partition("\t")
+        table[concept_of(giving)] = concept_of(taking)
+    return table
+
+
+def turn_round(reading: Reading) -> Reading:
+    """The reading from the taking side, where its verb has one and says who takes; else the reading itself."""
+    taking = _converses().get(reading.verb)
+    if taking is None or reading.topic:
+        return reading
+    for place, chunk in enumerate(reading.chunks):
+        taker = _taker(chunk, first=place == 0)
+        if taker is None:
+            continue
+        giver = _as_concepts(reading.party)
+        if not giver:
+            return reading
+        rest = [*reading.chunks[:place], *reading.chunks[place + 1 :]]
+        kept = tuple(concept for concept in chunk.concepts if concept not in taker[1]) if not chunk.lead else ()
+        if kept:
+            rest.insert(0, replace(chunk, concepts=kept, names=chunk.names - taker[1]))
+        source = Chunk("from", giver, frozenset(giver) - {USER})
+        concepts = (reading.concepts - {reading.verb} - taker[1]) | {taking} | set(giver)
+        return replace(
+            reading,
+            party=taker[0],
+            verb=taking,
+            chunks=(*rest, source),
+            concepts=concepts,
+            names=(reading.names | source.names) - taker[1],
+            slots=(),
+        )
+    return reading
+
+
+def _taker(chunk: Chunk, *, first: bool) -> tuple[Party, frozenset[str]] | None:
+    """Who a phrase names as the taking side: after "to", or as the first of two objects."""
+    if chunk.lead not in ("to", "") or (not chunk.lead and not first) or not chunk.concepts:
+        return None
+    if chunk.concepts[0] == USER:
+        return Party("user"), frozenset({USER})
+    names = [concept for concept in chunk.concepts if concept in chunk.names]
+    if chunk.lead == "to" and names and len(names) == len(chunk.concepts):
+        return Party("named", name=" ".join(names)), frozenset(names)
+    if not chunk.lead and names and chunk.concepts[0] in chunk.names and len(chunk.concepts) > 1:
+        return Party("named", name=chunk.concepts[0]), frozenset({chunk.concepts[0]})
+    return None
+
+
+def _as_concepts(party: Party) -> tuple[str, ...]:
+    if party.kind == "user":
+        return (USER,)
+    return tuple(party.name.split()) or ((party.relation,) if party.relation else ())

@@ -1,0 +1,206 @@
+"""The predicate of a statement: its verb, its phrases, and how it is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from perdure.pipeline.slots.lexis import fold_set, stem_set
+from perdure.pipeline.slots.reading import USER, Chunk, Mood
+from perdure.pipeline.slots.scan import Token
+from perdure.pipeline.slots.stems import stem
+from perdure.pipeline.slots.values import Value
+
+_MODALS = frozenset("will would can could must should might may shall".split())
+_TENSE = frozenset({"be", "have", "do"})
+_PRESENT = frozenset("is are am has have do does be being".split())
+_FLAGS = {
+    "@end": {"ended": True},
+    "@plan": {"planned": True},
+    "@hedge": {"hedged": True},
+    "@used": {"past": True, "ended": True},
+    "@start": {"started": True, "changed": True},
+    "@change": {"changed": True},
+    "@temporary": {"temporary": True},
+    "@deny": {"denied": True},
+}
+_HEDGING = frozenset("might may would could if perhaps maybe possibly probably unless whether".split())
+_NEGATIVES = frozenset("not never without neither nor".split())
+_JOINERS = frozenset({"and", "or", "but", "nor", "plus"})
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """Verb concept ("be" and "have" included), phrases, mood, and what is said to be given up."""
+
+    verb: str
+    chunks: tuple[Chunk, ...]
+    mood: Mood
+    replaced: tuple[tuple[str, ...], ...] = ()
+    replaced_values: tuple[Value, ...] = ()
+
+
+def read_predicate(tokens: list[Token], place: int) -> Predicate:
+    """The predicate that begins at a place."""
+    mood = Mood()
+    verb = ""
+    past_aux = False
+    at = place
+    light = stem_set("reconcile_light.txt")
+    while at < len(tokens):
+        token = tokens[at]
+        first = token.low.split(" ", 1)[0]
+        if token.stop or token.low in ("always", "also"):
+            at += 1
+        elif token.stem in _FLAGS or first in _MODALS or token.low in _NEGATIVES or token.low == "to":
+            mood = _flagged(mood, token)
+            at += 1
+        elif token.stem in _TENSE and token.value is None:
+            past_aux = past_aux or token.low in ("was", "were", "had", "did")
+            verb = token.stem
+            at += 1
+            if not _auxiliary(tokens, at):
+                break
+        elif token.stem in light or not token.stem and token.value is None:
+            mood = _flagged(mood, token)
+            at += 1
+        else:
+            if (not verb or _is_participle(token)) and token.value is None and not token.name:
+                verb = token.stem
+                past_aux = past_aux or _is_past(token)
+                at += 1
+            break
+    mood = replace(mood, past=mood.past or past_aux)
+    return _phrases(tokens, at, verb, mood)
+
+
+def _auxiliary(tokens: list[Token], at: int) -> bool:
+    """Whether a form of be, have or do before this place only helps the verb that follows."""
+    light = stem_set("reconcile_light.txt")
+    while at < len(tokens):
+        token = tokens[at]
+        if token.stem in _FLAGS or token.low in _NEGATIVES or token.low in _MODALS:
+            return True
+        if token.stem in _TENSE and token.low in ("been", "being", "had", "be"):
+            return True
+        if token.stem in light and token.low not in ("a", "an", "the", "their"):
+            at += 1
+            continue
+        return _is_participle(token)
+    return False
+
+
+def _is_participle(token: Token) -> bool:
+    first = token.low.split(" ", 1)[0]
+    if token.value is not None or token.name:
+        return False
+    if first.endswith("ing"):
+        return stem(first) in stem_set("reconcile_verbs.txt")
+    past = first.endswith("ed") or first in fold_set("reconcile_pasts.txt")
+    return past and stem(first) in stem_set("reconcile_verbs.txt")
+
+
+def _is_past(token: Token) -> bool:
+    first = token.low.split(" ", 1)[0]
+    return first.endswith("ed") or first in fold_set("reconcile_pasts.txt")
+
+
+def _flagged(mood: Mood, token: Token) -> Mood:
+    if token.stem in _FLAGS:
+        mood = replace(mood, **_FLAGS[token.stem])
+    if token.low in _NEGATIVES:
+        mood = replace(mood, negated=True)
+    if token.low in _HEDGING:
+        mood = replace(mood, hedged=True)
+    if token.low == "will":
+        mood = replace(mood, planned=mood.planned)
+    return mood
+
+
+class _Phrases:
+    """Collects the phrases of a predicate from left to right."""
+
+    def __init__(self) -> None:
+        self.done: list[Chunk] = []
+        self.lead = ""
+        self.concepts: list[str] = []
+        self.names: set[str] = set()
+        self.values: list[Value] = []
+        self.start = -1
+        self.end = -1
+
+    def take(self, token: Token, concept: str) -> None:
+        if concept:
+            self.concepts.append(concept)
+            if token.name:
+                self.names.add(concept)
+        if token.value is not None:
+            self.values.append(token.value)
+        self.start = token.start if self.start < 0 else self.start
+        self.end = token.end
+
+    def close(self, lead: str) -> None:
+        if self.concepts or self.values:
+            self.done.append(
+                Chunk(self.lead, tuple(self.concepts), frozenset(self.names), tuple(self.values), self.start, self.end)
+            )
+        self.lead, self.concepts, self.names, self.values = lead, [], set(), []
+        self.start = self.end = -1
+
+
+def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
+    light, leads = stem_set("reconcile_light.txt"), fold_set("reconcile_leads.txt")
+    phrases = _Phrases()
+    anymore = False
+    for place in range(at, len(tokens)):
+        token = tokens[place]
+        if token.stem in _FLAGS:
+            mood = _flagged(mood, token)
+        elif token.stem == "@anymore":
+            anymore = True
+        elif token.stem == "@instead":
+            phrases.close("instead of")
+        elif token.value is not None:
+            phrases.take(token, "")
+        elif token.stop:
+            phrases.close("")
+        elif token.low in _JOINERS:
+            phrases.close(phrases.lead if token.low != "but" else "")
+        elif token.low in _NEGATIVES:
+            if phrases.concepts or phrases.values or phrases.done:
+                phrases.close("not")
+            else:
+                mood = replace(mood, negated=True)
+        elif token.low in _HEDGING:
+            mood = replace(mood, hedged=True)
+            phrases.close("if" if token.low == "if" else phrases.lead)
+        elif token.low in leads:
+            phrases.close(token.low)
+        elif token.low == "user":
+            phrases.take(token, USER)
+        elif token.stem and token.stem not in light and token.low != "'s" and token.low not in _MODALS:
+            phrases.take(token, token.stem)
+    phrases.close("")
+    if anymore:
+        mood = replace(mood, ended=mood.negated or mood.ended, negated=False)
+    return _given_up(Predicate(verb, tuple(phrases.done), mood))
+
+
+_GIVEN_UP = frozenset({"instead of", "not"})
+
+
+def _given_up(predicate: Predicate) -> Predicate:
+    """Takes what is named as replaced out of the phrases: "from A" beside "to B", "instead of A", "not A"."""
+    kept: list[Chunk] = []
+    replaced: list[tuple[str, ...]] = []
+    values: list[Value] = []
+    leads = {chunk.lead for chunk in predicate.chunks}
+    for chunk in predicate.chunks:
+        gone = chunk.lead in _GIVEN_UP or (chunk.lead == "from" and "to" in leads)
+        if gone:
+            if chunk.concepts:
+                replaced.append(chunk.concepts)
+            values.extend(chunk.values)
+        else:
+            kept.append(chunk)
+    mood = replace(predicate.mood, changed=True) if replaced or values else predicate.mood
+    return replace(predicate, chunks=tuple(kept), mood=mood, replaced=tuple(replaced), replaced_values=tuple(values))

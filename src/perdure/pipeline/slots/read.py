@@ -1,0 +1,91 @@
+"""Reading a statement: rewriting, scanning, typed values, phrases, subject, predicate, attributes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from perdure.domain.memory import Slots
+from perdure.pipeline.slots.converse import turn_round
+from perdure.pipeline.slots.frames import fill
+from perdure.pipeline.slots.phrases import join_phrases
+from perdure.pipeline.slots.predicate import Predicate, read_predicate
+from perdure.pipeline.slots.reading import Chunk, Reading
+from perdure.pipeline.slots.rewrite import rewrite
+from perdure.pipeline.slots.scan import scan
+from perdure.pipeline.slots.subject import Subject, read_subject
+from perdure.pipeline.slots.typed import type_values
+
+LIGHT_VERBS = frozenset({"be", "have", "do", "get", ""})
+"""Verbs that say little of their own: what they are about is in their phrases."""
+
+
+@lru_cache(maxsize=8192)
+def read(text: str) -> Reading:
+    """The reading of one statement; of a text without a predicate, its words as the topic."""
+    rewritten = rewrite(text)
+    tokens = join_phrases(type_values(scan(rewritten.text)))
+    subject = read_subject(tokens)
+    predicate = read_predicate(tokens, subject.place)
+    if rewritten.denied:
+        mood = replace(predicate.mood, denied=True, negated=not predicate.mood.negated)
+        predicate = replace(predicate, mood=mood)
+    if subject.partner:
+        chunks = (*predicate.chunks, Chunk("with", subject.partner, frozenset(subject.partner)))
+        predicate = replace(predicate, chunks=chunks)
+    return turn_round(_assemble(rewritten.text, subject, predicate))
+
+
+def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
+    concepts = [*subject.topic, *([] if predicate.verb in LIGHT_VERBS else [predicate.verb])]
+    names = set(subject.names)
+    values = list(subject.values)
+    for chunk in predicate.chunks:
+        concepts.extend(chunk.concepts)
+        names |= chunk.names
+        values.extend(chunk.values)
+    slots = () if subject.topic else fill(subject.party, predicate.verb, predicate.chunks)
+    return Reading(
+        text=text,
+        party=subject.party,
+        topic=subject.topic,
+        topic_values=subject.values,
+        topic_names=subject.names,
+        verb=predicate.verb,
+        chunks=predicate.chunks,
+        mood=predicate.mood,
+        slots=slots,
+        replaced=predicate.replaced,
+        replaced_values=predicate.replaced_values,
+        concepts=frozenset(concept for concept in concepts if concept),
+        names=frozenset(names),
+        values=tuple(values),
+    )
+
+
+def read_slots(text: str) -> Slots | None:
+    """Subject, attribute and value of a statement in canonical words, or None where no predicate was read.
+
+    Two statements with equal subject and attribute speak of the same thing; `polarity` is False where it is denied.
+    """
+    reading = read(text)
+    if not reading.topic and not reading.verb and not reading.chunks:
+        return None
+    party = reading.party
+    owner = party.name if party.kind == "named" else " ".join(part for part in (party.relation, party.name) if part)
+    subject = owner or ("user" if party.kind == "user" else "")
+    if reading.slots:
+        attribute = reading.slots[0].attribute
+        value = " ".join(reading.slots[0].concepts) or _raw(reading.text, reading.slots[0].start, reading.slots[0].end)
+    else:
+        attribute = " ".join(reading.topic) or reading.verb
+        value = _raw(reading.text, reading.chunks[0].start, reading.chunks[-1].end) if reading.chunks else ""
+        if party.kind == "thing":
+            subject, attribute = attribute, reading.verb
+    if not subject or not attribute:
+        return None
+    return Slots(subject, attribute, value, not (reading.mood.negated or reading.mood.ended))
+
+
+def _raw(text: str, start: int, end: int) -> str:
+    return text[start:end] if 0 <= start < end else ""

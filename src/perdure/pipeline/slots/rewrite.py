@@ -1,0 +1,80 @@
+"""Rewriting: sentence shapes that say the same are brought to one, with the subject first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perdure.pipeline.slots.scan import plain
+
+MAX_TEXT = 600
+"""Characters of a statement that are read."""
+
+_NAME = r"(?:[^\W\d_a-z][\w'.-]*|[^\W\d_a-z][\w'.-]*(?: (?:of|the|de|von|van|la|and|for|in|on|a)? ?[^\W\d_a-z][\w'.-]*){1,5})"
+_LEAD = re.compile(
+    r"^((?:in|on|at|every|each|since|from|as of|as from|these days|nowadays|now|currently|this|next|last|after|before|during|for|"
+    r"until|by|most|starting|with|as|tomorrow|today|yesterday|recently|lately|about|to|when|while|once|twice|three times|"
+    r"apparently|actually|sadly|luckily|finally|again|before|per|over|under|outside|inside)\b[^,.;:]{0,50}?),? "
+    r"(?=(?:User|user|the user)\b|[A-Z]\w+ (?:is|was|has|will)\b)",
+    re.IGNORECASE,
+)
+_FALSE = re.compile(
+    r"^(?:it (?:is|was) not|it isn't|it's not|it wasn't) (?:actually )?(?:true|the case|right|correct|so) that |"
+    r"^it is (?:false|wrong|untrue) that |^contrary to [^,]{1,40}, ",
+    re.IGNORECASE,
+)
+_FILLER = re.compile(
+    r"^(?:it turns out(?: that)?|as it happens,?|it is true that|note that|remember that|update:|correction:|by the way,?|"
+    r"for the record,?|fyi,?|btw,?|actually,|in fact,?|also,?) ",
+    re.IGNORECASE,
+)
+_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"^[Tt]he user\b", "User"),
+        (r"^user\b", "User"),
+        (rf"^({_NAME}), (?:who is |who's |)User's ([\w -]{{2,30}}?), (?=\w)", r"User's \2 \1 "),
+        (r"^(?:The )?[Nn]ame of ([^,;]{2,60}?) is (?:now )?(?:called |written |spelled |spelt )?(?=\S)", r"\1 is called "),
+        (r"^(User's [^,;]{2,50}?)'s (?:first )?name is (?:now )?(?:written |spelled |spelt )?(?=\S)", r"\1 is called "),
+        (r"^([^,;]{2,50}?) goes by the name (?:of )?(?=\S)", r"\1 is called "),
+        (rf"^(.{{2,60}}?) is the ([\w -]{{2,30}}?) (?:that |which |who )?User (?:likes|loves|enjoys|prefers) (?:best|most|the most|above all)\b",
+         r"User's favourite \2 is \1"),
+        (r"^Of all (?:the )?([\w -]{2,30}?)s?,? User (?:likes|loves|enjoys) (.{2,60}?) (?:best|most|the most)\b", r"User's favourite \1 is \2"),
+        (r"^User (?:likes|loves|enjoys) (.{2,40}?) (?:best|most|the most) of all (?:the )?([\w -]{2,30}?)s?$", r"User's favourite \2 is \1"),
+        (r"^User's ([\w -]{2,20}?) of choice is ", r"User's favourite \1 is "),
+        (r"^(?!User\b)(?!It\b)([^,;]{2,60}?) (is|was|became|has become) (now |currently |still )?User's ([^,;]{2,60}?)( now| these days)?$",
+         r"User's \4 \2 \3\1\5"),
+        (r"^([^,;]{2,50}?) (?:belongs|belong) to User\b", r"User owns \1"),
+        (r"^([^,;]{2,50}?) is owned by User\b", r"User owns \1"),
+        (rf"^({_NAME}) (is|was|became) (?:now )?(?=the )(the (?:new |acting |current )?[a-z][\w -]{{2,40}}?)( now)?$", r"\3 \2 \1\4"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A statement in the shape that is read, and whether it was said to be untrue."""
+
+    text: str
+    denied: bool = False
+
+
+def rewrite(text: str) -> Rewritten:
+    """The statement in its plain shape; a text that fits none of the shapes comes back as it is."""
+    text = plain(" ".join(text[:MAX_TEXT].split())).rstrip(" .!;,")
+    text = _FILLER.sub("", text)
+    denial = _FALSE.match(text)
+    if denial is not None:
+        text = text[denial.end() :]
+    text = _move_lead(text)
+    for pattern, replacement in _SHAPES:
+        text = pattern.sub(replacement, text)
+    return Rewritten(" ".join(text.split()), denial is not None)
+
+
+def _move_lead(text: str) -> str:
+    """ "In June User moves" as "User moves in June"."""
+    lead = _LEAD.match(text)
+    if lead is None or re.match(r"(?i)user\b|the user\b", text):
+        return text
+    return f"{text[lead.end() :]} {lead.group(1)[:1].lower()}{lead.group(1)[1:]}"

@@ -1,0 +1,177 @@
+"""The subject of a statement: the party it is about, the thing of theirs, and where the predicate begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perdure.pipeline.slots.lexis import fold_set, relations, stem_set
+from perdure.pipeline.slots.reading import USER, Party
+from perdure.pipeline.slots.scan import Token
+from perdure.pipeline.slots.stems import stem
+from perdure.pipeline.slots.values import Value
+
+_LONGEST_RELATION = 4
+_OPEN = frozenset("the a an this that these those both all some any user's".split())
+_NO_VERB_AFTER = frozenset("the a an of for with in on at 's to from my their his her this that and by".split())
+AUXILIARIES = frozenset(
+    "be have do will would can could must should might may shall use-to @end @plan @hedge @used need not never".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Who, what of theirs (concepts, head last), its names and values, and the place of the predicate's first token."""
+
+    party: Party
+    topic: tuple[str, ...]
+    names: frozenset[str]
+    values: tuple[Value, ...]
+    place: int
+    partner: tuple[str, ...] = ()
+    """Who else is meant: Ileana in "User and Ileana are married"."""
+
+
+def read_subject(tokens: list[Token]) -> Subject:
+    """The subject of a statement whose sentence shape is plain (see `rewrite`)."""
+    place = 0
+    while place < len(tokens) and tokens[place].low in _OPEN:
+        place += 1
+    if place >= len(tokens):
+        return Subject(Party("thing"), (), frozenset(), (), 0)
+    if tokens[place].low == "user":
+        return _users(tokens, place)
+    if tokens[place].name and tokens[place].value is None:
+        return _named(tokens, place)
+    return _thing(tokens, place, Party("thing"))
+
+
+def relation_at(tokens: list[Token], place: int) -> tuple[str, int]:
+    """The relation named at a place ("sister in law") and how many tokens it takes; ("", 0) if none is."""
+    table = relations()
+    for length in range(min(_LONGEST_RELATION, len(tokens) - place), 0, -1):
+        run = tokens[place : place + length]
+        key = tuple(token.stem or token.low for token in run)
+        relation = table.get(key)
+        if relation is not None:
+            return relation, length
+    return "", 0
+
+
+def _users(tokens: list[Token], place: int) -> Subject:
+    place += 1
+    if _low(tokens, place) == "and":
+        end = _verb_place(tokens, place + 1)
+        partner = tuple(t.stem or t.low for t in tokens[place + 1 : end] if not t.stop and t.low not in _OPEN and t.low not in ("'s", "user"))
+        return Subject(Party("user"), (), frozenset(), (), end, partner)
+    if _low(tokens, place) != "'s":
+        return Subject(Party("user"), (), frozenset(), (), place)
+    return _relative(tokens, place + 1)
+
+
+def _relative(tokens: list[Token], place: int) -> Subject:
+    """After "User's": a relative, with their name if it is said, and perhaps a thing of theirs; else a thing."""
+    start = place
+    ranks = fold_set("reconcile_ranks.txt")
+    rank = ""
+    while _low(tokens, place) in ranks or (place < len(tokens) and tokens[place].value is not None and tokens[place].value.kind == "ordinal"):
+        rank = f"{rank}{_low(tokens, place)} "
+        place += 1
+    relation, length = relation_at(tokens, place)
+    if not relation or _continues(tokens, place + length):
+        return _thing(tokens, start, Party("user"))
+    place += length
+    name, place = _name(tokens, place)
+    party = Party("relative", rank + relation, name)
+    if _low(tokens, place) == "'s":
+        return _thing(tokens, place + 1, party)
+    return Subject(party, (), frozenset(), (), place)
+
+
+def _continues(tokens: list[Token], place: int) -> bool:
+    """Whether the noun phrase goes on after a relation word ("doctor appointment"), so that it names no person."""
+    if place >= len(tokens):
+        return False
+    token = tokens[place]
+    if token.stop or token.name or token.value is not None or token.low in ("'s", "and", "or", "who", "in", "on", "at", "of", "with", "from", "for"):
+        return False
+    return not is_verb(token) and token.low not in stem_set("reconcile_light.txt") and token.stem not in AUXILIARIES
+
+
+def _name(tokens: list[Token], place: int) -> tuple[str, int]:
+    parts: list[str] = []
+    while place < len(tokens) and tokens[place].name and tokens[place].value is None:
+        parts.append(tokens[place].low)
+        place += 1
+    return " ".join(parts), place
+
+
+def _named(tokens: list[Token], place: int) -> Subject:
+    start = place
+    name, place = _name(tokens, place)
+    if _low(tokens, place) == "'s":
+        relation, length = relation_at(tokens, place + 1)
+        if relation and not _continues(tokens, place + 1 + length):
+            own, after = _name(tokens, place + 1 + length)
+            party = Party("relative", relation, own, of=name)
+            if _low(tokens, after) == "'s":
+                return _thing(tokens, after + 1, party)
+            return Subject(party, (), frozenset(), (), after)
+        return _thing(tokens, place + 1, Party("named", name=name))
+    if place < len(tokens) and (is_verb(tokens[place]) or tokens[place].stem in AUXILIARIES):
+        return Subject(Party("named", name=name), (), frozenset(), (), place)
+    if place < len(tokens) and tokens[place].low in ("and", "&"):
+        return _thing(tokens, start, Party("thing"))
+    after = tokens[place] if place < len(tokens) else None
+    if after is not None and not after.stop and after.value is None and after.low.endswith(("s", "ed")):
+        return Subject(Party("named", name=name), (), frozenset(), (), place)
+    return _thing(tokens, start, Party("thing"))
+
+
+def _thing(tokens: list[Token], place: int, party: Party) -> Subject:
+    """A noun phrase up to the verb, its head before the first preposition put last."""
+    end = _verb_place(tokens, place)
+    light = stem_set("reconcile_light.txt")
+    leads = fold_set("reconcile_leads.txt")
+    before: list[str] = []
+    after: list[str] = []
+    led = False
+    names: set[str] = set()
+    values: list[Value] = []
+    for token in tokens[place:end]:
+        if token.value is not None:
+            values.append(token.value)
+        elif token.low in leads:
+            led = True
+        elif token.low == "user":
+            after.append(USER)
+        elif not token.stop and token.stem and token.stem not in light and token.low != "'s":
+            (after if led else before).append(token.stem)
+            if token.name and token.start > 0:
+                names.add(token.stem)
+    return Subject(party, (*after, *before), frozenset(names), tuple(values), end)
+
+
+def _verb_place(tokens: list[Token], place: int) -> int:
+    """Where the predicate begins: at the first verb that can be one there."""
+    for at in range(place + 1, len(tokens)):
+        token, before = tokens[at], tokens[at - 1]
+        if token.stop or token.value is not None or before.low in _NO_VERB_AFTER:
+            continue
+        if token.stem in AUXILIARIES or is_verb(token):
+            return at
+    return len(tokens)
+
+
+def is_verb(token: Token) -> bool:
+    """Whether a token has the form of a finite verb that the vocabulary knows."""
+    if token.name or token.value is not None or token.stop:
+        return False
+    first = token.low.split(" ", 1)[0]
+    if first.endswith("ing"):
+        return False
+    inflected = first.endswith(("s", "ed")) or first in fold_set("reconcile_pasts.txt")
+    return inflected and stem(first) in stem_set("reconcile_verbs.txt")
+
+
+def _low(tokens: list[Token], place: int) -> str:
+    return tokens[place].low if 0 <= place < len(tokens) else ""
