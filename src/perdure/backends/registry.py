@@ -109,10 +109,10 @@ def _import(module: str, provider: str) -> ModuleType:
 
 def _load_path(family: str, path: str, key: str) -> type[Any]:
     module_name, _, class_name = path.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), class_name]):
+        raise ConfigError(f"{key}: {path!r} is no import path package.module:Class", field=key, value=path)
     try:
         module = importlib.import_module(module_name)
-    except ValueError:  # an empty or relative name
-        raise ConfigError(f"{key}: {path!r} is no import path package.module:Class", field=key, value=path) from None
     except ModuleNotFoundError as error:
         if error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise ConfigError(f"{key}: there is no module {error.name!r} to import", field=key, value=path) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from perdure.backends.validation import config_error
 from perdure.domain.errors import ConfigError
 
 DEFAULT_PATH = Path("~/.memory")
@@ -129,8 +129,10 @@ def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
         raise ConfigError(f"config must be a MemoryConfig or an object, not {config!r}", field="config", value=config)
     try:
         return MemoryConfig(**(config or {}))
-    except (ValidationError, TypeError) as error:
-        raise explain(error) from error
+    except ValidationError as error:
+        raise config_error(error, MemoryConfig) from error
+    except TypeError as error:  # keys that are not text
+        raise ConfigError(f"config must have text as its keys: {error}", field="config", value=config) from error
 
 
 def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
@@ -154,28 +156,3 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merge(merged[key], value) if nested else value
     return merged
-
-
-def explain(error: ValidationError | TypeError, prefix: str = "", model: type[BaseModel] = MemoryConfig) -> ConfigError:
-    """A pydantic error as one sentence that names the key, the value and, for an unknown key, the nearest right one."""
-    if isinstance(error, TypeError):
-        return ConfigError(str(error), field=prefix or "config")
-    first = error.errors(include_url=False)[0]
-    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in first["loc"])])
-    if first["type"] == "extra_forbidden":
-        known = sorted(_known_keys(model, first["loc"][:-1]))
-        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-        hint = f": did you mean {near[0]!r}?" if near else f": known keys are {', '.join(known)}"
-        return ConfigError(f"unknown setting {key!r}{hint}", field=key, value=first["input"])
-    return ConfigError(f"{key}: {first['msg']} (it is {first['input']!r})", field=key, value=first["input"])
-
-
-def _known_keys(model: type[BaseModel], path: tuple[int | str, ...]) -> set[str]:
-    for part in path:
-        field = model.model_fields.get(str(part))
-        candidates = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
-        nested = [item for item in candidates if isinstance(item, type) and issubclass(item, BaseModel)]
-        if not nested:
-            return set()
-        model = nested[0]
-    return set(model.model_fields)

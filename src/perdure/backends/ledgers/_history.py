@@ -10,6 +10,7 @@ from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._rows import (
     change_from_json,
     change_to_json,
+    check_limit,
     chunks,
     foreign_history_row,
     history_record,
@@ -81,7 +82,7 @@ def _last_times(connection: Connection, changes: Sequence[Change]) -> dict[str, 
     return last
 
 
-def record(connection: Connection, changes: Sequence[Change]) -> None:
+def record_history(connection: Connection, changes: Sequence[Change]) -> None:
     """Add history for changes that no journal holds."""
     numbers = take_numbers(connection, "change", len(changes))
     add_history(
@@ -146,6 +147,7 @@ def changes_since(connection: Connection, scope: Scope, moment: str) -> list[Cha
 
 def page_of_scope(connection: Connection, scope: Scope, limit: int, after: int) -> list[HistoryRecord]:
     """Records of a scope after a sequence number."""
+    check_limit(limit)
     query = select(history).where(within(scope), history.c.seq > after).order_by(history.c.seq).limit(limit)
     return [history_record(row) for row in connection.execute(query).mappings()]
 

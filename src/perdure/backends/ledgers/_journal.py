@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, s
 
 from perdure.backends.ledgers._caches import remember
 from perdure.backends.ledgers._episodes import add_episodes, hide_episodes
-from perdure.backends.ledgers._history import add_history
+from perdure.backends.ledgers._history import add_history, record_history
 from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._rows import change_from_json, chunks, journal_entry, journal_row
 from perdure.backends.ledgers._tables import episodes as episodes_table
@@ -47,6 +47,7 @@ def write(
     entries: Sequence[JournalEntry],
     episodes: Sequence[Episode],
     answer: Remembered | None,
+    *,
     now: str,
 ) -> None:
     """Journal one batch with its episodes and its answer."""
@@ -150,3 +151,19 @@ def synced(connection: Connection, store: str, batches: Sequence[str]) -> None:
                 journal.c.store_identity == store, journal.c.state == "applied", journal.c.batch_id.in_(some)
             )
         )
+
+
+def record(
+    connection: Connection,
+    changes: Sequence[Change],
+    episodes: Sequence[Episode],
+    answer: Remembered | None,
+    *,
+    now: str,
+) -> None:
+    """Make history of changes at once, for a store that needs no journal."""
+    record_history(connection, changes)
+    add_episodes(connection, episodes)
+    if answer is not None:
+        remember(connection, answer, None, now)
+    hide_named(connection, changes)

@@ -28,7 +28,7 @@ class Ticket:
 
 
 def enter(
-    connection: Connection, writer: Writer, scope: Scope, store: str | None, given_up: Sequence[int], now: str
+    connection: Connection, writer: Writer, scope: Scope, store: str | None, *, given_up: Sequence[int], now: str
 ) -> Ticket:
     """Draw a ticket, which holds the lock at once if no living owner of an overlapping scope came before.
 

@@ -36,6 +36,14 @@ class Owners(ABC):
         """The claimed id dies."""
 
     @abstractmethod
+    def abandon(self) -> None:
+        """Let go of the claimed id without a word: it belongs to the process that this one was forked from."""
+
+    @abstractmethod
+    def intact(self) -> bool:
+        """Whether others can still see that the claimed id is alive, or none is claimed."""
+
+    @abstractmethod
     def alive(self, owner: str) -> bool:
         """Whether an owner, this one too, is alive."""
 
@@ -78,10 +86,14 @@ class FileOwners(Owners):
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the file without a word, as the end of the process would; a fork calls it for its copy."""
+        """Close the file; after a fork the lock stays with the process that made it."""
         if self._let_go is not None:
             self._let_go()
         self._let_go = self._claimed = None
+
+    def intact(self) -> bool:
+        """Whether the claimed file is where it was made."""
+        return self._claimed is None or (self._folder / self._claimed).exists()
 
     def alive(self, owner: str) -> bool:
         """Whether somebody holds the lock of the owner's file."""

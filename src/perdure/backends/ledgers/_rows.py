@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from perdure.backends.ledgers.base import JournalEntry, Vector
+from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
@@ -18,6 +19,12 @@ _ITEMS = ("before", "after", "keep")
 _PLAIN = ("id", "event", "memory_id", "at", "told_at", "actor", "reason", "confidence", "undoes")
 _LISTS = ("sources", "hides")
 _FLOAT32 = np.dtype("<f4")
+
+
+class Row(Protocol):
+    """A row that answers to the names of its columns."""
+
+    def __getitem__(self, column: str, /) -> Any: ...
 
 
 def scope_key(scope: Scope) -> str:
@@ -89,7 +96,7 @@ def journal_row(entry: JournalEntry, sequence: int, owner: str, boot: str, now: 
     }
 
 
-def journal_entry(row: Mapping[str, Any]) -> JournalEntry:
+def journal_entry(row: Row) -> JournalEntry:
     """The journal entry of a row."""
     return JournalEntry(
         change=change_from_json(row["change"]),
@@ -145,7 +152,7 @@ def foreign_history_row(record: HistoryRecord, sequence: int) -> dict[str, Any]:
     return row
 
 
-def history_record(row: Mapping[str, Any]) -> HistoryRecord:
+def history_record(row: Row) -> HistoryRecord:
     """The record of a history row."""
     return HistoryRecord(
         id=row["id"],
@@ -188,7 +195,7 @@ def episode_row(episode: Episode, sequence: int, batch: str | None) -> dict[str,
     }
 
 
-def episode_of(row: Mapping[str, Any]) -> Episode:
+def episode_of(row: Row) -> Episode:
     """The episode of a row."""
     return Episode(
         id=row["id"],
@@ -209,3 +216,9 @@ def episode_of(row: Mapping[str, Any]) -> Episode:
 def chunks(values: Sequence[str], size: int = 500) -> list[Sequence[str]]:
     """The values in pieces that every database takes as one list of parameters."""
     return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def check_limit(limit: int) -> None:
+    """InvalidInputError for a page that could hold nothing."""
+    if limit < 1:
+        raise InvalidInputError(f"limit must be at least 1, not {limit!r}", field="limit", value=limit)

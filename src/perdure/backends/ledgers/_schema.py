@@ -26,6 +26,11 @@ def stored_version(connection: Connection) -> str | None:
     return None
 
 
+def is_current(connection: Connection) -> bool:
+    """Whether the database is at the newest migration."""
+    return stored_version(connection) == HEAD
+
+
 def bring_up_to_date(connection: Connection) -> None:
     """Make the tables, or upgrade them; the caller's transaction makes it all or nothing."""
     found = stored_version(connection)

@@ -10,15 +10,15 @@ import asyncio
 import contextlib
 import threading
 from concurrent.futures import Future, InvalidStateError
-from weakref import WeakValueDictionary
 
+from perdure.backends.ledgers._shared import Shared
 from perdure.domain.scope import Scope
 
 
 class Turn:
     """A place in the queue; it is granted once no earlier place of an overlapping scope is left."""
 
-    __slots__ = ("__weakref__", "granted", "scope")
+    __slots__ = ("granted", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -72,14 +72,5 @@ class ScopeQueue:
         return True
 
 
-_QUEUES: WeakValueDictionary[str, ScopeQueue] = WeakValueDictionary()
-_QUEUES_GUARD = threading.Lock()
-
-
-def queue_of(identity: str) -> ScopeQueue:
-    """The queue that all ledgers of this process share that have the same identity."""
-    with _QUEUES_GUARD:
-        queue = _QUEUES.get(identity)
-        if queue is None:
-            queue = _QUEUES[identity] = ScopeQueue()
-        return queue
+QUEUES = Shared(ScopeQueue)
+"""The queue of each database in this process."""

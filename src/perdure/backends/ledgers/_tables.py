@@ -140,9 +140,8 @@ def _kept_by_scope(name: str, key: str, *values: Column[Any]) -> Table:
     return table
 
 
-idempotency = _kept_by_scope(
-    "idempotency", "key", Column("value", Text, nullable=False), Column("batch_id", Text, index=True)
-)
+idempotency = _kept_by_scope("idempotency", "key", Column("value", Text, nullable=False), Column("batch_id", Text))
+Index("idx_idempotency_batch_id", idempotency.c.batch_id, **_only(text("batch_id IS NOT NULL")))
 responses = _kept_by_scope("responses", "key", Column("value", Text, nullable=False))
 fingerprints = _kept_by_scope("fingerprints", "fingerprint")
 
@@ -180,9 +179,10 @@ versions = Table("alembic_version", MetaData(), Column("version_num", Text, prim
 
 @cache
 def _insert_new(dialect: str, table: Table) -> Any:
-    return import_module(f"sqlalchemy.dialects.{dialect}").insert(table).on_conflict_do_nothing()
+    insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
+    return insert.on_conflict_do_nothing(index_elements=list(table.primary_key))
 
 
 def insert_new(connection: Connection, table: Table) -> Any:
-    """`INSERT ... ON CONFLICT DO NOTHING` in the words of the connection's database."""
+    """An INSERT that leaves rows whose primary key exists as they are, in the words of the connection's database."""
     return _insert_new(connection.dialect.name, table)

@@ -51,7 +51,12 @@ def reset(connection: Connection) -> None:
 
 def check(connection: Connection) -> list[str]:
     """Sentences about what cannot be true."""
-    return [*_readable_though_erased(connection), *_half_batches(connection), *_numbers(connection), *_broken(connection)]
+    return [
+        *_readable_though_erased(connection),
+        *_half_batches(connection),
+        *_numbers(connection),
+        *_broken(connection),
+    ]
 
 
 def _readable_though_erased(connection: Connection) -> list[str]:
@@ -66,8 +71,10 @@ def _half_batches(connection: Connection) -> list[str]:
         f"batch {batch} is applied in part: some of its journal entries are only written"
         for batch in connection.execute(query.order_by(journal.c.batch_id)).scalars()
     ]
-    lost = select(func.count()).select_from(journal).where(
-        journal.c.state == "applied", journal.c.id.not_in(select(history.c.id))
+    lost = (
+        select(func.count())
+        .select_from(journal)
+        .where(journal.c.state == "applied", journal.c.id.not_in(select(history.c.id)))
     )
     count = connection.execute(lost).scalar_one()
     return [*sentences, *([f"{count} applied changes have no history record"] if count else [])]

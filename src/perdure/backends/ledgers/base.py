@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -43,9 +43,9 @@ class JournalEntry:
     store_identity: str
     """The physical store that it was written for."""
     collection: str
-    vector: Vector | None = None
+    vector: Vector | None = field(default=None, compare=False)
     """The vector of `change.after`, if there is one."""
-    keep_vector: Vector | None = None
+    keep_vector: Vector | None = field(default=None, compare=False)
     """The vector of `change.keep`, if there is one."""
     sequence: int = 0
     """Place in the order of all changes of this ledger, from 1; also its history record's."""

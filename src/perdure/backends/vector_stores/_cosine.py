@@ -26,8 +26,9 @@ def unit_rows(rows: Matrix) -> Matrix:
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     odd = ~((lengths > _SAFE[0]) & (lengths < _SAFE[1]))
     if not odd.any():
-        return rows / lengths[:, None]
-    units = rows / np.where(odd, 1, lengths)[:, None]
+        units: Matrix = rows / lengths[:, None]
+        return units
+    units = (rows / np.where(odd, 1, lengths)[:, None]).astype(np.float32)
     exact = rows[odd].astype(np.float64)
     exact_lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
     exact_lengths[exact_lengths == 0] = 1
@@ -45,13 +46,3 @@ def exact_scores(units: Matrix, query: Vector) -> Scores:
     """The cosine in [-1, 1] of each unit row with the unit query, shape (n,), the same for equal rows."""
     products: Scores = (units.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     return np.clip(products, -1.0, 1.0)
-
-
-def leading(scores: NDArray[np.float32], count: int) -> NDArray[np.intp]:
-    """Positions of the `count` highest scores, best first, and of every further one that may be as high."""
-    if count >= len(scores):
-        return np.argsort(-scores, kind="stable")
-    cut = np.partition(scores, len(scores) - count)[len(scores) - count] - MARGIN
-    positions = np.flatnonzero(scores >= cut)
-    order: NDArray[np.intp] = positions[np.argsort(-scores[positions], kind="stable")]
-    return order

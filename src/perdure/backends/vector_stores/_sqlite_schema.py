@@ -9,6 +9,8 @@ One numbered set of tables for each collection `c`:
     gone_c      which vectors a home lost at which of its sequence numbers, trimmed
 """
 
+# ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
+
 from __future__ import annotations
 
 import sqlite3
@@ -22,7 +24,7 @@ VERSION = 1
 """The version of this layout, kept in the file."""
 
 APPLICATION_ID = 0x50455244
-"""`PERD`, by which file(1) and we know such a file."""
+"""`PERD`, by which other programs can know such a file."""
 
 COLUMNS = (
     *SCOPE_FIELDS, "kind", "type", "state", "created_at", "updated_at", "expires_at", "valid_from", "valid_to",
@@ -43,7 +45,7 @@ CREATE TABLE collections (
 _COLLECTION = f"""
 CREATE TABLE homes_{{c}} (
     home INTEGER PRIMARY KEY AUTOINCREMENT, axis INTEGER NOT NULL, value NOT NULL,
-    next INTEGER NOT NULL DEFAULT 0,     -- the k that the next row gets; never given twice
+    next INTEGER NOT NULL DEFAULT 0,     -- the k that the next row gets, never given twice
     count INTEGER NOT NULL DEFAULT 0,    -- rows that live here
     seq INTEGER NOT NULL DEFAULT 0,      -- grows with each change of the home's vectors
     trimmed INTEGER NOT NULL DEFAULT 0,  -- gone_c says nothing of changes up to here
@@ -63,8 +65,10 @@ CREATE VIRTUAL TABLE text_{{c}} USING fts5(
 CREATE TABLE gone_{{c}} (home INTEGER, seq INTEGER, n INTEGER, PRIMARY KEY (home, seq, n)) WITHOUT ROWID;
 """
 
-# A row is found through its home where the home's axis is asked for; only rows whose home is an earlier axis need these.
-_AXIS = "CREATE INDEX rows_{c}_{axis} ON rows_{c} ({axis}, created_at, id) WHERE {axis} IS NOT NULL AND axis < {number};"
+# A row is found through its home where the home's axis is asked for: rows with an earlier home need these.
+_AXIS = (
+    "CREATE INDEX rows_{c}_{axis} ON rows_{c} ({axis}, created_at, id) WHERE {axis} IS NOT NULL AND axis < {number};"
+)
 
 TABLES = ("homes", "rows", "vectors", "text", "gone")
 

@@ -101,4 +101,5 @@ def sum_rarities(postings: Sequence[NDArray[np.int64]], total: int) -> tuple[NDA
         return np.empty(0, np.int64), np.empty(0, np.float64)
     rows, places = np.unique(np.concatenate(found), return_inverse=True)
     rarities = np.concatenate([np.full(len(posting), rarity(total, len(posting))) for posting in found])
-    return rows, np.bincount(places.ravel(), weights=rarities, minlength=len(rows))
+    weights: NDArray[np.float64] = np.bincount(places.ravel(), rarities, len(rows)).astype(np.float64)
+    return rows, weights

@@ -1,100 +1,12 @@
-"""Who "she", "it" and "her teacher" are: pronouns replaced by what was last spoken of, and new persons remembered."""
+"""Who "she", "it" and "her teacher" are: pronouns replaced by what was last spoken of, and things remembered."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import grammar, verbs
+from perdure.pipeline.extraction import grammar, people, verbs
 from perdure.pipeline.extraction.discourse import Discourse, kin_gender
-
-_NAME = r"[A-ZÀ-ÞŁŚŠŽ][\w'À-ɏ-]*(?: (?:van|de|von|della|al|bin) [A-Z]\w+| [A-ZÀ-ÞŁŚ][\w'À-ɏ-]+)?"
-_CALLED = re.compile(rf"\b(?:called|named|name is|names are|is called|is named)\s+({_NAME}|[a-z]{{3,12}}(?=$|[,.]))")
-_WE = r"(?:[Mm]y|[Oo]ur)"
-
-
-@cache
-def _relation() -> re.Pattern[str]:
-    nouns = set(lexicon.pairs("kin.tsv")) | lexicon.words("roles.txt") | lexicon.words("pets.txt")
-    nouns |= {"best friend", "best mate", "line manager", "tech lead", "landlord", "head chef", "wee boy", "little one"}
-    alternatives = "|".join(sorted((re.escape(noun) for noun in nouns), key=len, reverse=True))
-    return re.compile(
-        rf"\b({_WE}) ((?:[\w-]+ ){{0,3}}?)({alternatives})\b(?!-)(?:,? (?:is )?(?:called |named )?({_NAME}))?(?!['\w])", re.I
-    )
-
-
-def relation_of(text: str) -> re.Match[str] | None:
-    """The first "my sister Ana" in a text: groups owner, adjectives, noun and name."""
-    match = _relation().search(text)
-    if match and match.group(4) and (not match.group(4)[0].isupper() or not grammar.is_name(match.group(4).split()[0])):
-        return re.match(r"(.*?)()()()$", "") if False else _relation_unnamed(match)
-    return match
-
-
-def _relation_unnamed(match: re.Match[str]) -> re.Match[str] | None:
-    return re.compile(rf"({re.escape(match.group(1))}) ({re.escape(match.group(2))})({re.escape(match.group(3))})()").search(
-        match.group()
-    )
-
-
-def note_people(clause: str, talk: Discourse) -> str | None:
-    """Remember the person that a first-person clause brings in; the relation if its name is new, for a fact of its own."""
-    match = relation_of(clause)
-    if match is None:
-        _note_called(clause, talk)
-        return None
-    noun, name = match.group(3).lower(), match.group(4)
-    middle = match.group(2).strip().lower()
-    adjective = f"{middle} " if middle and _keeps(middle) else ""
-    gender = kin_gender(noun) or "n"
-    relation = f"{talk.who}'s {adjective}{noun}"
-    if not name:
-        known = talk.kin.get(noun)
-        talk.meet(f"{relation} {known}" if known and gender != "p" else relation, gender)
-        _note_called(clause, talk)
-        return None
-    fresh = name.lower() not in talk.names
-    display = f"{relation} {name}"
-    talk.call(name.split()[0], display)
-    talk.call(name, display)
-    talk.kin[noun] = name
-    talk.meet(display, gender)
-    return f"{relation}|{name}" if fresh else None
-
-
-def _keeps(adjective: str) -> bool:
-    return adjective in {
-        "late", "older", "younger", "elder", "eldest", "youngest", "oldest", "little", "big", "twin", "best", "new", "old",
-        "ex", "former", "step", "half", "line", "baby", "middle", "second", "first", "great", "foster", "adopted", "host",
-        "tech", "head",
-    } or adjective.startswith(("younger", "older", "eldest", "youngest"))  # fmt: skip
-
-
-def _note_called(clause: str, talk: Discourse) -> None:
-    match = _CALLED.search(clause)
-    if match is None or not grammar.is_name(match.group(1).split()[0]):
-        return
-    name = match.group(1)
-    head = clause[: match.start()].split()
-    noun = grammar.bare(head[-1]) if head else ""
-    gender = kin_gender(noun)
-    animal = noun in lexicon.words("pets.txt")
-    if gender or animal or noun in lexicon.words("roles.txt"):
-        display = f"{talk.who}'s {noun} {name}" if noun in {"cat", "dog"} or gender else name
-        talk.call(name.split()[0], display)
-        talk.meet(display, gender or "n")
-    else:
-        talk.thing = name
-        talk.topic = name
-
-
-def note_name(name: str, talk: Discourse) -> None:
-    """Remember a name that stands as the subject of a clause."""
-    display = talk.names.get(name.lower(), name)
-    talk.call(name, display)
-    talk.meet(display, "n")
-
 
 # ------------------------------------------------------------------ replacing
 
@@ -123,12 +35,10 @@ def resolve(clause: str, talk: Discourse) -> str | None:
             return None
         display = _swap(parts, place, owner + "'s")
         return _inner(display, talk, "he" if head == "his" else "she") if head in {"his", "her"} else display
-    lower = parts[place].strip(".,").lower()
-    if lower in talk.names and not relation_of(clause):
-        parts[place] = parts[place].lower().replace(lower, talk.names[lower]) if parts[place].islower() else parts[place]
-        if talk.names[lower].lower() != lower:
-            parts[place] = talk.names[lower] + parts[place][len(lower) :] if parts[place].lower() == lower else parts[place]
-        talk.meet(talk.names[lower], "n")
+    known = talk.names.get(head)
+    if known and people.relation_in(parts) is None:
+        parts[place] = known + parts[place][len(head) :] if not parts[place].endswith("'s") else known + "'s"
+        talk.meet(known, "n" if known != talk.person else talk.gender)
     return _inner(" ".join(parts), talk, "")
 
 

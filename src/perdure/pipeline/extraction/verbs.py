@@ -140,3 +140,9 @@ def agree(verb: str) -> str:
     if low.isalpha() and low.isascii() and verb == low and not low.endswith(("ed", "s", "ing", "ly")):
         return third(low)
     return verb
+
+
+def past(base: str) -> str:
+    """The simple past of a base form: "move" to "moved", "go" to "went"."""
+    irregular = _irregular().get(base)
+    return irregular[0] if irregular else _past(base)[-1] if _doubles(base) else _past(base)[0]

@@ -31,12 +31,14 @@ async def extract_facts(
     if not any(message.content.strip() for message in messages):
         return Reading()
     # What changes from call to call comes last, so that providers can reuse their cache of the long beginning.
-    system = f"{load('extract')}\n\n{circumstances(messages, now)}" if prompt is None else prompt
+    system = prompt or f"{load('extract')}\n\n{circumstances(messages, now)}"
     answer = await llm.generate(system, transcript(messages), temperature=0, response_format="json")
     found = parse_facts(answer)
     spoken = _spoken(messages)
-    facts = {each.text: _fact(each, spoken, len(messages)) for each in reversed(found)}
-    return Reading(reversed(facts.values()), found.warnings)
+    facts: dict[str, Fact] = {}
+    for each in found:
+        facts.setdefault(each.text, _fact(each, spoken, len(messages)))
+    return Reading(facts.values(), found.warnings)
 
 
 def circumstances(messages: Sequence[Message], now: datetime) -> str:
@@ -48,15 +50,20 @@ def circumstances(messages: Sequence[Message], now: datetime) -> str:
     lines = [f"This conversation took place on {days[0]}."]
     notes = []
     for position, message in enumerate(messages):
-        changed = position > 0 and days[position] != days[position - 1]
-        if message.name or changed:
-            by = f" by {json.dumps(message.name, ensure_ascii=False)}" if message.name else ""
-            notes.append(f"{position}{by}{f' on {days[position]}' if changed else ''}")
+        by = f" by {json.dumps(message.name, ensure_ascii=False)}" if _is_named_person(message) else ""
+        on = f" on {days[position]}" if position > 0 and days[position] != days[position - 1] else ""
+        if by or on:
+            notes.append(f"{position}{by}{on}")
     if notes:
         lines.append(f"Its messages, counted from 0: {'; '.join(notes)}.")
-    if any(message.name for message in messages):
+    if any(map(_is_named_person, messages)):
         lines.append('Note what each named speaker tells of themself, with their name in place of "User".')
     return "\n".join(lines)
+
+
+def _is_named_person(message: Message) -> bool:
+    """Whether a name says who speaks; that of a tool's message is the tool's."""
+    return bool(message.name) and message.role in ("user", "assistant")
 
 
 def _day(moment: datetime) -> str:
@@ -67,7 +74,7 @@ def _day(moment: datetime) -> str:
 def _spoken(messages: Sequence[Message]) -> tuple[int, ...]:
     """Positions of what people said: users and named speakers; of all messages where there is none."""
     people = tuple(
-        position for position, message in enumerate(messages) if message.role == "user" or message.name is not None
+        position for position, message in enumerate(messages) if message.role == "user" or _is_named_person(message)
     )
     return people or tuple(range(len(messages)))
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-_MAX_DEPTH: Final = 32
+_MAX_DEPTH: Final = 16
 """Levels of nesting that an answer may have: far more than any answer needs, and no danger to the stack."""
 
 _OPENING = re.compile(r"[\[{]")
@@ -45,7 +45,8 @@ def find_json(text: str) -> Found:
         value = reader.read()
         damaged = damaged or reader.cut or (value is _CUT and _JSON_LIKE.match(text, start) is not None)
         if value is _CUT:
-            position = start + 1
+            # Inside what failed there may be something whole; but no second look at endless nesting.
+            position = reader.position if reader.too_deep else start + 1
             continue
         if groups and not text[end:start].strip(" \t\r\n,;"):
             groups[-1].append(value)
@@ -60,35 +61,34 @@ class _Malformed(Exception):
 
 
 class _Reader:
-    """Reads one array or object from `position` on; `cut` tells that it was incomplete."""
+    """Reads one array or object from `position` on; `cut` tells that it is incomplete, `too_deep` that it is absurd."""
 
     def __init__(self, text: str, position: int) -> None:
         self.text = text
         self.position = position
         self.cut = False
+        self.too_deep = False
 
     def read(self) -> Any:
         """The value, or as much of it as is complete; _CUT if nothing is."""
         try:
-            value = self._value(0, element=False)
+            value = self._value(0)
         except _Malformed:
             return _CUT
         if not self.cut:
             return value
-        if isinstance(value, dict):
-            # Of an object cut short only the lists in it hold anything complete ({"facts": ["a", "b).
-            value = {key: member for key, member in value.items() if isinstance(member, (list, dict)) and member}
-        return value or _CUT
+        return _lists_of(value) or _CUT
 
-    def _value(self, depth: int, *, element: bool) -> Any:
+    def _value(self, depth: int) -> Any:
         if self._ended():
             return _CUT
         head = self.text[self.position]
         if head in "[{":
             if depth >= _MAX_DEPTH:
+                self.too_deep = True
                 raise _Malformed
             self.position += 1
-            return self._array(depth + 1) if head == "[" else self._object(depth + 1, element=element)
+            return self._array(depth + 1) if head == "[" else self._object(depth + 1)
         return self._string() if head in "\"'" else self._scalar()
 
     def _array(self, depth: int) -> list[Any]:
@@ -96,7 +96,7 @@ class _Reader:
         elements: list[Any] = []
         while not self._ended() and not self._take("]"):
             try:
-                value = self._value(depth, element=True)
+                value = self._value(depth)
                 if self.cut:
                     break
                 closed = self._ended() or self._take(",") or self.text[self.position] == "]"
@@ -112,8 +112,8 @@ class _Reader:
                 break
         return elements
 
-    def _object(self, depth: int, *, element: bool) -> Any:
-        """The members; an object that is an element of a list counts whole or not at all."""
+    def _object(self, depth: int) -> dict[str, Any]:
+        """The members; one cut short is for `_array` and `read` to judge."""
         members: dict[str, Any] = {}
         while not self._ended() and not self._take("}"):
             if self.text[self.position] not in "\"'":
@@ -123,14 +123,14 @@ class _Reader:
                 break
             if not self._take(":"):
                 raise _Malformed
-            value = self._value(depth, element=False)
+            value = self._value(depth)
             if value is not _CUT:
                 members[key] = value
             if self.cut or self._ended():
                 break
             if not self._take(",") and self.text[self.position] != "}":
                 raise _Malformed
-        return _CUT if self.cut and element else members
+        return members
 
     def _string(self) -> Any:
         match = _STRING.match(self.text, self.position)
@@ -174,6 +174,13 @@ class _Reader:
             return False
         self.position += 1
         return True
+
+
+def _lists_of(value: Any) -> Any:
+    """What is complete in a value cut short: the elements of lists, of objects only the lists ({"facts": ["a", "b)."""
+    if isinstance(value, dict):
+        return {key: lists for key, member in value.items() if (lists := _lists_of(member))}
+    return value if isinstance(value, list) else None
 
 
 def _unescape(match: re.Match[str]) -> str:

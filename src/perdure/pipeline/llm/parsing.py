@@ -187,10 +187,11 @@ def _read_operation(element: Any) -> Operation | None:
     if event is None:
         return None
     fact = _number(element.get("fact"))
+    texts = _OPERATION_TEXTS if isinstance(fact, int) else (*_OPERATION_TEXTS, "fact")
     return Operation(
         event=cast(OperationEvent, event),
         id=_number(element.get("id")),
-        text=_text(element, _OPERATION_TEXTS),
+        text=_text(element, texts),
         fact=fact if isinstance(fact, int) else None,
     )
 

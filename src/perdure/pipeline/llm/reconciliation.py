@@ -1,9 +1,12 @@
-"""Reconciliation by a language model: what becomes of new facts beside the memories near them (000 §4.3.3, 002 §4.3)."""
+"""Reconciliation by a language model: what becomes of new facts beside the memories near them.
+
+Spec 000 §4.3.3 (one fact a call) and 002 §4.3 (all facts in one call).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +15,7 @@ from perdure.domain.errors import InvalidInputError, LLMError
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.memory import MemoryItem
 from perdure.pipeline.llm.parsing import Operation, Reading, UnreadableAnswer, parse_operations
-from perdure.pipeline.llm.settlement import add, is_known, say_nothing_new, settle
+from perdure.pipeline.llm.settlement import Case, add, settle
 from perdure.pipeline.prompts import load
 
 _QUOTED_ANSWER: Final = 2_000
@@ -46,56 +49,35 @@ async def decide_batch(
     asked = [position for position, near in enumerate(neighbours) if near]
     if not asked:
         return Outcome(decisions)
-    open_facts = [facts[position] for position in asked]
-    open_neighbours = [neighbours[position] for position in asked]
-    shown = _numbered([each for near in open_neighbours for each in near])
-    question = json.dumps(
-        {
-            "new_facts": [_shown_fact(number, fact) for number, fact in enumerate(open_facts)],
-            "existing_memories": [_shown_memory(number, item) for number, item in shown.items()],
-        },
-        ensure_ascii=False,
-    )
-    outcome = await _decide(llm, prompt or load("reconcile"), question, open_facts, open_neighbours, shown)
+    case = Case.of([facts[position] for position in asked], [neighbours[position] for position in asked])
+    outcome = await _decide(llm, prompt or load("reconcile"), _batch_question(case), case)
     for position, own in zip(asked, outcome.decisions, strict=True):
         decisions[position] = own
     return Outcome(decisions, outcome.warnings, outcome.calls)
 
 
 async def decide_one(llm: LLM, fact: Fact, neighbours: Sequence[Neighbour], *, prompt: str | None = None) -> Outcome:
-    """What becomes of one fact, asked in the words of spec 000 §4.3.3, also where it has no neighbours.
+    """What becomes of one fact, asked in the form of spec 000 §4.3.3, also where it has no neighbours.
 
     `decisions` holds one list. Failures and corrections are those of `decide_batch`.
     """
-    shown = _numbered(neighbours)
-    memories = [f"- ID: {number}, Text: {_one_line(item.memory)}" for number, item in shown.items()]
-    text = _one_line(fact.text)
-    if fact.forget and "forget" not in text.casefold():
-        text = f"User asked to forget: {text}"
-    question = "\n".join([f"New fact: {text}", "Existing memories:", *(memories or ["No existing memories found."])])
-    return await _decide(llm, prompt or load("reconcile_per_fact"), question, [fact], [neighbours], shown)
+    case = Case.of([fact], [neighbours])
+    return await _decide(llm, prompt or load("reconcile_per_fact"), _single_question(case), case)
 
 
-async def _decide(
-    llm: LLM,
-    system: str,
-    question: str,
-    facts: Sequence[Fact],
-    neighbours: Sequence[Sequence[Neighbour]],
-    shown: Mapping[int, MemoryItem],
-) -> Outcome:
-    exchange = await _ask(llm, system, question, shown)
+async def _decide(llm: LLM, system: str, question: str, case: Case) -> Outcome:
+    exchange = await _ask(llm, system, question, case)
     if exchange.operations is None:
         kept = "the new facts were added beside what is known"
-        if any(fact.forget for fact in facts):
+        if any(fact.forget for fact in case.facts):
             kept += ", and nothing was forgotten"
-        warnings = [f"{exchange.failure}: {kept}"]
-        return Outcome([[add(fact, "llm: failed")] for fact in facts], warnings, exchange.calls)
+        decisions = [[add(fact, "llm: failed")] for fact in case.facts]
+        return Outcome(decisions, [f"{exchange.failure}: {kept}"], exchange.calls)
     warnings = list(exchange.operations.warnings)
-    ignored = sum(not is_known(operation, shown) for operation in exchange.operations)
+    ignored = sum(not case.is_known(operation) for operation in exchange.operations)
     if ignored:
         warnings.append(f"{ignored} operations of the language model named memories that it was not shown: ignored")
-    return Outcome(settle(facts, neighbours, shown, exchange.operations), warnings, exchange.calls)
+    return Outcome(settle(case, exchange.operations), warnings, exchange.calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +89,23 @@ class _Exchange:
     calls: int
 
 
-async def _ask(llm: LLM, system: str, question: str, shown: Mapping[int, MemoryItem]) -> _Exchange:
+async def _ask(llm: LLM, system: str, question: str, case: Case) -> _Exchange:
     """Ask, and once more with what was wrong with the answer; an answer with faults is better than none."""
     operations: Reading[Operation] | None = None
-    failure, message = "", question
-    for calls in (1, 2):
+    failure, message, calls = "", question, 0
+    while calls < 2:
+        calls += 1
         try:
             answer = await llm.generate(system, message, temperature=0, response_format="json")
-            try:
-                operations = parse_operations(answer)
-                complaint = _faults(operations, shown)
-            except UnreadableAnswer as error:
-                failure = f"the decision could not be read ({error})"
-                complaint = "It holds no readable JSON list of operations."
         except LLMError as error:
-            return _Exchange(operations, f"the decision of the language model failed ({error})", calls)
+            failure = f"the decision of the language model failed ({error})"
+            break
+        try:
+            operations = parse_operations(answer)
+            complaint = _faults(case, operations)
+        except UnreadableAnswer as error:
+            failure = f"the decision could not be read ({error})"
+            complaint = "It holds no readable JSON list of operations."
         if not complaint:
             break
         message = (
@@ -131,24 +115,24 @@ async def _ask(llm: LLM, system: str, question: str, shown: Mapping[int, MemoryI
     return _Exchange(operations, failure, calls)
 
 
-def _faults(operations: Sequence[Operation], shown: Mapping[int, MemoryItem]) -> str:
+def _faults(case: Case, operations: Sequence[Operation]) -> str:
     """What the model must correct, in sentences; empty if nothing."""
+    allowed = f"only ids from 0 to {len(case.shown) - 1} exist" if case.shown else "there are no memories"
     complaints = []
     for operation in operations:
-        if not is_known(operation, shown):
+        if not case.is_known(operation):
             named = "no id" if operation.id is None else f"id {json.dumps(operation.id, ensure_ascii=False)}"
-            allowed = (
-                f"only ids from 0 to {len(shown) - 1} exist" if shown else "there are no memories: use ADD or NONE"
-            )
             complaints.append(f"{operation.event} with {named}: {allowed}.")
-        elif say_nothing_new(operation, shown):
+        elif case.says_nothing_new(operation):
             complaints.append(f"UPDATE of id {operation.id} without a new text.")
     return " ".join(dict.fromkeys(complaints))
 
 
-def _numbered(neighbours: Sequence[Neighbour]) -> dict[int, MemoryItem]:
-    """The memories under the small numbers that the model sees, each once: a model copies long ids wrongly."""
-    return dict(enumerate({each.item.id: each.item for each in neighbours}.values()))
+def _batch_question(case: Case) -> str:
+    """Facts and memories as JSON: quoted data, of which no text can pass for another entry."""
+    facts = [_shown_fact(number, fact) for number, fact in enumerate(case.facts)]
+    memories = [_shown_memory(number, item) for number, item in case.shown.items()]
+    return json.dumps({"new_facts": facts, "existing_memories": memories}, ensure_ascii=False)
 
 
 def _shown_fact(number: int, fact: Fact) -> dict[str, Any]:
@@ -157,14 +141,26 @@ def _shown_fact(number: int, fact: Fact) -> dict[str, Any]:
         entry["uncertain"] = True
     if fact.valid_from is not None:
         entry["since"] = fact.valid_from.date().isoformat()
+    if fact.valid_to is not None:
+        entry["until"] = fact.valid_to.date().isoformat()
     return entry
 
 
 def _shown_memory(number: int, item: MemoryItem) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": number, "text": item.memory}
-    if item.valid_from is not None:
+    if item.valid_from not in (None, item.told_at):  # else nobody said when it began
         entry["since"] = item.valid_from[:10]
     return entry
+
+
+def _single_question(case: Case) -> str:
+    """The user message of 000 §4.3.3, an entry a line."""
+    fact = case.facts[0]
+    text = _one_line(fact.text)
+    if fact.forget and "forget" not in text.casefold():
+        text = f"User asked to forget: {text}"
+    memories = [f"- ID: {number}, Text: {_one_line(item.memory)}" for number, item in case.shown.items()]
+    return "\n".join([f"New fact: {text}", "Existing memories:", *(memories or ["No existing memories found."])])
 
 
 def _one_line(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from perdure.domain.fact import Decision, Fact, Neighbour
@@ -18,40 +18,62 @@ _SAME_MATTER: Final = 0.5
 _WORD = re.compile(r"\w+")
 
 
-def settle(
-    facts: Sequence[Fact],
-    neighbours: Sequence[Sequence[Neighbour]],
-    shown: Mapping[int, MemoryItem],
-    operations: Reading[Operation],
-) -> list[list[Decision]]:
-    """The decisions of each fact, in their order; `shown` are the memories by the number that the model saw.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a model decides on: facts, the neighbours of each, and the memories by the number that it sees."""
+
+    facts: Sequence[Fact]
+    neighbours: Sequence[Sequence[Neighbour]]
+    shown: Mapping[int, MemoryItem]
+
+    @classmethod
+    def of(cls, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Case:
+        """The case with all neighbours numbered from 0, each once: a model copies long ids wrongly."""
+        union = {each.item.id: each.item for near in neighbours for each in near}
+        return cls(facts, neighbours, dict(enumerate(union.values())))
+
+    def item(self, operation: Operation) -> MemoryItem | None:
+        """The memory that an operation names, if it was shown."""
+        return self.shown.get(operation.id) if isinstance(operation.id, int) else None
+
+    def is_known(self, operation: Operation) -> bool:
+        """Whether the operation names a memory that was shown, or needs none (K51)."""
+        if operation.event == "ADD" or (operation.event == "NONE" and operation.id is None):
+            return True
+        return self.item(operation) is not None
+
+    def says_nothing_new(self, operation: Operation) -> bool:
+        """Whether an UPDATE lacks a text, or repeats the memory's own."""
+        item = self.item(operation)
+        return operation.event == "UPDATE" and (
+            not operation.text or (item is not None and item.memory == operation.text)
+        )
+
+    def is_near(self, fact: int, item: MemoryItem) -> bool:
+        """Whether the memory is one of the fact's own neighbours, not only of another fact's."""
+        return any(each.item.id == item.id for each in self.neighbours[fact])
+
+
+def settle(case: Case, operations: Reading[Operation]) -> list[list[Decision]]:
+    """The decisions of each fact, in their order.
 
     An operation on a memory that was not shown is ignored. A fact that is left without a decision is added, and so is
-    one whose only operations are DELETE. A memory is updated or deleted by one fact alone: what a later fact wants
-    done with it becomes an ADD.
+    one whose only operations are DELETE. A memory is updated or deleted by one fact alone, to which it is a neighbour;
+    what another fact wants done with it becomes an ADD.
     """
-    known = [operation for operation in operations if is_known(operation, shown)]
-    owned: list[list[Operation]] = [[] for _ in facts]
-    if _all_unowned_nones(known, facts) and not operations.warnings and len(known) == len(operations):
-        owned = [known[:1] for _ in facts]
+    known = [operation for operation in operations if case.is_known(operation)]
+    whole = len(known) == len(operations) and not operations.warnings
+    owned: list[list[Operation]] = [[] for _ in case.facts]
+    if whole and known and all(_is_unowned_none(case, operation) for operation in known):
+        # 002's form: every memory stays as it is, and no fact is named. Then nothing is added (A19).
+        owned = [[max(known, key=lambda each: _likeness(case, fact, each))] for fact in case.facts]
     else:
         for operation in known:
-            owner = _owner(operation, facts, neighbours, shown)
+            owner = _owner(case, operation)
             if owner is not None:
                 owned[owner].append(operation)
-    ground = _Ground(shown)
-    return [ground.decide(fact, own) for fact, own in zip(facts, owned, strict=True)]
-
-
-def is_known(operation: Operation, shown: Mapping[int, MemoryItem]) -> bool:
-    """Whether the operation names a memory of the list, or needs none (K51)."""
-    return operation.event == "ADD" or operation.id in shown or (operation.event == "NONE" and operation.id is None)
-
-
-def say_nothing_new(operation: Operation, shown: Mapping[int, MemoryItem]) -> bool:
-    """Whether an UPDATE lacks a text, or repeats the memory's own."""
-    item = shown.get(operation.id) if isinstance(operation.id, int) else None
-    return operation.event == "UPDATE" and (not operation.text or (item is not None and item.memory == operation.text))
+    ground = _Ground(case)
+    return [ground.decide(position, own) for position, own in enumerate(owned)]
 
 
 def add(fact: Fact, rule: str, *links: str) -> Decision:
@@ -65,125 +87,126 @@ def add(fact: Fact, rule: str, *links: str) -> Decision:
 class _Ground:
     """The memories as the decisions so far will leave them."""
 
-    shown: Mapping[int, MemoryItem]
+    case: Case
     updated: dict[str, str] = field(default_factory=dict)
     """New texts by id."""
     deleted: set[str] = field(default_factory=set)
 
-    def decide(self, fact: Fact, operations: Sequence[Operation]) -> list[Decision]:
+    def decide(self, position: int, operations: Sequence[Operation]) -> list[Decision]:
         """The decisions of one fact: what it retires, then what it adds; a NONE counts only alone."""
+        fact = self.case.facts[position]
         if fact.forget:
             return self._forget(fact, operations)
         if fact.hedged:
-            return [self._hedged(fact, operations)]
-        decisions: list[Decision] = []
-        for operation in operations:
-            decision = self._one(fact, operation, operations)
-            if decision is not None and decision not in decisions:
-                decisions.append(decision)
-        news = [decision for decision in decisions if decision.event in ("ADD", "UPDATE")]
-        gone = [decision for decision in decisions if decision.event == "DELETE"]
-        if not news and any(operation.event == "DELETE" for operation in operations):
-            news = [add(fact, "llm: only deletes")]
-        return [*gone, *news] or decisions[:1] or [add(fact, "llm: not mentioned")]
+            return [self._hedge(fact, operations)]
+        decisions = [made for each in operations if (made := self._one(position, each, operations)) is not None]
+        retired = [decision for decision in decisions if decision.event in ("UPDATE", "DELETE")]
+        texts = {decision.text for decision in retired}
+        news = [*retired, *(made for made in _each_text_once(decisions) if made.text not in texts)]
+        if any(operation.event == "DELETE" for operation in operations) and not any(each.text for each in news):
+            news.append(add(fact, "llm: only deletes"))
+        return news or decisions[:1] or [add(fact, "llm: not mentioned")]
 
-    def _one(self, fact: Fact, operation: Operation, among: Sequence[Operation]) -> Decision | None:
-        target = self._target(operation)
+    def _one(self, position: int, operation: Operation, among: Sequence[Operation]) -> Decision | None:
+        fact, item = self.case.facts[position], self.case.item(operation)
         if operation.event == "ADD":
-            return Decision(event="ADD", text=operation.text or fact.text, rule="llm", confidence=fact.confidence)
+            repeats = any(operation.text == each.memory for each in self.case.shown.values())
+            text = fact.text if repeats or not operation.text else operation.text
+            return Decision(event="ADD", text=text, rule="llm", confidence=fact.confidence)
         if operation.event == "NONE":
-            if target in self.deleted:
+            if item is not None and item.id in self.deleted:
                 return add(fact, "llm: memory gone")
-            return Decision(event="NONE", target=target, rule="llm", confidence=fact.confidence)
-        assert target is not None, "unknown ids were dropped before"
-        if operation.event == "DELETE":
-            kept = any(other.event == "UPDATE" and other.id == operation.id for other in among)
-            return None if kept else self._delete(fact, target)
-        return self._update(fact, operation, target)
+            return _none(fact, item)
+        assert item is not None, "operations on unknown memories were dropped before"
+        if not self.case.is_near(position, item):
+            return add(fact, "llm: another fact's neighbour", item.id)
+        if operation.event == "UPDATE":
+            return self._update(fact, operation, item)
+        reworded = any(other.event == "UPDATE" and other.id == operation.id for other in among)
+        return None if reworded else self._delete(fact, item)
 
-    def _update(self, fact: Fact, operation: Operation, target: str) -> Decision:
-        if say_nothing_new(operation, self.shown):
-            return add(fact, "llm: update without text", target)
-        if self.updated.get(target) == operation.text:
-            return Decision(event="NONE", target=target, rule="llm: merged", confidence=fact.confidence)
-        if target in self.updated or target in self.deleted:
+    def _update(self, fact: Fact, operation: Operation, item: MemoryItem) -> Decision:
+        if self.case.says_nothing_new(operation):
+            return add(fact, "llm: update without text", item.id)
+        if self.updated.get(item.id) == operation.text:
+            return _none(fact, item)
+        if item.id in self.updated or item.id in self.deleted:
             return add(fact, "llm: memory taken")
-        self.updated[target] = operation.text
-        return Decision(event="UPDATE", text=operation.text, target=target, rule="llm", confidence=fact.confidence)
+        self.updated[item.id] = operation.text
+        return Decision(event="UPDATE", text=operation.text, target=item.id, rule="llm", confidence=fact.confidence)
 
-    def _delete(self, fact: Fact, target: str) -> Decision | None:
-        if target in self.updated or target in self.deleted:
+    def _delete(self, fact: Fact, item: MemoryItem) -> Decision | None:
+        if item.id in self.updated or item.id in self.deleted:
             return None
-        self.deleted.add(target)
-        return Decision(event="DELETE", target=target, rule="llm", confidence=fact.confidence)
+        self.deleted.add(item.id)
+        return Decision(event="DELETE", target=item.id, rule="llm", confidence=fact.confidence)
 
     def _forget(self, fact: Fact, operations: Sequence[Operation]) -> list[Decision]:
         """What is to be forgotten goes, also where the model would rather have reworded it."""
-        targets = [self._target(operation) for operation in operations if operation.event in ("DELETE", "UPDATE")]
-        gone = [
-            decision
-            for target in dict.fromkeys(targets)
-            if target is not None and (decision := self._delete(fact, target)) is not None
-        ]
-        return list(gone) or [Decision(event="NONE", rule="llm", confidence=fact.confidence)]
+        items = [self.case.item(operation) for operation in operations if operation.event in ("DELETE", "UPDATE")]
+        gone = [made for item in items if item is not None and (made := self._delete(fact, item)) is not None]
+        return gone or [_none(fact, None)]
 
-    def _hedged(self, fact: Fact, operations: Sequence[Operation]) -> Decision:
+    def _hedge(self, fact: Fact, operations: Sequence[Operation]) -> Decision:
         """A maybe retires nothing: what it would have replaced becomes a soft link."""
-        events = {operation.event for operation in operations}
-        if events == {"NONE"}:
-            target = self._target(operations[0])
-            if target not in self.deleted:
-                return Decision(event="NONE", target=target, rule="llm", confidence=fact.confidence)
-        targets = (self._target(operation) for operation in operations if operation.event in ("UPDATE", "DELETE"))
-        links = dict.fromkeys(target for target in targets if target is not None and target not in self.deleted)
+        named = [(operation.event, self.case.item(operation)) for operation in operations]
+        if named and all(event == "NONE" for event, _ in named):
+            item = named[0][1]
+            return add(fact, "llm: memory gone") if item is not None and item.id in self.deleted else _none(fact, item)
+        replaced = [item.id for event, item in named if event in ("UPDATE", "DELETE") and item is not None]
+        links = [id for id in dict.fromkeys(replaced) if id not in self.deleted]
         return add(fact, "llm: hedged" if links else "llm", *links)
 
-    def _target(self, operation: Operation) -> str | None:
-        return self.shown[operation.id].id if isinstance(operation.id, int) and operation.id in self.shown else None
+
+def _each_text_once(decisions: Sequence[Decision]) -> list[Decision]:
+    """The ADDs among the decisions; those of the same text are one, with the links of all."""
+    added: dict[str, Decision] = {}
+    for made in decisions:
+        if made.event == "ADD":
+            links = (*added[made.text].links, *made.links) if made.text in added else made.links
+            added[made.text] = replace(made, links=tuple(dict.fromkeys(links)))
+    return list(added.values())
 
 
-def _all_unowned_nones(operations: Sequence[Operation], facts: Sequence[Fact]) -> bool:
-    """Whether the model, in 002's form that names no facts, left every memory as it is: then nothing is added (A19)."""
-    return bool(operations) and all(
-        operation.event == "NONE" and not _names_fact(operation, facts) for operation in operations
-    )
+def _none(fact: Fact, item: MemoryItem | None) -> Decision:
+    return Decision(event="NONE", target=item.id if item else None, rule="llm", confidence=fact.confidence)
 
 
-def _names_fact(operation: Operation, facts: Sequence[Fact]) -> bool:
-    return operation.fact is not None and 0 <= operation.fact < len(facts)
+def _is_unowned_none(case: Case, operation: Operation) -> bool:
+    return operation.event == "NONE" and not _names_fact(case, operation)
 
 
-def _owner(
-    operation: Operation,
-    facts: Sequence[Fact],
-    neighbours: Sequence[Sequence[Neighbour]],
-    shown: Mapping[int, MemoryItem],
-) -> int | None:
+def _names_fact(case: Case, operation: Operation) -> bool:
+    return operation.fact is not None and 0 <= operation.fact < len(case.facts)
+
+
+def _owner(case: Case, operation: Operation) -> int | None:
     """The fact that an operation belongs to: the one it names, the only one, else the one whose words it shares.
 
     None where that cannot be told: dropping the operation loses nothing, for its fact is then added.
     """
-    if _names_fact(operation, facts):
+    if _names_fact(case, operation):
         return operation.fact
-    if len(facts) == 1:
+    if len(case.facts) == 1:
         return 0
-    item = shown.get(operation.id) if isinstance(operation.id, int) else None
-    text, least = operation.text, _SAME_MATTER
-    if operation.event in ("DELETE", "NONE") or not text:
-        text = item.memory if item is not None else ""
-        least = _SAME_STATEMENT if operation.event == "NONE" else 0.0
+    item = case.item(operation)
     candidates = [
         position
-        for position, near in enumerate(neighbours)
-        if item is None or operation.event == "ADD" or any(each.item.id == item.id for each in near)
+        for position in range(len(case.facts))
+        if item is None or operation.event == "ADD" or case.is_near(position, item)
     ]
-    if not candidates or not text:
+    if not candidates:
         return None
-    best = max(candidates, key=lambda position: _share(facts[position].text, text))
-    return best if _share(facts[best].text, text) >= least else None
+    best = max(candidates, key=lambda position: _likeness(case, case.facts[position], operation))
+    least = {"NONE": _SAME_STATEMENT, "DELETE": 0.0}.get(operation.event, _SAME_MATTER)
+    return best if _likeness(case, case.facts[best], operation) >= least else None
 
 
-def _share(fact: str, text: str) -> float:
-    """The share of a fact's words that a text holds."""
-    words = set(_WORD.findall(fact.casefold()))
+def _likeness(case: Case, fact: Fact, operation: Operation) -> float:
+    """The share of a fact's words that an operation's text holds; for DELETE and NONE, its memory's text."""
+    item = case.item(operation)
+    text = operation.text
+    if operation.event in ("DELETE", "NONE") and item is not None:
+        text = item.memory
+    words = set(_WORD.findall(fact.text.casefold()))
     return len(words & set(_WORD.findall(text.casefold()))) / len(words) if words else 0.0

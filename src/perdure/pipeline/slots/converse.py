@@ -8,30 +8,31 @@ from functools import cache
 from perdure.pipeline.lexicon import lines
 from perdure.pipeline.slots.lexis import concept_of
 from perdure.pipeline.slots.reading import USER, Chunk, Party, Reading
+from perdure.pipeline.slots.stems import stem
 
 
 @cache
 def _converses() -> dict[str, str]:
-    """Verb of the giving side to the verb of the taking side."""
+    """Stem of each verb of the giving side to the verb of the taking side."""
     table: dict[str, str] = {}
     for line in lines("reconcile_converses.tsv"):
         giving, _, taking = line.partition("\t")
-        table[concept_of(giving)] = concept_of(taking)
+        table[stem(giving)] = concept_of(taking)
     return table
 
 
-def turn_round(reading: Reading) -> Reading:
-    """The reading from the taking side, where its verb has one and says who takes; else the reading itself."""
-    taking = _converses().get(reading.verb)
+def turn_round(reading: Reading, giving: str) -> Reading | None:
+    """The reading from the taking side, where the verb it was said with has one and says who takes; else None."""
+    taking = _converses().get(giving)
     if taking is None or reading.topic:
-        return reading
+        return None
     for place, chunk in enumerate(reading.chunks):
         taker = _taker(chunk, first=place == 0)
         if taker is None:
             continue
         giver = _as_concepts(reading.party)
         if not giver:
-            return reading
+            return None
         rest = [*reading.chunks[:place], *reading.chunks[place + 1 :]]
         kept = tuple(concept for concept in chunk.concepts if concept not in taker[1]) if not chunk.lead else ()
         if kept:
@@ -46,8 +47,9 @@ def turn_round(reading: Reading) -> Reading:
             concepts=concepts,
             names=(reading.names | source.names) - taker[1],
             slots=(),
+            mood=replace(reading.mood, ended=False),
         )
-    return reading
+    return None
 
 
 def _taker(chunk: Chunk, *, first: bool) -> tuple[Party, frozenset[str]] | None:

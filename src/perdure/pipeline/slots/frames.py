@@ -13,6 +13,7 @@ from perdure.pipeline.slots.scan import scan
 CLASSES = {"occupation": "role", "diet": "diet", "marital": "status", "handedness": "handedness", "faith": "faith"}
 """Kinds of thing that someone "is", each with the attribute that it fills."""
 MAX_AGE = 120
+_AGE_WORDS = frozenset(concept_of(word) for word in ("year", "old", "age"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def _is_age(chunk: Chunk) -> bool:
     if len(chunk.values) != 1 or chunk.lead:
         return False
     value = chunk.values[0]
-    aged = set(chunk.concepts) <= {"year", "old", "age", "today", "yesterday"}
+    aged = set(chunk.concepts) <= _AGE_WORDS
     return value.kind == "number" and aged and 0 < value.amount <= MAX_AGE
 
 

@@ -8,6 +8,8 @@ from perdure.pipeline.lexicon import lines, words
 from perdure.pipeline.slots.scan import scan
 from perdure.pipeline.slots.stems import fold, stem
 
+ARTICLES = frozenset({"a", "an", "the", "their", "his", "her"})
+"""Words that phrases are compared without."""
 MAX_PHRASE = 5
 """Words of the longest phrase that the synonym table may hold."""
 
@@ -78,7 +80,8 @@ def concept_of(phrase: str) -> str:
 
 def stems(phrase: str) -> tuple[str, ...]:
     """The stems of a phrase's words."""
-    return tuple(token.stem or token.low for token in scan(phrase) if not token.stop)
+    tokens = [token for token in scan(phrase) if not token.stop]
+    return tuple(token.stem or token.low for token in tokens if len(tokens) == 1 or token.low not in ARTICLES)
 
 
 @cache
@@ -105,13 +108,3 @@ def relations() -> dict[tuple[str, ...], str]:
                 table.setdefault(key, relation)
     return table
 
-
-@cache
-def frames() -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
-    """First stem of a frame to its (attribute, pattern) pairs, longest pattern first; `*` stands for the value."""
-    table: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for line in lines("reconcile_frames.tsv"):
-        attribute, _, pattern = line.partition("\t")
-        parts = tuple(part if part.startswith("*") else stem(fold(part)) for part in pattern.split())
-        table.setdefault(parts[0], []).append((attribute.strip(), parts))
-    return {first: tuple(sorted(entries, key=lambda entry: -len(entry[1]))) for first, entries in table.items()}

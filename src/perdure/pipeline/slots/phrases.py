@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perdure.pipeline.slots.lexis import phrase_starts, synonyms
+from perdure.pipeline.slots.lexis import ARTICLES, phrase_starts, synonyms
 from perdure.pipeline.slots.scan import Token
 
 
@@ -28,13 +28,19 @@ def join_phrases(tokens: list[Token]) -> list[Token]:
 
 
 def _longest(tokens: list[Token], place: int) -> tuple[int, str]:
+    """Tokens and concept of the longest phrase that begins at a place; articles inside a phrase are passed over."""
     table = synonyms()
     limit = phrase_starts().get(tokens[place].stem, 0) if tokens[place].value is None else 0
-    for length in range(min(limit, len(tokens) - place), 0, -1):
-        run = tokens[place : place + length]
-        if any(token.stop or token.value is not None for token in run):
+    key: list[str] = []
+    best = (0, "")
+    for at in range(place, len(tokens)):
+        token = tokens[at]
+        if len(key) >= limit or token.stop or token.value is not None:
+            break
+        if key and token.low in ARTICLES:
             continue
-        concept = table.get(tuple(token.stem for token in run))
+        key.append(token.stem)
+        concept = table.get(tuple(key))
         if concept is not None:
-            return length, concept
-    return 0, ""
+            best = (at - place + 1, concept)
+    return best

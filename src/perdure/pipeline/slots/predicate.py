@@ -15,6 +15,8 @@ _TENSE = frozenset({"be", "have", "do"})
 _PRESENT = frozenset("is are am has have do does be being".split())
 _FLAGS = {
     "@end": {"ended": True},
+    "@nolonger": {"ended": True},
+    "@not": {"negated": True},
     "@plan": {"planned": True},
     "@hedge": {"hedged": True},
     "@used": {"past": True, "ended": True},
@@ -23,6 +25,10 @@ _FLAGS = {
     "@temporary": {"temporary": True},
     "@deny": {"denied": True},
 }
+_ASPECTS = frozenset({"@end", "@start", "@change", "@deny"})
+"""Marks that are verbs of their own: an -ing form after them is what they speak of, else their object is."""
+_DETERMINERS = frozenset("a an the their his her its this that these those some".split())
+_CHANGE_WORDS = frozenset("now new again instead anymore nowadays lately recently meanwhile finally".split())
 _HEDGING = frozenset("might may would could if perhaps maybe possibly probably unless whether".split())
 _NEGATIVES = frozenset("not never without neither nor".split())
 _JOINERS = frozenset({"and", "or", "but", "nor", "plus"})
@@ -37,12 +43,14 @@ class Predicate:
     mood: Mood
     replaced: tuple[tuple[str, ...], ...] = ()
     replaced_values: tuple[Value, ...] = ()
+    said: str = ""
+    """Stem of the verb that was written, which a mark such as @end hides in `verb`."""
 
 
 def read_predicate(tokens: list[Token], place: int) -> Predicate:
     """The predicate that begins at a place."""
     mood = Mood()
-    verb = ""
+    verb = said = ""
     past_aux = False
     at = place
     light = stem_set("reconcile_light.txt")
@@ -51,9 +59,18 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
         first = token.low.split(" ", 1)[0]
         if token.stop or token.low in ("always", "also"):
             at += 1
+        elif token.stem in _ASPECTS or (token.stem == "start" and _gerund(tokens, at + 1)):
+            mood = replace(_flagged(mood, token), started=mood.started or token.stem == "start")
+            past_aux = past_aux or _is_past(token)
+            said = stem(token.low.split(" ", 1)[0])
+            at += 1
+            if not _gerund(tokens, at):
+                break
         elif token.stem in _FLAGS or first in _MODALS or token.low in _NEGATIVES or token.low == "to":
             mood = _flagged(mood, token)
             at += 1
+        elif token.low in _DETERMINERS and verb != "be":
+            break
         elif token.stem in _TENSE and token.value is None:
             past_aux = past_aux or token.low in ("was", "were", "had", "did")
             verb = token.stem
@@ -66,11 +83,40 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
         else:
             if (not verb or _is_participle(token)) and token.value is None and not token.name:
                 verb = token.stem
+                said = stem(token.low.split(" ", 1)[0])
                 past_aux = past_aux or _is_past(token)
                 at += 1
             break
+    if any(token.low in _CHANGE_WORDS for token in tokens):
+        mood = replace(mood, changed=True)
     mood = replace(mood, past=mood.past or past_aux)
-    return _phrases(tokens, at, verb, mood)
+    return _settle(replace(_phrases(tokens, at, verb, mood), said=said))
+
+
+_EXCHANGES = frozenset({"trade", "trad", "swap", "exchang", "replac", "renam", "switch", "chang", "convert"})
+_FOR = frozenset({"for", "with", "by", "to"})
+
+
+def _settle(predicate: Predicate) -> Predicate:
+    """Two shapes of predicate brought to the common ones: "is off the diet" ends it, "swapped A for B" replaces A."""
+    chunks = predicate.chunks
+    if predicate.verb == "be" and chunks and chunks[0].lead == "off":
+        ended = replace(predicate.mood, ended=True)
+        return replace(predicate, verb="", mood=ended, chunks=(replace(chunks[0], lead=""), *chunks[1:]))
+    if predicate.said not in _EXCHANGES or not predicate.mood.changed or len(chunks) < 2 or chunks[0].lead:
+        return predicate
+    if chunks[1].lead not in _FOR or not chunks[0].concepts:
+        return predicate
+    kept = (replace(chunks[1], lead=""), *chunks[2:])
+    return replace(predicate, chunks=kept, replaced=(*predicate.replaced, chunks[0].concepts))
+
+
+def _gerund(tokens: list[Token], at: int) -> bool:
+    """Whether the next word of content is an -ing form: "gave up learning Welsh", "started eating meat"."""
+    light = stem_set("reconcile_light.txt")
+    while at < len(tokens) and tokens[at].stem in light and tokens[at].low not in _DETERMINERS:
+        at += 1
+    return at < len(tokens) and tokens[at].low.split(" ", 1)[0].endswith("ing") and not tokens[at].name
 
 
 def _auxiliary(tokens: list[Token], at: int) -> bool:
@@ -150,11 +196,12 @@ class _Phrases:
 def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
     light, leads = stem_set("reconcile_light.txt"), fold_set("reconcile_leads.txt")
     phrases = _Phrases()
-    anymore = False
+    anymore = aside = False
     for place in range(at, len(tokens)):
         token = tokens[place]
         if token.stem in _FLAGS:
-            mood = _flagged(mood, token)
+            if token.stem != "@end" and not aside:  # "has two left": a mark only where the verb stands
+                mood = _flagged(mood, token)
         elif token.stem == "@anymore":
             anymore = True
         elif token.stem == "@instead":
@@ -164,8 +211,11 @@ def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
         elif token.stop:
             phrases.close("")
         elif token.low in _JOINERS:
+            aside = aside or token.low == "but"
             phrases.close(phrases.lead if token.low != "but" else "")
         elif token.low in _NEGATIVES:
+            if aside:
+                continue
             if phrases.concepts or phrases.values or phrases.done:
                 phrases.close("not")
             else:

@@ -16,7 +16,7 @@ from perdure.pipeline.slots.scan import scan
 from perdure.pipeline.slots.subject import Subject, read_subject
 from perdure.pipeline.slots.typed import type_values
 
-LIGHT_VERBS = frozenset({"be", "have", "do", "get", ""})
+LIGHT_VERBS = frozenset({"be", "have", "do", "get", "own", "keep", "becom", "allow", "call", "name", ""})
 """Verbs that say little of their own: what they are about is in their phrases."""
 
 
@@ -33,7 +33,8 @@ def read(text: str) -> Reading:
     if subject.partner:
         chunks = (*predicate.chunks, Chunk("with", subject.partner, frozenset(subject.partner)))
         predicate = replace(predicate, chunks=chunks)
-    return turn_round(_assemble(rewritten.text, subject, predicate))
+    reading = _assemble(rewritten.text, subject, predicate)
+    return replace(reading, turned=turn_round(reading, predicate.said))
 
 
 def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:

@@ -98,6 +98,9 @@ class Reading:
     names: frozenset[str] = field(default_factory=frozenset)
     values: tuple[Value, ...] = ()
 
+    turned: Reading | None = None
+    """The same said from the other side ("Marek sold User the tent": User bought it from Marek)."""
+
     @property
     def objects(self) -> tuple[Chunk, ...]:
         """The phrases that nothing leads: what the verb is about."""

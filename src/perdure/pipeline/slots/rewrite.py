@@ -18,6 +18,8 @@ _LEAD = re.compile(
     r"(?=(?:User|user|the user)\b|[A-Z]\w+ (?:is|was|has|will)\b)",
     re.IGNORECASE,
 )
+_PARTICLE_WORDS = frozenset("back off up away out down over".split())
+_PREPOSITIONS = frozenset("to from in at on with for by of into as about and but".split()) | _PARTICLE_WORDS
 _FALSE = re.compile(
     r"^(?:it (?:is|was) not|it isn't|it's not|it wasn't) (?:actually )?(?:true|the case|right|correct|so) that |"
     r"^it is (?:false|wrong|untrue) that |^contrary to [^,]{1,40}, ",
@@ -28,11 +30,19 @@ _FILLER = re.compile(
     r"for the record,?|fyi,?|btw,?|actually,|in fact,?|also,?) ",
     re.IGNORECASE,
 )
+_PARTICLES = re.compile(
+    r"\b(g[ai]ve|gives|given|br(?:ing|ings|ought)|hand(?:s|ed)?|t(?:ake|akes|ook|aken)|p(?:ay|ays|aid)|sen[dt]s?|got|gets?|gotten|"
+    r"call(?:s|ed)?|turn(?:s|ed)?|switch(?:es|ed)?|put|puts|let|lets|throw(?:s|n)?|threw|push(?:es|ed)?|cut|cuts|pick(?:s|ed)?)"
+    r" ((?:\S+ ){0,3}?[^\s,;]+) (back|off|up|away|out|down|over|go)\b(?! (?:to|with|from) (?:date|time)\b)",
+    re.IGNORECASE,
+)
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"^[Tt]he user\b", "User"),
         (r"^user\b", "User"),
+        (r"^User (?:misspelled|misspelt|mistyped|miswrote|got wrong|mixed up) (?:User's |the |their |his |her )?([\w -]{2,30}?)'s (?:sur)?name[:;,]? (?:it is|it's|it should be|and it is) (?=\S)",
+         r"User's \1 is called "),
         (rf"^({_NAME}), (?:who is |who's |)User's ([\w -]{{2,30}}?), (?=\w)", r"User's \2 \1 "),
         (r"^(?:The )?[Nn]ame of ([^,;]{2,60}?) is (?:now )?(?:called |written |spelled |spelt )?(?=\S)", r"\1 is called "),
         (r"^(User's [^,;]{2,50}?)'s (?:first )?name is (?:now )?(?:written |spelled |spelt )?(?=\S)", r"\1 is called "),
@@ -63,13 +73,24 @@ def rewrite(text: str) -> Rewritten:
     """The statement in its plain shape; a text that fits none of the shapes comes back as it is."""
     text = plain(" ".join(text[:MAX_TEXT].split())).rstrip(" .!;,")
     text = _FILLER.sub("", text)
+    text = text.split(";", 1)[0] if ";" in text else text
     denial = _FALSE.match(text)
     if denial is not None:
         text = text[denial.end() :]
     text = _move_lead(text)
+    text = _PARTICLES.sub(_join_particle, text)
     for pattern, replacement in _SHAPES:
         text = pattern.sub(replacement, text)
     return Rewritten(" ".join(text.split()), denial is not None)
+
+
+def _join_particle(match: re.Match[str]) -> str:
+    """ "gave the drill back" as "gave back the drill"; a phrase with a preposition in it stays as it is."""
+    verb, middle, particle = match.groups()
+    words = middle.lower().split()
+    if any(word in _PREPOSITIONS for word in words) or words[0] in _PARTICLE_WORDS:
+        return match.group()
+    return f"{verb} {particle} {middle}"
 
 
 def _move_lead(text: str) -> str:

@@ -12,9 +12,7 @@ from perdure.backends.ledgers._tables import metadata
 
 
 def _run(connection: Connection) -> None:
-    context.configure(
-        connection=connection, target_metadata=metadata, transactional_ddl=True, render_as_batch=True
-    )
+    context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True, render_as_batch=True)
     context.run_migrations()
 
 

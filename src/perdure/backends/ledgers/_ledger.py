@@ -1,0 +1,370 @@
+"""The ledger over any relational database: each method is one unit of work, run in a thread in one hop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.ledgers import _units as units
+from perdure.backends.ledgers._database import Database
+from perdure.backends.ledgers._owners import boot_id
+from perdure.backends.ledgers._scope_lock import ScopeLock
+from perdure.backends.ledgers._scope_queue import QUEUES
+from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Remembered
+from perdure.domain.clock import Clock, iso, system_clock
+from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
+from perdure.domain.event import Change, Episode, HistoryRecord
+from perdure.domain.scope import Scope
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from perdure.backends.ledgers._journal import Writer
+    from perdure.backends.ledgers._locks import Ticket
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger("perdure")
+
+
+class SqlLedger(Ledger):
+    """A ledger in a database that SQLAlchemy speaks."""
+
+    def __init__(self, database: Database, clock: Clock = system_clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._queue = QUEUES.of(database.identity)
+        self._opening = threading.Lock()
+        self._writer: Writer | None = None
+        self._given_up: list[int] = []
+        """Tickets that could not be given back; the next one drawn takes them along."""
+
+    # ------------------------------------------------------------------ life
+    @property
+    def identity(self) -> str:
+        """The database's."""
+        return self._database.identity
+
+    @property
+    def owner(self) -> str:
+        """The id of this opening."""
+        return self._open_writer().owner
+
+    async def open(self) -> None:
+        """Connect, bring the tables up to date, claim an owner id."""
+        await run_blocking(self._open)
+
+    async def close(self) -> None:
+        """Scrub if that was put off, give up locks and id, disconnect."""
+        await run_blocking(self._close)
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._writer is not None:
+                return
+            units.load()
+            try:
+                self._database.open()
+                self._prepare()
+                owner = self._database.owners.claim()
+                self._database.owners.sweep()
+            except Exception as error:
+                self._database.close()
+                self._tell(error)
+            self._writer = units.journal.Writer(owner, boot_id(), self._database.owners.alive)
+            self._given_up = []
+            _OPEN.add(self)
+
+    def _prepare(self) -> None:
+        with self._database.reading() as connection:
+            current = units.schema.is_current(connection)
+        if not current:
+            with self._database.writing(durable=True) as connection:
+                units.schema.bring_up_to_date(connection)
+
+    def _close(self) -> None:
+        with self._opening:
+            if self._writer is None:
+                return
+            try:
+                self._say_goodbye(self._writer.owner)
+            finally:
+                self._writer = None
+                _OPEN.discard(self)
+                self._database.owners.release()
+                self._database.close()
+
+    def _say_goodbye(self, owner: str) -> None:
+        try:
+            if self._run(self._database.reading, units.erasure.scrub_wanted):
+                self._scrub()
+            self._run(self._quickly, units.locks.leave_all, owner)
+        except PerdureError as error:
+            # What is left behind, others can tell from the owner's death.
+            logger.warning("the ledger was closed in haste: %s", error)
+
+    def forsake(self) -> None:
+        """This process was forked from the one that opened the ledger: leave everything to that one."""
+        # Locks may have been held by threads that this process does not have.
+        self._opening = threading.Lock()
+        self._queue = QUEUES.of(self.identity)
+        self._writer = None
+        self._database.forsake()
+
+    def _open_writer(self) -> Writer:
+        writer = self._writer
+        if writer is None:
+            raise LedgerError(f"the ledger {self.identity} is not open")
+        return writer
+
+    # ------------------------------------------------------------------ units of work
+    def _run(
+        self,
+        transaction: Callable[[], AbstractContextManager[Connection]],
+        unit: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        self._open_writer()
+        try:
+            with transaction() as connection:
+                return unit(connection, *args, **kwargs)
+        except Exception as error:
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> NoReturn:
+        """Raise the error as callers may see it."""
+        if isinstance(error, PerdureError):
+            raise error
+        if isinstance(error, UnicodeEncodeError):
+            wrong = error.object[error.start : error.end]
+            raise InvalidInputError(
+                f"text must be Unicode without lone surrogates, not {wrong!r}", field="text", value=wrong
+            ) from error
+        raise self._database.translate(error) or error from error
+
+    def _durably(self) -> AbstractContextManager[Connection]:
+        return self._database.writing(durable=True)
+
+    def _quickly(self) -> AbstractContextManager[Connection]:
+        """For what the journal heals, or nobody misses, after power loss."""
+        return self._database.writing(durable=False)
+
+    async def _read(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._open_writer()
+        return await run_blocking(partial(self._run, self._database.reading, unit, *args, **kwargs))
+
+    async def _write(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._open_writer()
+        return await run_blocking(partial(self._run, self._durably, unit, *args, **kwargs))
+
+    async def _note(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._open_writer()
+        return await run_blocking(partial(self._run, self._quickly, unit, *args, **kwargs))
+
+    def _now(self) -> str:
+        return iso(self._clock())
+
+    # ------------------------------------------------------------------ journal
+    async def write(
+        self, entries: Sequence[JournalEntry], episodes: Sequence[Episode] = (), remember: Remembered | None = None
+    ) -> None:
+        """Acknowledge a batch."""
+        await self._write(units.journal.write, self._open_writer(), entries, episodes, remember, now=self._now())
+
+    async def applied(self, batch_id: str) -> None:
+        """Turn a batch into history."""
+        await self._note(units.journal.applied, self._open_writer(), batch_id)
+
+    async def abandon(self, batch_id: str) -> None:
+        """Forget a batch."""
+        await self._write(units.journal.abandon, batch_id)
+
+    async def pending(self, store_identity: str) -> list[JournalEntry]:
+        """What a crash left over."""
+        return await self._write(units.journal.pending, self._open_writer(), store_identity)
+
+    async def unsynced(self, store_identity: str) -> list[str]:
+        """Applied batches."""
+        return await self._read(units.journal.unsynced, store_identity)
+
+    async def synced(self, store_identity: str, batch_ids: Sequence[str]) -> None:
+        """Drop applied batches."""
+        await self._note(units.journal.synced, store_identity, batch_ids)
+
+    # ------------------------------------------------------------------ history
+    async def record(
+        self, changes: Sequence[Change], episodes: Sequence[Episode] = (), remember: Remembered | None = None
+    ) -> None:
+        """Add history without a journal."""
+        await self._write(units.journal.record, changes, episodes, remember, now=self._now())
+
+    async def import_history(self, records: Sequence[HistoryRecord]) -> int:
+        """Add foreign history."""
+        return await self._write(units.history.import_history, records)
+
+    async def history(self, memory_id: str) -> list[HistoryRecord]:
+        """A memory's records."""
+        return await self._read(units.history.of_memory, memory_id)
+
+    async def history_record(self, event_id: str) -> HistoryRecord | None:
+        """One record."""
+        return await self._read(units.history.one_record, event_id)
+
+    async def event(self, event_id: str) -> Change | None:
+        """The change behind one record."""
+        return await self._read(units.history.one_change, event_id)
+
+    async def later_events(self, memory_id: str, sequence: int) -> list[HistoryRecord]:
+        """What came after."""
+        return await self._read(units.history.later_records, memory_id, sequence)
+
+    async def events_since(self, scope: Scope, moment: str) -> list[Change]:
+        """What to take back, newest first."""
+        return await self._read(units.history.changes_since, scope, moment)
+
+    async def events_of_scope(self, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
+        """One page of records."""
+        return await self._read(units.history.page_of_scope, scope, limit, after)
+
+    # ------------------------------------------------------------------ episodes
+    async def insert_episodes(self, episodes: Sequence[Episode]) -> int:
+        """Keep messages."""
+        return await self._write(units.episodes.add_episodes, episodes)
+
+    async def get_episodes(self, ids: Sequence[str]) -> list[Episode]:
+        """Episodes by id."""
+        return await self._read(units.episodes.get_episodes, ids)
+
+    async def list_episodes(
+        self, scope: Scope, limit: int = 100, cursor: str | None = None, *, include_hidden: bool = False
+    ) -> EpisodePage:
+        """One page."""
+        return await self._read(units.episodes.list_episodes, scope, limit, cursor, include_hidden)
+
+    async def recent_episodes(self, scope: Scope, limit: int, before: str | None = None) -> list[Episode]:
+        """The last ones."""
+        return await self._read(units.episodes.recent_episodes, scope, limit, before)
+
+    async def pending_episodes(self, scope: Scope, limit: int = 1000) -> list[Episode]:
+        """Those to extract."""
+        return await self._read(units.episodes.pending_episodes, scope, limit)
+
+    async def mark_extracted(self, ids: Sequence[str]) -> None:
+        """Extracted."""
+        await self._note(units.episodes.mark_extracted, ids)
+
+    async def hide_episodes(self, ids: Sequence[str], hidden: bool = True) -> None:
+        """Hide or show."""
+        await self._write(units.episodes.hide_episodes, ids, hidden)
+
+    async def add_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> None:
+        """Remember injected text."""
+        await self._note(units.caches.add_fingerprints, scope, list(fingerprints), self._now())
+
+    async def known_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> set[str]:
+        """Injected text seen before."""
+        return await self._read(units.caches.known_fingerprints, scope, list(fingerprints), self._now())
+
+    # ------------------------------------------------------------------ caches
+    async def remembered(self, key: str, scope: Scope) -> str | None:
+        """An earlier answer."""
+        return await self._read(units.caches.remembered, key, scope, self._now())
+
+    async def cached(self, key: str, scope: Scope) -> str | None:
+        """A cached value."""
+        return await self._read(units.caches.get, key, scope, self._now())
+
+    async def cache(self, key: str, scope: Scope, value: str) -> None:
+        """Cache a value."""
+        await self._note(units.caches.put, key, scope, value, self._now())
+
+    # ------------------------------------------------------------------ erasure
+    async def erase(
+        self, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None = None
+    ) -> dict[str, int]:
+        """Redact, delete, count."""
+        return await self._write(units.erasure.erase, memory_ids, episode_ids, scope)
+
+    async def count_places(
+        self, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None = None
+    ) -> dict[str, int]:
+        """Count."""
+        return await self._read(units.erasure.count_places, memory_ids, episode_ids, scope)
+
+    async def scrub(self) -> bool:
+        """Clean the bytes."""
+        self._open_writer()
+        return await run_blocking(self._scrub)
+
+    def _scrub(self) -> bool:
+        self._open_writer()
+        try:
+            clean = self._database.scrub()
+        except Exception as error:
+            self._tell(error)
+        if clean:
+            self._run(self._quickly, units.erasure.set_scrub, False)
+        return clean
+
+    # ------------------------------------------------------------------ locks
+    def lock(self, scope: Scope, store_identity: str | None = None) -> AbstractAsyncContextManager[Held]:
+        """Hold off whoever overlaps."""
+        return ScopeLock(self._queue, self, scope, store_identity)
+
+    def enter(self, scope: Scope, store: str | None) -> Ticket:
+        """Draw a ticket (for `ScopeLock`)."""
+        given_up, writer = self._given_up, self._open_writer()
+        ticket = self._run(self._quickly, units.locks.enter, writer, scope, store, given_up=given_up, now=self._now())
+        self._given_up = [number for number in self._given_up if number not in given_up]
+        return ticket
+
+    def look(self, number: int, scope: Scope, store: str | None) -> Ticket:
+        """How a ticket stands (for `ScopeLock`)."""
+        return self._run(self._database.reading, units.locks.look, self._open_writer(), number, scope, store)
+
+    def leave(self, number: int) -> None:
+        """Give a ticket back (for `ScopeLock`)."""
+        try:
+            self._run(self._quickly, units.locks.leave, [number])
+        except PerdureError as error:
+            # The work under the lock is done, so this must not fail it: the next ticket drawn takes this one along.
+            self._given_up = [*self._given_up, number]
+            logger.warning("a lock of the ledger is given back late: %s", error)
+
+    # ------------------------------------------------------------------ upkeep
+    async def reset(self) -> None:
+        """Clear everything."""
+        await self._write(units.upkeep.reset)
+
+    async def check(self) -> list[str]:
+        """What disagrees."""
+        self._open_writer()
+        return await run_blocking(self._check)
+
+    def _check(self) -> list[str]:
+        return [*self._database.check(), *self._run(self._database.reading, units.upkeep.check)]
+
+    async def stats(self) -> dict[str, int]:
+        """How many rows of each kind."""
+        return {**await self._read(units.upkeep.stats), "bytes": await run_blocking(self._database.size)}
+
+
+_OPEN: weakref.WeakSet[SqlLedger] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for ledger in list(_OPEN):
+        ledger.forsake()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

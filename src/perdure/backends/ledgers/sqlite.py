@@ -1,0 +1,277 @@
+"""The ledger in a SQLite file: what is SQLite's own, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from perdure.backends.ledgers._database import Database
+from perdure.backends.ledgers._ledger import SqlLedger
+from perdure.backends.ledgers._owners import FileOwners
+from perdure.backends.ledgers._shared import Shared
+from perdure.domain.clock import Clock, system_clock
+from perdure.domain.errors import LedgerError, PerdureError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+_SCRUB_WAIT = 1.0
+"""Seconds that a scrub waits for other processes before it is put off."""
+
+
+class SqliteLedger(SqlLedger):
+    """A ledger in one file, for any number of tasks, threads and processes of one machine."""
+
+    name: ClassVar[str] = "sqlite"
+
+    class Settings(BaseModel):
+        """Where the file lies, and how patient its writers are."""
+
+        model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+        path: Path = Path("~/.memory/history.db")
+        """The file; it and its folder are made where they are missing, readable by their owner alone."""
+        busy_timeout: float = Field(default=10.0, gt=0, le=3600)
+        """Seconds to wait for another writer before the call fails."""
+
+        @field_validator("path")
+        @classmethod
+        def _is_a_file(cls, path: Path) -> Path:
+            if path.name in ("", ":memory:"):
+                raise ValueError("the ledger needs a file: it is shared between processes")
+            return path.expanduser()
+
+    def __init__(self, settings: Settings | None = None, clock: Clock = system_clock) -> None:
+        settings = settings or self.Settings()
+        super().__init__(SqliteDatabase(settings.path, settings.busy_timeout), clock)
+
+
+_TURNSTILES = Shared(threading.Lock)
+"""Lets the writers of one file in one process take turns: SQLite would have them sleep and try again."""
+
+
+class SqliteDatabase(Database):
+    """One SQLite file in WAL mode, with a small pool of connections."""
+
+    def __init__(self, path: Path, busy_timeout: float) -> None:
+        self._path = Path(os.path.realpath(path))
+        self._timeout = busy_timeout
+        self._engine: Engine | None = None
+        self._file: os.stat_result | None = None
+        self._turnstile = _TURNSTILES.of(self.identity)
+        self.owners = FileOwners(self._path.with_name(f"{self._path.name}.owners"))
+
+    @property
+    def identity(self) -> str:
+        """The file, with every symbolic link followed."""
+        return f"sqlite:{self._path}"
+
+    # ------------------------------------------------------------------ life
+    def open(self) -> None:
+        """Make the file, for its owner alone, and set it to WAL mode."""
+        # SQLAlchemy is imported here because it costs a third of a second, and many programs never open a ledger.
+        from sqlalchemy import create_engine, event
+        from sqlalchemy.pool import QueuePool
+
+        _make_file(self._path)
+        self._use_wal()
+        engine = create_engine(
+            "sqlite://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            pool_size=4,
+            max_overflow=60,
+            pool_timeout=self._timeout,
+            hide_parameters=True,
+        )
+        event.listen(engine, "begin", _begin)
+        self._file = self._path.stat()
+        self._engine = engine
+
+    def close(self) -> None:
+        """Close the pooled connections; the last one of all processes folds the WAL into the file."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    def forsake(self) -> None:
+        """Drop the pool; SQLite forbids to carry connections over a fork, closing them included."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose(close=False)
+        self._turnstile = _TURNSTILES.of(self.identity)
+        self.owners.abandon()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")
+        return connection
+
+    def _use_wal(self) -> None:
+        """WAL mode stays with the file, so only the first opening changes it; SQLite does not wait by itself here."""
+        deadline = time.monotonic() + self._timeout
+        connection = self._connect()
+        try:
+            while True:
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    return
+                except sqlite3.OperationalError as error:
+                    if not _is_busy(error) or time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.005)
+        finally:
+            connection.close()
+
+    # ------------------------------------------------------------------ transactions
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A snapshot."""
+        with self._opened().begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, *, durable: bool) -> Iterator[Connection]:
+        """The one writer: `synchronous=FULL` where it must survive power loss, else NORMAL (SQLite "PRAGMA")."""
+        engine = self._opened().execution_options(perdure_writes="FULL" if durable else "NORMAL")
+        if not self._turnstile.acquire(timeout=self._timeout):
+            raise self._locked()
+        try:
+            self._make_sure()
+            with engine.begin() as connection:
+                yield connection
+        finally:
+            self._turnstile.release()
+
+    def _make_sure(self) -> None:
+        """What goes into a removed file is lost without an error, and without its owners' files nobody is alive."""
+        if not (_same_file(self._path, self._file) and self.owners.intact()):
+            raise LedgerError(
+                f"the ledger {self._path} or its folder of owners was removed or replaced while it was open: "
+                "nothing was changed; open it again"
+            )
+
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            raise LedgerError(f"the ledger {self.identity} is not open")
+        return self._engine
+
+    # ------------------------------------------------------------------ failures
+    def translate(self, error: Exception) -> PerdureError | None:
+        """SQLite's and the file system's errors, by what can be done about them."""
+        from sqlalchemy.exc import SQLAlchemyError
+        from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+        if isinstance(error, PoolTimeout):
+            return self._locked()
+        cause = getattr(error, "orig", None) or error
+        if isinstance(cause, sqlite3.Error):
+            return self._locked() if _is_busy(cause) else LedgerError(f"the ledger {self._path} {_what(cause)}")
+        if isinstance(cause, (OSError, SQLAlchemyError)):
+            return LedgerError(f"the ledger {self._path} cannot be used: {cause}")
+        return None
+
+    def _locked(self) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self._path} was locked by another writer for more than {self._timeout:g} s; "
+            "nothing was changed"
+        )
+
+    # ------------------------------------------------------------------ upkeep
+    def scrub(self) -> bool:
+        """Rebuild the file without free pages, then cut the WAL to nothing."""
+        self._opened()
+        if not self._turnstile.acquire(timeout=self._timeout):
+            return False
+        try:
+            connection = self._connect()
+            try:
+                connection.execute(f"PRAGMA busy_timeout = {int(_SCRUB_WAIT * 1000)}")
+                connection.execute("VACUUM")
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                return not busy
+            finally:
+                connection.close()
+        except sqlite3.OperationalError as error:
+            if _is_busy(error):
+                return False
+            raise
+        finally:
+            self._turnstile.release()
+
+    def check(self) -> list[str]:
+        """`PRAGMA integrity_check`."""
+        connection = self._connect()
+        try:
+            found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
+        except sqlite3.DatabaseError as error:
+            found = [str(error)]
+        finally:
+            connection.close()
+        return [] if found == ["ok"] else [f"SQLite finds the ledger's file damaged: {what}" for what in found]
+
+    def size(self) -> int:
+        """The file and its WAL."""
+        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _begin(connection: Connection) -> None:
+    """Begin the transaction ourselves, so that a writer waits at its beginning and never fails half way."""
+    raw: Any = connection.connection.driver_connection
+    level = connection.get_execution_options().get("perdure_writes")
+    if level is None:
+        raw.execute("BEGIN")
+        return
+    if connection.info.get("synchronous") != level:
+        raw.execute(f"PRAGMA synchronous = {level}")
+        connection.info["synchronous"] = level
+    raw.execute("BEGIN IMMEDIATE")
+
+
+def _same_file(path: Path, known: os.stat_result | None) -> bool:
+    try:
+        return known is not None and os.path.samestat(path.stat(), known)
+    except FileNotFoundError:
+        return False
+
+
+def _make_file(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+    if os.name == "posix":
+        # The name of a new file survives power loss only once its folder has been synced.
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _what(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "cannot grow: the disk is full; nothing was changed"
+    if code == sqlite3.SQLITE_READONLY:
+        return "may not be written: check the rights of the file and its folder; nothing was changed"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return f"is damaged or no SQLite file ({error}): restore a copy, or move it away to begin anew"
+    return f"failed: {error}; nothing was changed"

@@ -1,0 +1,166 @@
+"""Care for the file: durability, unreadable deletions, agreement between its tables."""
+
+# ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from perdure.backends.vector_stores._sqlite_database import Database
+from perdure.backends.vector_stores._sqlite_records import SELECTED, read_payload
+from perdure.backends.vector_stores._sqlite_schema import (
+    HOME_BITS,
+    Collection,
+    all_collections,
+    find_collection,
+    read_meta,
+    write_meta,
+)
+from perdure.backends.vector_stores._words import index_text
+from perdure.domain.errors import VectorStoreError
+from perdure.domain.scope import SCOPE_FIELDS
+
+_SCRUB = "scrub_pending"
+_BATCH = 1000
+
+
+def stored_dimension(path: Path, collection: str) -> int | None:
+    """The dimension of a collection in a file that nobody need have open; makes no file, not even a log."""
+    log = Path(f"{path}-wal")
+    try:
+        if not path.is_file():
+            return None
+        # Without a log the file is all there is; opening it as immutable keeps SQLite from making one.
+        mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=1.0)
+    except (OSError, sqlite3.Error):
+        return None
+    try:
+        return find_collection(connection, collection).dimension
+    except (sqlite3.Error, VectorStoreError):
+        return None
+    finally:
+        connection.close()
+
+
+def sync(database: Database) -> None:
+    """Force SQLite's log to the disk: with it, and the file that it was last folded into, nothing is lost."""
+    log = Path(f"{database.path}-wal")
+    with database.translated():
+        for path in (log, log.parent):
+            try:
+                handle = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+# ------------------------------------------------------------------ scrubbing
+
+
+def is_scrub_pending(database: Database) -> bool:
+    """Whether somebody asked for a scrub that could not be done yet."""
+    with database.reading() as connection:
+        return read_meta(connection, _SCRUB) is not None
+
+
+def scrub(database: Database) -> bool:
+    """Write the file anew without what was deleted, and empty the log; False if another process holds it."""
+    with database.writing() as connection:
+        write_meta(connection, _SCRUB, 1)
+    with database.writing() as connection:
+        for collection in all_collections(connection):
+            _forget_homes(connection, collection)
+            _rebuild_text(connection, collection)
+    with database.alone() as connection:
+        try:
+            connection.execute("VACUUM")
+        except sqlite3.OperationalError as error:
+            if (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY:
+                return False
+            raise
+        if not _empty_log(connection):
+            return False
+    with database.writing() as connection:
+        write_meta(connection, _SCRUB, None)
+    return True
+
+
+def _empty_log(connection: sqlite3.Connection) -> bool:
+    (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
+def _forget_homes(connection: sqlite3.Connection, collection: Collection) -> None:
+    """Forget scope values under which nothing lives any more."""
+    c = collection.number
+    connection.execute(f"DELETE FROM gone_{c} WHERE home IN (SELECT home FROM homes_{c} WHERE count = 0)")
+    connection.execute(f"DELETE FROM homes_{c} WHERE count = 0")
+
+
+def _rebuild_text(connection: sqlite3.Connection, collection: Collection) -> None:
+    """Make the full-text index anew: its segments keep deleted words until they are merged."""
+    c = collection.number
+    connection.execute(f"INSERT INTO text_{c} (text_{c}) VALUES ('delete-all')")
+    for n, text in _texts(connection, collection):
+        connection.execute(f"INSERT INTO text_{c} (rowid, memory) VALUES (?, ?)", (n, text))
+
+
+def _texts(connection: sqlite3.Connection, collection: Collection) -> Iterator[tuple[int, str]]:
+    cursor = connection.execute(f"SELECT {SELECTED}, r.n FROM rows_{collection.number} r ORDER BY r.n")
+    while rows := cursor.fetchmany(_BATCH):
+        for row in rows:
+            memory = read_payload(row[:-1]).get("memory")
+            yield row[-1], index_text(memory) if isinstance(memory, str) else ""
+
+
+# ------------------------------------------------------------------ checking
+
+
+def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
+    """What disagrees, a sentence each; only reads."""
+    c, home = collection.number, f"(r.n >> {HOME_BITS})"
+    queries = {
+        "{} rows have no entry in the full-text index": f"SELECT count(*) FROM rows_{c} r "
+        f"WHERE NOT EXISTS (SELECT 1 FROM text_{c}_docsize t WHERE t.id = r.n)",
+        "{} entries of the full-text index have no row": f"SELECT count(*) FROM text_{c}_docsize t "
+        f"WHERE NOT EXISTS (SELECT 1 FROM rows_{c} r WHERE r.n = t.id)",
+        "{} vectors have no row": f"SELECT count(*) FROM vectors_{c} v "
+        f"WHERE NOT EXISTS (SELECT 1 FROM rows_{c} r WHERE r.n = v.n)",
+        f"{{}} vectors are not of dimension {collection.dimension}": f"SELECT count(*) FROM vectors_{c} "
+        f"WHERE length(vector) <> {4 * collection.dimension}",
+        "{} rows lie under a home that does not exist": f"SELECT count(*) FROM rows_{c} r "
+        f"WHERE r.home <> {home} OR NOT EXISTS (SELECT 1 FROM homes_{c} h WHERE h.home = r.home)",
+        "{} homes would give a number twice": f"SELECT count(*) FROM homes_{c} h WHERE h.next <= "
+        f"(SELECT max(r.n) - (h.home << {HOME_BITS}) FROM rows_{c} r WHERE r.home = h.home)",
+        "{} homes count their rows wrongly": f"SELECT count(*) FROM homes_{c} h WHERE h.count <> "
+        f"(SELECT count(*) FROM rows_{c} r WHERE r.home = h.home)",
+        "{} homes have a sequence number below one that they gave": f"SELECT count(*) FROM homes_{c} h "
+        f"WHERE h.seq < h.trimmed OR h.seq < (SELECT ifnull(max(g.seq), 0) FROM gone_{c} g WHERE g.home = h.home)",
+    }
+    sentences = [
+        f"{sentence.format(count)} in collection {collection.name!r}"
+        for sentence, query in queries.items()
+        if (count := connection.execute(query).fetchone()[0])
+    ]
+    misplaced = _misplaced(connection, collection)
+    if misplaced:
+        sentences.append(f"{misplaced} rows lie under the home of another scope in collection {collection.name!r}")
+    found = [text for (text,) in connection.execute("PRAGMA quick_check(20)") if text != "ok"]
+    return sentences + [f"SQLite's own check says: {text}" for text in found]
+
+
+def _misplaced(connection: sqlite3.Connection, collection: Collection) -> int:
+    c = collection.number
+    value = f"coalesce({', '.join(f'r.{name}' for name in SCOPE_FIELDS)}, '')"
+    return int(
+        connection.execute(
+            f"SELECT count(*) FROM rows_{c} r JOIN homes_{c} h ON h.home = r.home WHERE h.value IS NOT {value}"
+        ).fetchone()[0]
+    )

@@ -1,0 +1,263 @@
+"""The vector store in one SQLite file: payload, vector and full-text index change together; search is exact."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.vector_stores import (
+    _sqlite_care,
+    _sqlite_keyword,
+    _sqlite_read,
+    _sqlite_schema,
+    _sqlite_search,
+    _sqlite_write,
+)
+from perdure.backends.vector_stores._cosine import unit
+from perdure.backends.vector_stores._rows import check_dimension, check_id, check_limit, check_vector
+from perdure.backends.vector_stores._sqlite_blocks import BlockCache, StaleSnapshot
+from perdure.backends.vector_stores._sqlite_database import Database
+from perdure.backends.vector_stores._sqlite_schema import Collection
+from perdure.backends.vector_stores.base import (
+    CollectionInfo,
+    Hits,
+    Names,
+    Page,
+    Point,
+    Points,
+    Vector,
+    VectorStore,
+)
+from perdure.domain.errors import VectorStoreError
+from perdure.domain.filter import Filter
+
+T = TypeVar("T")
+_log = logging.getLogger("perdure")
+
+
+class SqliteVectorStore(VectorStore):
+    """Keeps rows in one file, which threads, event loops and processes may share; survives kill -9 at any instant."""
+
+    name: ClassVar[str] = "sqlite"
+
+    class Settings(BaseModel):
+        """Where the file lies and what it may use."""
+
+        model_config = ConfigDict(extra="forbid", frozen=True)
+
+        path: Path = Field(Path("~/.memory/memories.db"), validate_default=True)
+        """The file; made with its folder when it does not exist, readable by this user alone."""
+        busy_timeout: float = Field(10.0, ge=0)
+        """Seconds to wait for another process that is writing."""
+        cache_mb: int = Field(256, ge=0)
+        """Megabytes of vectors that may be kept in memory."""
+
+        @field_validator("path")
+        @classmethod
+        def _expand(cls, path: Path) -> Path:
+            return path.expanduser()
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._opening = threading.Lock()
+        self._open: tuple[Database, BlockCache] | None = None
+
+    # ------------------------------------------------------------------ life
+    async def open(self) -> None:
+        """Open the file, and make it and its folder if they are missing."""
+        await run_blocking(self._open_file)
+
+    def _open_file(self) -> None:
+        with self._opening:
+            if self._open is None:
+                database = Database(self.settings.path, self.settings.busy_timeout)
+                self._open = database, BlockCache(self.settings.cache_mb * 1024 * 1024)
+
+    async def close(self) -> None:
+        """Finish a scrub that is pending, if nobody prevents it, and close the file."""
+        await run_blocking(self._close_file)
+
+    def _close_file(self) -> None:
+        with self._opening:
+            if self._open is None:
+                return
+            database, _ = self._open
+            self._open = None
+            try:
+                if _sqlite_care.is_scrub_pending(database):
+                    _sqlite_care.scrub(database)
+            except VectorStoreError as error:
+                _log.warning("a pending scrub is left to the next close: %s", error)
+            finally:
+                database.close()
+
+    async def identity(self) -> str:
+        """The UUID that the file was made with."""
+        return str(await self._read(lambda connection: _sqlite_schema.read_meta(connection, "identity")))
+
+    def stored_dimension(self, collection: str) -> int | None:
+        """The dimension of a collection in the file, read without opening the store; None if that cannot be told."""
+        return _sqlite_care.stored_dimension(self.settings.path, collection)
+
+    # ------------------------------------------------------------------ collections
+    async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
+        """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
+        check_dimension(dimension)
+        await self._write(lambda connection: _sqlite_schema.create_collection(connection, name, dimension, model))
+
+    async def delete_collection(self, name: str) -> None:
+        """Remove a collection and its rows."""
+        await self._write(lambda connection: _sqlite_schema.delete_collection(connection, name))
+
+    async def list_collections(self) -> Names:
+        """The names of all collections, sorted."""
+        found = await self._read(_sqlite_schema.all_collections)
+        return [collection.name for collection in found]
+
+    async def get_collection_info(self, name: str) -> CollectionInfo:
+        """Row count, dimension and model of a collection."""
+
+        def read(connection: sqlite3.Connection, found: Collection) -> CollectionInfo:
+            count = _sqlite_read.count_rows(connection, found, None)
+            return CollectionInfo(name, count, found.dimension, found.model)
+
+        return await self._read_in(name, read)
+
+    async def reset(self) -> None:
+        """Remove every row of every collection, and keep the collections."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            for collection in _sqlite_schema.all_collections(connection):
+                _sqlite_schema.empty_collection(connection, collection)
+
+        await self._write(write)
+
+    # ------------------------------------------------------------------ rows
+    async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
+        """Write rows whole and delete others, all or nothing; an id that is in both is written."""
+        points, gone = list(puts), [check_id(id) for id in deletes]
+        found = await self._read_in(collection, lambda _, found: found)
+
+        def apply() -> None:
+            records = _sqlite_write.to_records(points, found.dimension)  # outside the lock: others may write meanwhile
+            with self._database().writing() as connection:
+                _sqlite_write.write(connection, _sqlite_schema.find_collection(connection, collection), records, gone)
+
+        await run_blocking(apply)
+
+    async def update(
+        self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
+    ) -> None:
+        """Replace the vector, the whole payload, or both; None leaves it. An absent id is a NotFoundError."""
+        await self._write(
+            lambda connection: _sqlite_write.update(
+                connection, _sqlite_schema.find_collection(connection, collection), id, vector, payload
+            )
+        )
+
+    async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
+        """The rows of the ids that exist, in the order asked."""
+        return await self._read_in(collection, _sqlite_read.get_many, list(ids))
+
+    # ------------------------------------------------------------------ reading
+    async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
+        """The rows of highest cosine to the query, best first, equal ones by id."""
+        check_limit(limit)
+
+        def search(connection: sqlite3.Connection, found: Collection) -> Hits:
+            query = unit(check_vector(query_vector, found.dimension, "query_vector"))
+            return _sqlite_search.search(connection, self._blocks(), found, query=query, limit=limit, filter=filters)
+
+        return await self._read_in(collection, search)
+
+    async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> Hits:
+        """The rows that share words with the text, by BM25, best first, equal ones by id."""
+        check_limit(limit)
+        return await self._read_in(collection, _sqlite_keyword.keyword_search, text, limit, filters)
+
+    async def list(
+        self,
+        collection: str,
+        filters: Filter | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> Page:
+        """Rows in the order of payload (created_at, id), stable while others write."""
+        check_limit(limit)
+
+        def read(connection: sqlite3.Connection, found: Collection) -> Page:
+            return _sqlite_read.list_rows(
+                connection, found, filters, limit=limit, cursor=cursor, with_vectors=with_vectors
+            )
+
+        return await self._read_in(collection, read)
+
+    async def count(self, collection: str, filters: Filter | None = None) -> int:
+        """How many rows match."""
+        return await self._read_in(collection, _sqlite_read.count_rows, filters)
+
+    async def unembedded(self, collection: str, limit: int) -> Points:
+        """Rows that still have no vector, at most `limit`."""
+        check_limit(limit)
+        return await self._read_in(collection, _sqlite_read.unembedded, limit)
+
+    # ------------------------------------------------------------------ durability
+    async def sync(self) -> None:
+        """Return once everything applied so far would survive power loss."""
+        await run_blocking(lambda: _sqlite_care.sync(self._database()))
+
+    async def scrub(self) -> bool:
+        """Make deleted text unreadable in the file; False if another process prevents it, and a later close does it."""
+        return await run_blocking(lambda: _sqlite_care.scrub(self._database()))
+
+    async def check(self, collection: str) -> Names:
+        """What disagrees inside the file, a sentence each."""
+        return await self._read_in(collection, _sqlite_care.check)
+
+    # ------------------------------------------------------------------ threads
+    def _database(self) -> Database:
+        if self._open is None:
+            raise VectorStoreError(f"the vector store {self.settings.path} is not open: call open() first")
+        return self._open[0]
+
+    def _blocks(self) -> BlockCache:
+        if self._open is None:
+            raise VectorStoreError(f"the vector store {self.settings.path} was closed meanwhile: open it again")
+        return self._open[1]
+
+    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """Run in a thread, inside a read transaction."""
+
+        def run() -> T:
+            while True:
+                try:
+                    with self._database().reading() as connection:
+                        return read(connection)
+                except StaleSnapshot:
+                    continue  # the next moment is at least the one that the other thread saw
+
+        return await run_blocking(run)
+
+    async def _read_in(self, name: str, read: Callable[..., T], *arguments: Any) -> T:
+        """Run in a thread, inside a read transaction, on the collection of that name."""
+        return await self._read(
+            lambda connection: read(connection, _sqlite_schema.find_collection(connection, name), *arguments)
+        )
+
+    async def _write(self, write: Callable[[sqlite3.Connection], None]) -> None:
+        """Run in a thread, inside a write transaction."""
+
+        def run() -> None:
+            with self._database().writing() as connection:
+                write(connection)
+
+        await run_blocking(run)

@@ -1,0 +1,96 @@
+"""A value taken back in the same conversation: "actually 6", "sorry, Thursday not Tuesday", "it's now the 12th"."""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+
+_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?s?"
+_NUMBER = r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|eighteen|twenty|thirty|forty|fifty)"
+TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("date", re.compile(rf"\b(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|(?:the )?\d{{1,2}}(?:st|nd|rd|th))\b", re.I)),
+    ("time", re.compile(r"\b(?:\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I)),
+    ("weekday", re.compile(rf"\b{_DAY}\b", re.I)),
+    ("money", re.compile(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I)),
+    ("month", re.compile(rf"\b{_MONTH}\b", re.I)),
+    ("number", re.compile(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
+)
+_CUE = re.compile(
+    r"^(?:(?:oh|oops|wait|sorry|no|nope|nah|actually|correction|scratch that|i mean(?:t)?|my mistake|my bad|apologies|make that|make it|"
+    r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant to say|typo|edit|hm+|not quite|wrong|"
+    r"it got moved to|moved to|changed to|it has moved to|it was|the)[\s,.:!-]*)+",
+    re.I,
+)
+_NOT = re.compile(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
+_NOT_FIRST = re.compile(r"^(?:it is |i said |i meant )?not (?P<old>[^,.]{1,40})[,.] ?(?:it is |but |it's )?(?P<new>[^,.]{1,40})$", re.I)
+
+
+def typed(text: str) -> tuple[str, str] | None:
+    """The kind and the text of the first value of a known kind in a text."""
+    for kind, pattern in TYPES:
+        match = pattern.search(text)
+        if match:
+            return kind, match.group()
+    return None
+
+
+def read(sentence: str, talk: Discourse, source: int) -> bool:
+    """Whether the sentence corrects the fact told last; that fact is then replaced in `talk`."""
+    swapped = _swap_named(sentence, talk, source)
+    if swapped:
+        return True
+    cue = _CUE.match(sentence)
+    if cue is None:
+        return False
+    rest = sentence[cue.end() :].strip(" .!,")
+    rest = re.sub(r"(?:,? (?:now|then|instead|sorry|actually|lol|not \w+|my mistake))+$", "", rest, flags=re.I)
+    value = typed(rest)
+    if value is None or len(rest) > len(value[1]) + 14:
+        return False
+    return _replace_value(value[0], value[1], rest, talk, source)
+
+
+def _replace_value(kind: str, new: str, rest: str, talk: Discourse, source: int) -> bool:
+    pattern = dict(TYPES)[kind]
+    for draft in reversed(talk.drafts[-6:]):
+        old = pattern.search(draft.text)
+        if draft.forget or old is None:
+            continue
+        if old.group().lower() == new.lower():
+            return True
+        lead = "the " if new.lower().startswith("the ") is False and old.group().lower().startswith("the ") and kind == "date" and not re.search(_MONTH, new, re.I) else ""
+        text = draft.text[: old.start()] + lead + new + draft.text[old.end() :]
+        _put(talk, draft, text, source)
+        return True
+    return False
+
+
+def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
+    """"it's leila not layla": the right word for the wrong one, wherever the last facts have it."""
+    body = _CUE.sub("", sentence, count=1) if _CUE.match(sentence) else sentence
+    body = re.sub(r"^(?:.{0,30}\bit is |its |it's |.{0,20}\bmixed them up (?:lol )?)", "", body, flags=re.I)
+    match = _NOT.match(body) or _NOT_FIRST.match(body)
+    if match is None:
+        return False
+    new, old = match.group("new").strip(), match.group("old").strip(" .!")
+    if len(new.split()) > 5 or not old:
+        return False
+    pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)", re.I)
+    changed = False
+    for draft in talk.drafts[-6:]:
+        if not draft.forget and pattern.search(draft.text):
+            fitted = new.capitalize() if old[:1].islower() and pattern.search(draft.text).group()[:1].isupper() and new.islower() else new  # type: ignore[union-attr]
+            _put(talk, draft, pattern.sub(fitted, draft.text), source)
+            changed = True
+    if changed and old.lower() in talk.names:
+        talk.call(new, re.sub(re.escape(old), new.capitalize(), talk.names[old.lower()], flags=re.I))
+    if changed:
+        return True
+    return any(re.search(rf"(?<!\w){re.escape(new)}(?!\w)", draft.text, re.I) for draft in talk.drafts[-4:])
+
+
+def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:
+    place = next(at for at, kept in enumerate(talk.drafts) if kept is draft)
+    talk.drafts[place] = Draft(text, tuple(sorted({*draft.sources, source})), "correction", 0.8, draft.hedged, False, draft.procedural, draft.episodic)

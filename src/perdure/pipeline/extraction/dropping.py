@@ -1,0 +1,136 @@
+"""What stores nothing of its own: questions, commands, hypotheticals, fiction, other people's texts, and chatter."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import cleaning, grammar, verbs
+
+LONGEST_CHATTER = 160
+"""Characters: what is longer says something, and long text against many patterns would cost time."""
+
+_TAG = re.compile(
+    r",?\s*\b(?:right|correct|you know|innit|is (?:that|this|it) (?:normal|ok|okay|bad|weird|right|a problem|enough|fine|safe)|"
+    r"thoughts|any (?:ideas?|thoughts|tips|advice|suggestions?)|ok|okay|yeah|no|huh|eh)\s*$",
+    re.I,
+)
+
+
+@cache
+def _patterns(name: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{line})" for line in lexicon.lines(name)))
+
+
+@cache
+def _opener() -> re.Pattern[str]:
+    phrases = sorted(lexicon.words("openers.txt"), key=len, reverse=True)
+    return re.compile(rf"(?:{'|'.join(re.escape(phrase) for phrase in phrases)})(?=[\s,.:!]|$)[\s,.:!-]*", re.I)
+
+
+def strip_openers(text: str) -> str:
+    """The sentence without "hey", "so", "btw", "by the way" and their like before it."""
+    start = 0
+    while True:
+        match = _opener().match(text, start)
+        if not match or match.end() >= len(text) or _needed(text, start, match):
+            return text[start:]
+        start = match.end()
+
+
+def _needed(text: str, start: int, match: re.Match[str]) -> bool:
+    word = match.group().strip(" ,.:!").lower()
+    rest = text[match.end() :].split()
+    after = grammar.bare(rest[0]) if rest else ""
+    if "," in match.group() or ":" in match.group():
+        return word in {"like", "right"} and False
+    if word in {"like", "look", "see", "listen", "note", "update", "edit", "remember", "correction", "reminder"}:
+        return after not in grammar.FIRST | grammar.POSSESSIVES | {"that", "the"} or word in {"like", "see", "update", "edit"}
+    if word in {"morning", "evening", "man", "mate", "bro", "dude", "context", "background", "confession", "attention", "right",
+                "memo", "shoot", "news", "cool", "nice", "great", "good", "perfect", "brilliant", "lovely", "sure", "dear",
+                "finally", "lastly", "technically", "besides", "background", "guys", "folks", "k"}:  # fmt: skip
+        return after in verbs.AUXILIARIES or not (after in grammar.SUBJECTS or after in grammar.POSSESSIVES or word == "finally")
+    return word in {"you know", "i mean", "i guess"} and after in {"how", "what", "that", "it", ""}
+
+
+def is_task(message: str) -> bool:
+    """Whether the message brings a text to work on, a story, a role to play or a problem to solve."""
+    low = strip_openers(message.strip()).lower()
+    return _patterns("tasks.txt").match(low[:400]) is not None or is_word_problem(low)
+
+
+def is_word_problem(low: str) -> bool:
+    """"I have 12 apples and give 5 to Sam, how many left": numbers and a sum to do."""
+    if len(low) > 400 or len(re.findall(r"\d+", low)) < 2:
+        return False
+    return re.search(r"how (?:many|much)\b[^?]{0,60}\b(?:left|remain\w*|altogether|in all|in total|total|each get|change)\b", low) is not None
+
+
+def is_question(clause: str, marked: bool) -> bool:
+    """Whether the clause asks; `marked` where a question mark ends it."""
+    low = strip_openers(clause).lower()
+    first = low.split(" ", 1)[0] if low else ""
+    if first in {"what", "who", "whose", "why", "which", "how"}:
+        return re.match(r"(?:how (?:i|we) .*:|which (?:is|was|means) )", low) is None
+    if first in {"when", "where"}:
+        return re.match(r"(?:when|where) (?:is|are|was|were|do|does|did|will|would|should|can|could|to|has|have|am|the best)\b", low) is not None
+    if marked and not _statement_shaped(clause):
+        return True
+    return _patterns("requests.txt").match(low) is not None and not _statement_shaped(clause)
+
+
+def _statement_shaped(clause: str) -> bool:
+    """Whether it begins as statements do: I, my, a name, or a verb in the past."""
+    parts = strip_openers(clause).split()
+    if not parts:
+        return False
+    place = grammar.skip_adverbials(parts)
+    head = grammar.bare(parts[place]) if place < len(parts) else ""
+    after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
+    if head in grammar.FIRST:
+        return after not in {""} 
+    if head in {"my", "our"} or (head in {"he", "she", "they", "it"} and after in verbs.AUXILIARIES):
+        return grammar.find_verb(parts, place) > place
+    if grammar.is_name(parts[place]) and place + 1 < len(parts):
+        return grammar.find_verb(parts, place) > place
+    return False
+
+
+def without_tag(clause: str) -> str:
+    """The statement before ", right" or ", is that normal"."""
+    return _TAG.sub("", clause)
+
+
+def is_request(clause: str) -> bool:
+    """Whether the clause asks the assistant to do something."""
+    low = strip_openers(clause).lower()
+    if _patterns("requests.txt").match(low):
+        return True
+    parts = low.split()
+    while parts and parts[0].strip(",") in {"please", "just", "now", "then", "kindly", "also", "maybe", "ok", "quickly", "pls"}:
+        parts = parts[1:]
+    if not parts or grammar.bare(parts[0]) not in lexicon.words("imperatives.txt"):
+        return False
+    if len(parts) > 1 and grammar.bare(parts[1]) in verbs.AUXILIARIES | {"for", "of"} - {"do"}:
+        return False
+    return grammar.subject_of(parts) in ("", "first") or grammar.bare(parts[1]) in {"me", "us", "a", "an", "the", "my", "this"}
+
+
+def is_hypothetical(clause: str) -> bool:
+    """Whether the clause supposes instead of telling."""
+    low = strip_openers(clause).lower()
+    if _patterns("hypotheticals.txt").match(low) is None:
+        return False
+    habit = re.match(r"if (?:i|we) .*\b(?:i|we) (?:get|have to|need to|always|can't|usually|never|end up|start)\b", low)
+    return habit is None or " would " in low or " should " in low
+
+
+def is_chatter(clause: str) -> bool:
+    """Whether the clause, as a whole, says nothing worth keeping."""
+    low = cleaning.without_marks(clause).lower().strip(" ,.:;!?-\"'()")
+    if not low:
+        return True
+    if len(low) > LONGEST_CHATTER:
+        return False
+    return _patterns("chatter.txt").fullmatch(low) is not None

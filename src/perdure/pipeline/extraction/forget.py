@@ -1,0 +1,68 @@
+"""Requests to forget: the thing to forget is named, and nothing else of the request is kept."""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline.extraction import person
+
+_ASK = re.compile(
+    r"^(?:(?:please|pls|can you|could you|would you|kindly|just|now|ok|actually|and|i want you to|i'd like you to|you should|"
+    r"you can|you may|so|but|also|hey|sorry|no)[, ]+)*"
+    r"(?:forget(?! to\b| about it$)|delete|erase|remove|wipe|scrub|drop|don't (?:remember|save|store|keep)|do not (?:remember|save|store|keep)|"
+    r"stop remembering|unremember|get rid of|scratch|strike|disregard|ignore|please don't (?:remember|save|store))\b\s*(?P<what>.*)$",
+    re.I,
+)
+_LEAD = re.compile(
+    r"^(?:about |everything (?:about |i (?:said|told you|mentioned) about )|all (?:of )?(?:that )?(?:about )?|anything about |"
+    r"(?:what|the thing|the things|the part|the bit|the stuff) (?:i|we) (?:said|told you|mentioned|wrote|shared)(?: to you)?(?: about| on| regarding)? ?|"
+    r"(?:that|what) (?=i |my |we |our |the |he |she |they )|the fact that |that i (?:said|told you|mentioned) (?:that )?|i (?:said|told you|mentioned) (?:that )?|"
+    r"the (?:part|bit|thing|stuff) about )+",
+    re.I,
+)
+_TRAIL = re.compile(
+    r"(?:,? (?:please|pls|thanks|thank you|ok|okay|now|from (?:your )?memory|from your (?:records|notes)|completely|entirely|"
+    r"again|that i told (?:to )?you|i told you(?: about)?|i mentioned|from here|for good|altogether))+$|"
+    r", (?:my|it|the|we|i|he|she|they|his|her|their|because|since|as)\b.*$",
+    re.I,
+)
+_EMPTY = frozenset("it that this everything all them what that one it all that again".split())
+_MEMORY_VERBS = re.compile(r"\b(?:forget|don't (?:remember|save|store|keep)|do not (?:remember|save|store)|memory|delete|erase|scratch|unremember|wipe)\b", re.I)
+_OWN_THING = re.compile(r"^(?:my|our|the|his|her|their|that|what|everything|all|anything|about|i|we)\b", re.I)
+
+
+def read(sentence: str, who: str, last_fact: str) -> str | None:
+    """The text of the request ("User asked to forget the staging password"), or None if it is none.
+
+    `last_fact` is what "forget that" means: the fact told last, "" if there was none.
+    """
+    match = _ASK.match(sentence)
+    if match is None or not _MEMORY_VERBS.search(sentence[: match.start("what")]) and not _about_memory(match):
+        return None
+    what = match.group("what").strip(" ,.:;-")
+    while True:
+        shorter = _TRAIL.sub("", _LEAD.sub("", what, count=1)).strip(" ,.:;-")
+        if shorter == what:
+            break
+        what = shorter
+    if not what or what.lower() in _EMPTY:
+        return f"{who} asked to forget: {last_fact}" if last_fact else None
+    if len(what) > 200:
+        return None
+    return f"{who} asked to forget {_named(what, who)}"
+
+
+def _about_memory(match: re.Match[str]) -> bool:
+    what = match.group("what").lower()
+    return re.search(r"\b(?:memory|i (?:said|told|mentioned)|what you know|you (?:know|remember|saved|stored))\b", what) is not None
+
+
+def is_deletion_of_own(sentence: str) -> bool:
+    """Whether "delete/remove ..." is about something of the speaker's ("delete my old address"), not about a text."""
+    match = _ASK.match(sentence)
+    return match is not None and _OWN_THING.match(match.group("what").strip()) is not None
+
+
+def _named(what: str, who: str) -> str:
+    turned = person.to_third(what, who)
+    return turned if turned[:1].isupper() and turned.startswith(who) else turned[:1].lower() + turned[1:] if turned[:4] in {"The ", "That"} else turned

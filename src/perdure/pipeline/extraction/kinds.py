@@ -1,0 +1,32 @@
+"""What kind of statement a fact is: an event (episodic), a way of doing (procedural), or a state of things (semantic)."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from perdure.pipeline.extraction import grammar, verbs
+
+Kind = Literal["semantic", "procedural", "episodic"]
+
+_STATE_PASTS = frozenset(
+    "was were had used lived worked grew taught knew liked loved hated wanted needed studied owned belonged spoke preferred "
+    "said told thought called named hit cost".split()
+)
+_RULE = re.compile(r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|steps?)\b|Every \w+ over|First\b)")
+
+
+def kind_of(fact: str, procedural: bool, episodic: bool) -> Kind:
+    """The kind of a finished fact; the flags say what its rule knew already."""
+    if procedural or _RULE.match(fact):
+        return "procedural"
+    if episodic:
+        return "episodic"
+    parts = fact.split()
+    verb = grammar.find_verb(parts)
+    if verb < 0:
+        return "semantic"
+    word = grammar.bare(parts[verb])
+    if word in verbs.simple_pasts() and word not in _STATE_PASTS and word not in verbs.bases():
+        return "episodic"
+    return "semantic"

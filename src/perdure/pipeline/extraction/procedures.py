@@ -1,0 +1,91 @@
+"""Ways of doing things: steps whose order matters stay one fact, rules that stand by themselves become one each."""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import grammar, person, verbs
+
+_HEAD = (
+    re.compile(r"^(?:to|in order to) (?P<goal>\w+[^:,]{1,80})[:,] ?(?P<steps>.+)$", re.I),
+    re.compile(r"^how (?:we|i) (?P<goal>\w+[^:,]{0,60})[:=,-] ?(?P<steps>.+)$", re.I),
+    re.compile(r"^for (?P<noun>(?:the|a|an|our|my|every|each|any) [^,:]{2,60}?),? (?:you|we|i) (?:(?:always|first|just|usually) )?(?:have to|must|need to|should|then)? ?(?P<steps>.+)$", re.I),
+    re.compile(r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}), (?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|everyone)\b.+)$", re.I),
+    re.compile(r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|checklist|protocol|pipeline|drill|ritual|method))(?: (?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$", re.I),
+    re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
+)
+_SEQUENCE = re.compile(r"\b(?:then|first|finally|afterwards?|next|before|after|until|lastly|step \d|and only then|second)\b|->|>", re.I)
+
+
+def read(sentence: str, who: str) -> list[str]:
+    """The procedure in a sentence, whole or one fact a rule; [] if it is none."""
+    for pattern in _HEAD:
+        match = pattern.match(sentence)
+        if match and _is_steps(match, sentence):
+            return _facts(match, who)
+    return []
+
+
+def _is_steps(match: re.Match[str], sentence: str) -> bool:
+    groups = match.groupdict()
+    steps = match.group("steps")
+    if re.search(r"\?|\b(?:should i|can you|what|how do|could you)\b", steps, re.I):
+        return False
+    if groups.get("when") or groups.get("noun"):
+        if re.match(r"(?:if|when) (?:i|we) (?:was|were|had|got|moved|lived|did|went|first)\b", sentence, re.I):
+            return False
+        if re.search(r"\b(?:would|might)\b", steps, re.I):
+            return False
+        return _enough(steps) or bool(groups.get("when") and re.match(r"(?:when|whenever|every time|each time|before|after|once)", sentence, re.I) and re.match(r"(?:we|i|you|always|first)\b", steps, re.I))
+    if groups.get("goal") and sentence.lower().startswith(("to ", "in order")):
+        first = grammar.bare(match.group("goal").split()[0])
+        return first in verbs.bases() and _enough(steps) and not re.match(r"(?:to )?(?:be|sum|clarify)\b", match.group("goal"), re.I)
+    return _enough(steps)
+
+
+def _enough(steps: str) -> bool:
+    return len(_steps(steps)) >= 2 or bool(_SEQUENCE.search(steps))
+
+
+def _steps(text: str) -> list[str]:
+    found = re.split(r",(?!\d) (?:and )?(?:then )?|;\s*|\s+then\s+|\s*->\s*|\s+>\s+", text)
+    return [step.strip(" .") for step in found if step and step.strip(" .")]
+
+
+def _facts(match: re.Match[str], who: str) -> list[str]:
+    groups = match.groupdict()
+    steps = _steps(match.group("steps"))
+    head = _head(groups, who)
+    owned = [step for step in steps if _has_subject(step)]
+    if len(steps) >= 2 and len(owned) == len(steps) and not _SEQUENCE.search(match.group("steps")):
+        return [_capital(person.to_third(step, who)) + (f" ({head})" if groups.get("name") else "") for step in steps]
+    if groups.get("name") and len(steps) >= 2 and all(_noun_step(step) for step in steps):
+        return [f"{head}: {person.to_third(step, who)}" for step in steps]
+    body = person.to_third(re.sub(r"^(?:you|we|i) (?=\w)", "", match.group("steps"), flags=re.I) if not groups.get("when") else match.group("steps"), who)
+    joint = ", " if groups.get("when") else ": "
+    return [f"{head}{joint}{body}"]
+
+
+def _head(groups: dict[str, str | None], who: str) -> str:
+    if groups.get("when"):
+        return _capital(person.to_third(groups["when"] or "", who))
+    if groups.get("noun"):
+        return _capital(person.to_third("For " + (groups["noun"] or ""), who))
+    if groups.get("goal"):
+        return "To " + person.to_third(groups["goal"] or "", who).strip()
+    return _capital(person.to_third(groups.get("name") or "", who))
+
+
+def _has_subject(step: str) -> bool:
+    parts = step.split()
+    return grammar.subject_of(parts) in {"noun", "name", "first"} and grammar.find_verb(parts) > 0
+
+
+def _noun_step(step: str) -> bool:
+    head = grammar.bare(step.split()[0])
+    return head not in verbs.bases() or head in lexicon.words("nounish.txt")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,297 @@
+"""What the assistant asked, as statements with a gap: "Where do you live?" is "I live {}" in the user's own words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import grammar, sentences, verbs
+
+GAP = "{}"
+_OFFER = re.compile(
+    r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like (?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
+    r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
+    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)|could i|may i|anything else|another|care for|how can i|what can i|how (?:may|could) i|"
+    r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is that (?:ok|okay|clear|better|helpful|what)|"
+    r"any other|what else can|would that|how does that|how is that|how's that|feel free|let me know|would you prefer (?:me|a|an)\b|"
+    r"what would you like (?:me|to)|which one would you like|what do you want (?:me|to (?:do|know|ask|write|hear|talk)))",
+    re.I,
+)
+_SWAP = re.compile(r"\b(are you|were you|you are|you were|you've|you're|you'd|you'll|your|yours|yourself|you|I|my|me|I'm|I've)\b", re.I)
+_TO_USER = {
+    "are you": "am I",
+    "were you": "was I",
+    "you are": "I am",
+    "you're": "I am",
+    "you were": "I was",
+    "you've": "I have",
+    "you'd": "I would",
+    "you'll": "I will",
+    "your": "my",
+    "yours": "mine",
+    "yourself": "myself",
+}
+_LEAD = re.compile(
+    r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|remind me|tell me|by the way|"
+    r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|mentioned|told me)(?: that)?|"
+    r"i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|you (?:said|mentioned|told me) (?:that )?|am i right that|"
+    r"judging by [^,]{3,40}|do i remember correctly that|is it (?:true|right|correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
+    re.I,
+)
+_WH = re.compile(
+    r"^(?P<prep>(?:in|on|at|to|for|from|with|by|of|about|until|since) )?(?P<wh>what|which|who|whom|whose|where|when|why|how)"
+    r"(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|hot|deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
+    re.I,
+)
+_TAGS = re.compile(r",? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|exactly|again|yet|now|currently|these days|at the moment|usually)$", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`statement` in the user's first person; with a gap it wants a value, without one a yes or no."""
+
+    statement: str
+    noun: str = ""
+    """What is asked for, where the question names it ("which exam board")."""
+    wants: str = ""
+    """what, who, where, when, why, many, much, old, long, often, how or yesno."""
+    label: str = ""
+    """The question's topic: what a fragment that fits nowhere is about."""
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether a value is asked for, rather than a yes or no."""
+        return GAP in self.statement
+
+
+def read(assistant: str) -> list[Frame]:
+    """The frames of the last questions in an assistant's message (at most three), in order."""
+    asked = [sentence for sentence in sentences.split(assistant[-2000:]) if sentence.question]
+    frames: list[Frame] = []
+    for sentence in asked[-3:]:
+        frames.extend(_frames(sentence.text))
+    return frames
+
+
+def _frames(question: str) -> list[Frame]:
+    text = _TAGS.sub("", swap(_LEAD.sub("", question)).strip(" ,"))
+    if _OFFER.match(question) or _OFFER.match(_LEAD.sub("", question)):
+        return []
+    asks = re.split(r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|, (?=(?:what|which|who|where|when|why|how)\b)", text)
+    frames: list[Frame] = []
+    for ask in asks:
+        frame = _frame(_TAGS.sub("", ask.strip(" ,")), bool(frames))
+        if frame:
+            frames.append(frame)
+    return frames
+
+
+def swap(text: str) -> str:
+    """The assistant's words as the user would say them: "you" is "I", "your" is "my"."""
+    return _SWAP.sub(lambda match: _swapped(match), text)
+
+
+def _swapped(match: re.Match[str]) -> str:
+    word = match.group().lower()
+    if word in _TO_USER:
+        return _TO_USER[word]
+    if word == "you":
+        after = match.string[match.end() :].split()
+        follower = grammar.bare(after[0]) if after else ""
+        return "I" if follower and (verbs.is_form(follower) or follower in lexicon.words("adverbs.txt")) else "me"
+    return "the assistant"
+
+
+def _frame(text: str, follows: bool) -> Frame | None:
+    match = _WH.match(text)
+    if match:
+        return _wh(match)
+    parts = text.split()
+    if not parts:
+        return None
+    if grammar.bare(parts[0]) in verbs.AUXILIARIES:
+        statement, _ = uninvert(parts)
+        return _alternative(statement) if statement else None
+    if grammar.bare(parts[0]) in {"still", "any", "got", "ever", "done", "been", "using", "living", "working"} | set(verbs.ings()):
+        return _elliptic(parts)
+    if grammar.subject_of(parts):
+        return Frame(text, wants="yesno", label=label_of(text))
+    return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
+
+
+def _elliptic(parts: list[str]) -> Frame | None:
+    words = parts[1:] if grammar.bare(parts[0]) == "ever" else parts
+    first = grammar.bare(words[0]) if words else ""
+    if first == "any":
+        return Frame(f"I have {' '.join(words)}", wants="yesno", label=label_of(" ".join(words[1:])))
+    if first == "got":
+        return Frame(f"I have {' '.join(words[1:])}", wants="yesno", label=label_of(" ".join(words[1:])))
+    if first == "been":
+        return Frame(f"I have {' '.join(words)}", wants="yesno")
+    return Frame(f"I am {' '.join(words)}", wants="yesno", label=label_of(" ".join(words)))
+
+
+def _alternative(statement: str) -> Frame:
+    match = re.match(r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|take)\b) (.*) or (.*)$", statement)
+    if match:
+        tail = re.search(r"\b(?:for|at|in|to) (?:my |the )?[\w' -]{2,30}$", match.group(3))
+        return Frame(f"{match.group(1)} {GAP}", wants="what", label=tail.group() if tail else "")
+    return Frame(statement, wants="yesno", label=label_of(statement))
+
+
+def uninvert(parts: list[str]) -> tuple[str, int]:
+    """The statement of an inverted question ("am I still using X" to "I am still using X"), and its verb's place."""
+    aux = grammar.bare(parts[0])
+    end = _subject_end(parts, aux)
+    if end <= 1 or end > len(parts):
+        return "", -1
+    subject, rest = parts[1:end], parts[end:]
+    if aux in {"do", "does", "did"}:
+        moved = 0
+        while moved < len(rest) and grammar.bare(rest[moved]) in lexicon.words("adverbs.txt"):
+            moved += 1
+        if moved >= len(rest):
+            return "", -1
+        rest = [*rest[:moved], _inflect(rest[moved], aux, subject), *rest[moved + 1 :]]
+        return " ".join([*subject, *rest]), len(subject) + moved
+    return " ".join([*subject, parts[0].lower(), *rest]), len(subject)
+
+
+def _inflect(verb: str, aux: str, subject: list[str]) -> str:
+    low = grammar.bare(verb)
+    if aux == "did":
+        return verbs.past(low) if low in verbs.bases() else verb
+    return verbs.third(low) if aux == "does" and low in verbs.bases() else verb
+
+
+def _subject_end(parts: list[str], aux: str) -> int:
+    """Where the subject of an inverted question ends."""
+    if len(parts) < 2:
+        return -1
+    if grammar.bare(parts[1]) in grammar.SUBJECTS | {"this", "that", "there", "these", "those"}:
+        return 2
+    best = -1
+    for place in range(2, min(len(parts), 9)):
+        word = grammar.bare(parts[place])
+        if aux in {"do", "does", "did", "will", "would", "can", "could", "should", "has", "have", "had"}:
+            if word in verbs.bases() or word in verbs.pasts():
+                if word not in lexicon.words("nounish.txt"):
+                    return place
+                best = place if best < 0 else best
+        elif (
+            word in verbs.ings()
+            or (word in verbs.pasts() and place > 1)
+            or word in lexicon.words("adverbs.txt")
+            or word in lexicon.words("prepositions.txt") - {"of", "for"}
+            or word in {"a", "an", "the", "my", "not", "oil", "due", "ready", "open"}
+            or word in lexicon.words("states.txt")
+        ):
+            return place
+    if best > 0:
+        return best
+    if aux in {"is", "are", "was", "were"}:
+        return len(parts) - 1 if len(parts) > 2 else 2
+    return -1
+
+
+def _wh(match: re.Match[str]) -> Frame | None:
+    wh, measure = match.group("wh").lower(), (match.group("measure") or "").strip().lower()
+    prep, rest = (match.group("prep") or "").strip().lower(), match.group("rest").strip()
+    if match.group().lower().startswith((f"{wh}'s",)):
+        rest = f"is {rest}"
+    parts = rest.split()
+    noun: list[str] = []
+    while parts and grammar.bare(parts[0]) not in verbs.AUXILIARIES and not (grammar.bare(parts[0]) in verbs.thirds() and not noun):
+        noun.append(parts.pop(0))
+        if len(noun) > 5:
+            return None
+    thing = " ".join(noun)
+    if not parts:
+        return _bare_ask(wh, measure, prep, thing)
+    if grammar.bare(parts[0]) not in verbs.AUXILIARIES:
+        return Frame(f"{GAP} {' '.join(parts)}", wants="who") if wh in {"who", "what"} else None
+    return _gapped(wh, measure, prep, thing, parts)
+
+
+def _bare_ask(wh: str, measure: str, prep: str, thing: str) -> Frame | None:
+    if wh in {"what", "which", "how"} and thing and measure in ("", "many", "much"):
+        if thing.split()[0].lower() in {"about", "of", "to"}:
+            return Frame("", label=label_of(" ".join(thing.split()[1:])))
+        return Frame("", noun=thing, wants="many" if measure else "what", label=label_of(thing))
+    return Frame("", wants=measure or wh)
+
+
+def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> Frame | None:
+    aux = grammar.bare(parts[0])
+    be = aux in {"is", "are", "was", "were", "am"}
+    if wh == "who" and len(parts) > 1 and grammar.subject_of(parts[1:]) == "" and be and grammar.bare(parts[1]) in lexicon.words("prepositions.txt") | lexicon.words("adverbs.txt"):
+        return Frame(f"{GAP} {' '.join(parts)}", wants="who")
+    if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:
+        return _identity(measure, thing, parts, aux)
+    statement, verb = uninvert(parts)
+    if not statement:
+        return None
+    words = statement.split()
+    label = label_of(statement)
+    if measure in {"many", "much"}:
+        slot = f"{GAP} {thing}".strip()
+        place = _after_verb(words, verb)
+        return Frame(" ".join([*words[:place], slot, *words[place:]]), noun=thing, wants=measure, label=thing or label)
+    if wh in {"what", "which", "who", "whom", "whose"}:
+        if thing.lower() in {"time", "day", "date", "year", "month"}:
+            return Frame(f"{statement} {GAP}", noun=thing, wants="when", label=label)
+        place = _after_verb(words, verb)
+        gap = f"{prep} {GAP}".strip() if place == len(words) else GAP
+        named = f"{gap} as {_article_free(thing)}" if thing and thing.split()[-1].lower() not in {"kind", "type", "sort"} else gap
+        return Frame(" ".join([*words[:place], named, *words[place:]]), noun=thing, wants="what", label=label)
+    return Frame(f"{statement} {GAP}", wants=measure or wh, label=label)
+
+
+def _article_free(thing: str) -> str:
+    return re.sub(r"^(?:kind|type|sort|brand|make|model) of ", "", thing, flags=re.I)
+
+
+def _after_verb(words: list[str], verb: int) -> int:
+    """Where an object goes: behind the last verb of the statement's chain ("plan to invite", "have been using")."""
+    place = verb
+    chain = verbs.AUXILIARIES | {"to", "been", "be", "going", "planning", "trying", "still", "currently", "usually", "hoping", "expecting"}
+    while place + 1 < len(words) and (
+        grammar.bare(words[place]) in chain or grammar.bare(words[place + 1]) in {"to"} or grammar.bare(words[place]) in lexicon.words("adverbs.txt")
+    ):
+        place += 1
+    if grammar.bare(words[place]) in {"work", "live", "go", "study", "look", "come", "works", "lives"} and place + 1 < len(words):
+        if grammar.bare(words[place + 1]) in lexicon.words("prepositions.txt"):
+            return place + 2
+    return place + 1
+
+
+def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | None:
+    rest = parts[1:]
+    if rest and grammar.bare(rest[-1]) in {"called", "named"}:
+        return Frame(f"{' '.join(rest[:-1])} {aux} {rest[-1]} {GAP}", wants="what", label=label_of(" ".join(rest[:-1])))
+    subject = " ".join(rest)
+    if not subject:
+        return None
+    if thing and not measure:
+        pronoun = grammar.bare(rest[0]) in grammar.SUBJECTS
+        if pronoun or grammar.bare(rest[-1]) in verbs.ings() or len(rest) > 4:
+            statement, _ = uninvert(parts)
+            return Frame(f"{statement or subject} {GAP} ({thing})", noun=thing, wants="what", label=label_of(subject))
+        return Frame(f"{subject} {thing} {aux} {GAP}", noun=thing, wants="what", label=label_of(subject))
+    verb = next((at for at, part in enumerate(rest) if at > 0 and grammar.bare(part) in verbs.ings()), -1)
+    if verb > 0:
+        statement, _ = uninvert(parts)
+        words = statement.split()
+        place = next((at for at, word in enumerate(words) if grammar.bare(word) in verbs.ings()), len(words) - 1)
+        return Frame(" ".join([*words[: place + 1], GAP, *words[place + 1 :]]), wants="what", label=label_of(statement))
+    return Frame(f"{subject} {aux} {GAP}", wants=measure or "what", label=label_of(subject))
+
+
+_LABEL = re.compile(r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|are|was|as|of|this|when|still|from|that|by)\b)", re.I)
+
+
+def label_of(text: str) -> str:
+    """The last noun phrase with a determiner in a text ("my listing", "the swim team"), or ""."""
+    found = [match for match in _LABEL.finditer(text)]
+    return found[-1].group().strip() if found else ""

@@ -1,0 +1,117 @@
+"""Standing instructions: imperatives that say how the user wants things from now on ("reply in French from now on")."""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline.extraction import cleaning, person
+
+_LASTING = re.compile(
+    r"\b(?:from now on|from here on|going forward|always|never|ever|whenever|every time|each time|in (?:the )?future|by default|"
+    r"for all|all (?:your )?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|"
+    r"every (?:reply|answer|response|message)|any more|anymore|at all times|no more|unless i (?:ask|say)|with me|"
+    r"when (?:you )?(?:reply|replying|answer|answering|writing|talking|i ask|explaining)|for me from|to me in)\b",
+    re.I,
+)
+_OBJECT = re.compile(
+    r"\b(?:answers?|repl(?:y|ies)|responses?|messages to me|bullets?|bullet points|metric|imperial|celsius|fahrenheit|24-?h(?:our)?|"
+    r"emojis?|exclamation marks?|jargon|small talk|formal|informal|plain (?:english|language|text)|simple (?:words|english|language)|"
+    r"easy (?:words|english)|short (?:sentences|paragraphs)|one-?liners|code comments|comments|examples first|markdown|tables?|headings|"
+    r"hashtags?|disclaimers?|pep talks?|lectures?|sugar-?coat|swear\w*|slang|abbreviations|british spelling|us spelling|"
+    r"american spelling|uk spelling|spelling|units|walls? of text|sources|citations|links|preamble|filler|apolog\w+|compliments?|praise|"
+    r"congratulate|pronouns|they/them|she/her|he/him)\b",
+    re.I,
+)
+_CALL = re.compile(
+    r"^(?:please |pls |just |you can |you may |do |so |and |also |ok )*(?:call|address|refer to) me (?:as )?(?P<what>[^,.;]{1,60})", re.I
+)
+_DONT = re.compile(
+    r"^(?:and |but |so |also |just |ok |,|then )*(?:please |pls |kindly )?(?:and )?(?:please )?(?P<neg>don't|do not|never|dont you dare|don't you dare|don't ever|stop|no more|avoid|quit|no)"
+    r"(?: (?:please|ever))? (?P<what>.+)$",
+    re.I,
+)
+_DO = re.compile(
+    r"^(?:and |but |so |also |just |ok |then |from now on,? |always |please |pls |kindly |can you |could you |going forward,? |"
+    r"in future,? |in the future,? |by default,? |when (?:you )?(?:reply|answer)\w*(?: to me)?,? |whenever i [^,]{2,60}, |for code,? |with me,? )*"
+    r"(?P<verb>repl(?:y|ies)|respond|answer|use|give|keep|write|speak|talk|explain|put|send|start|end|include|format|show|stick to|"
+    r"make|be|add|default to|treat|skip|tell|refer|type|prefer|ask|spell|convert|quote|cite|remind|check|warn|list|round|assume|"
+    r"remember to|only|leave out)\b(?P<what>.*)$",
+    re.I,
+)
+_WANT = re.compile(
+    r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) (?:all |your |the assistant's |my )*"
+    r"(?:answers|replies|responses|you to)\b(?P<what>.*)$",
+    re.I,
+)
+_NOUN_FIRST = re.compile(
+    r"^(?:your |all )?(?P<noun>answers|replies|responses|code answers|explanations|comments)(?: (?:should be|must be|in|as|to be|short|under|with|without|always|only)\b)(?P<what>.*)$",
+    re.I,
+)
+_ASSISTANT_ACTS = re.compile(
+    r"^(?:suggest|recommend|call|use|give|send|tell|remind|offer|add|put|include|ask|lecture|congratulate|apologi[sz]e|explain|mention|"
+    r"start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|bother|judge|quote|repeat|translate|correct|"
+    r"make|be|bring up|show|type|schedule|book|share|propose|refer|push|try to|nag|patroni[sz]e|emojis?|hashtags?|exclamation|"
+    r"walls? of|using|suggesting|asking|calling|giving|sending|telling|saying|adding|apologi[sz]ing|starting|ending|lecturing|"
+    r"small talk|jargon|bullet|markdown|need to remind|thank)\b",
+    re.I,
+)
+
+
+def read(clause: str, who: str) -> str | None:
+    """The instruction as a fact ("User wants the assistant to reply in French from now on"), or None if it is none."""
+    plain = cleaning.without_marks(clause)
+    called = _CALL.match(clause)
+    if called and not re.match(r"(?:a |an |crazy|when|if|back|later|tomorrow|at |on )", called.group("what"), re.I):
+        return f"{who} wants to be called {_trim(called.group('what'))}"
+    if re.match(r"^(?:i|we) ", plain, re.I):
+        wanted = _WANT.match(clause)
+        return f"{who} wants {_rest(clause, who)}" if wanted and wanted.group("what").strip() else None
+    refused = _DONT.match(clause)
+    if refused:
+        return _refusal(refused, who)
+    asked = _DO.match(clause)
+    if asked and (_LASTING.search(plain) or (_OBJECT.search(plain) and _short_order(asked, plain))):
+        return f"{who} wants the assistant to {_order(asked, who)}"
+    listed = _NOUN_FIRST.match(clause)
+    return f"{who} wants {person.to_third(clause, who)}" if listed else None
+
+
+def _refusal(match: re.Match[str], who: str) -> str | None:
+    what = match.group("what").strip(" .")
+    negation = match.group("neg").lower()
+    plain = cleaning.without_marks(what)
+    if negation in ("no", "no more", "quit", "avoid"):
+        if not _OBJECT.search(plain):
+            return None
+        return f"{who} does not want {person.to_third(what, who)}"
+    if not _ASSISTANT_ACTS.match(plain):
+        return None
+    if negation == "never" and not _LASTING.search(plain) and re.match(r"(?:try|start|end|make|be|use|book|share)\b", plain, re.I):
+        return None
+    if negation == "stop":
+        return f"{who} wants the assistant to stop {person.to_third(what, who)}"
+    return f"{who} does not want the assistant to {'ever ' if negation == 'never' else ''}{person.to_third(what, who)}"
+
+
+def _short_order(match: re.Match[str], plain: str) -> bool:
+    """"keep answers short", "use metric", "give me bullet points": about the manner, not about one text."""
+    if re.search(r"\b(?:this|these|it|them|above|below|draft|essay|paragraph|about|of the|for a|for an)\b", plain, re.I):
+        return False
+    return len(plain.split()) <= 22 and match.group("verb").lower() not in {"show", "list", "check", "write", "tell", "ask", "make", "add", "remind", "convert", "send", "cite"}
+
+
+def _order(match: re.Match[str], who: str) -> str:
+    order = f"{match.group('verb').lower()}{match.group('what')}"
+    lead = match.string[: match.start("verb")].strip(" ,").lower()
+    when = re.search(r"\b(?:always|from now on|whenever i [^,]{2,60}|in future|going forward|for code)", lead)
+    turned = person.to_third(order, who).strip(" .,")
+    return f"{when.group()} {turned}" if when and when.group() == "always" else turned if not when else f"{turned} ({person.to_third(when.group(), who)})"
+
+
+def _rest(clause: str, who: str) -> str:
+    words = re.sub(r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) ", "", clause, flags=re.I)
+    return person.to_third(words, who)
+
+
+def _trim(name: str) -> str:
+    return re.split(r"\s+(?:please|pls|from now on|instead|not|and|because|everyone|but|ok)\b", name.strip(), maxsplit=1, flags=re.I)[0].strip(" .!'\"")

@@ -1,0 +1,176 @@
+"""One clause to facts: completed, resolved, turned into the third person, and judged worth keeping or not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import dropping, grammar, people, person, reference, subjects, verbs
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+
+_CONFIDENCE = {"first": 0.9, "noun": 0.8, "name": 0.8, "pronoun": 0.75, "fragment": 0.6}
+_REPORTED = re.compile(
+    r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? (?:saying|telling me)|insists?|"
+    r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always says?)(?: that)? (?P<what>.+)$"
+)
+_GENERIC = frozenset(
+    "people everyone everybody nobody someone somebody anyone there one you life things it's this that these those "
+    "everything something nothing which what who whoever".split()
+)
+_CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
+
+
+@dataclass(slots=True)
+class Sentence:
+    """What holds between the clauses of one sentence."""
+
+    source: int
+    carried: str = ""
+    """The last clause's subject, in first-person words."""
+    kept: int = 0
+    list_head: str = ""
+    """Subject and verb that later members of a comma list share ("I use")."""
+    last: str = ""
+    """The last clause's text, completed."""
+
+
+def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
+    """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
+    text = dropping.strip_openers(text).strip(" ,.:;-!\"'")
+    if not text or dropping.is_chatter(text) or dropping.is_hypothetical(text):
+        return []
+    carried = sentence.carried if _may_carry(joint, text) else ""
+    full, rule = subjects.complete(text, carried)
+    if not full:
+        return []
+    return _statement(full, rule, talk, sentence)
+
+
+def _may_carry(joint: str, text: str) -> bool:
+    """Whether a clause without a subject goes on with the one before."""
+    head = grammar.bare(text.split()[0])
+    if head in verbs.thirds() or joint.strip(", ") in {"and", "but", "then", "or", "so", "yet", "which", "who", "+"}:
+        return True
+    return joint in (",", ":", ")", "(") and head not in lexicon.words("statement_verbs.txt")
+
+
+def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
+    if rule in {"noun", "name"} and not _allowed(full, talk):
+        return []
+    naming = people.note_people(full, talk)
+    parts = full.split()
+    place = grammar.skip_adverbials(parts)
+    verb = grammar.find_verb(parts, place)
+    if rule == "name" and people.relation_in(parts) is None and verb > place:
+        people.note_subject(" ".join(part.strip(grammar.PUNCTUATION) for part in parts[place:verb])[:60], talk)
+    sentence.carried = " ".join(parts[place:verb]) if verb > place else sentence.carried
+    sentence.list_head = " ".join(parts[: verb + 1]) if verb > place else ""
+    resolved = reference.resolve(full, talk)
+    if resolved is None:
+        return []
+    sentence.last = full
+    drafts = _naming(naming, talk, sentence.source)
+    reported = _REPORTED.match(full)
+    if reported and not re.match(r"(?:i|we)\b", full, re.I):
+        return drafts + _report(resolved, reported, talk, sentence)
+    fact = finish(resolved, talk)
+    if not worthy(fact, talk):
+        return drafts
+    drafts.append(make(fact, rule, talk, sentence.source))
+    reference.note_thing(fact, talk)
+    return drafts
+
+
+def _naming(naming: tuple[str, str] | None, talk: Discourse, source: int) -> list[Draft]:
+    if naming is None:
+        return []
+    relation, name = naming
+    verb = "was" if " late " in relation else "is"
+    return [make(f"{relation} {verb} named {name}", "naming", talk, source)]
+
+
+def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: Sentence) -> list[Draft]:
+    """"my doctor says I must rest" is kept as a report; what others say of the world in general is not."""
+    what = reported.group("what")
+    if not (_CARRIES.search(what) or re.search(r"\d", what) or re.match(r"(?:no|to|not|never)\b", what)):
+        return []
+    fact = finish(resolved, talk)
+    return [make(fact, "reported", talk, sentence.source)]
+
+
+def finish(clause: str, talk: Discourse) -> str:
+    """A clause with its subject in the third person, as a sentence without end mark."""
+    turned = person.to_third(clause, talk.who)
+    turned = re.sub(rf"\b({re.escape(talk.who)}(?:'s)?) (?:has|have) got (?!to\b)", r"\1 has ", turned)
+    turned = re.sub(r"\bhas got (?!to\b|\w+ed\b)", "has ", turned)
+    turned = re.sub(r",? (?:though|too|lol|haha|btw|actually|anyway|ok|okay|please|thanks|i think|tbh|fyi|as well|you know|or so|i guess|right now)$", "", turned)
+    turned = " ".join(turned.split()).strip(" ,.:;-!")
+    return turned[:1].upper() + turned[1:]
+
+
+def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
+    """A draft with the rule's confidence; the telling opens the gate for less explicit statements."""
+    if fact.startswith(talk.who):
+        talk.own = True
+    return Draft(fact, sources, rule, _CONFIDENCE.get(rule, 0.7))
+
+
+def _allowed(full: str, talk: Discourse) -> bool:
+    """Whether a clause whose subject is a noun or a name is about the speaker's world rather than the world at large."""
+    parts = full.split()
+    place = grammar.skip_adverbials(parts)
+    head = grammar.bare(parts[place])
+    if _CARRIES.search(full) or head in {"both"}:
+        return head not in _GENERIC or re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
+    if head in _GENERIC:
+        return False
+    if head in {"his", "her", "their"}:
+        return bool(talk.person or talk.group)
+    verb = grammar.find_verb(parts, place)
+    subject = parts[place:verb] if verb > place else parts[place : place + 1]
+    if head in talk.names or (subject and grammar.bare(subject[0]) in talk.names):
+        return True
+    if head in {"the", "this", "that", "each", "every", "all", "both", "any"}:
+        subject = subject[1:]
+        personal = subjects.is_personal(subject) and not dropping.is_chatter(full)
+        return talk.own or (personal and _specific(parts[verb:]))
+    if grammar.is_name(parts[place]):
+        return talk.own or people.relation_in(parts) is not None or _specific(parts[verb:]) and not talk.task
+    return talk.own or _specific(parts[verb:]) and subjects.is_personal(subject)
+
+
+def _specific(predicate: list[str]) -> bool:
+    """Whether a predicate holds a number, a name or a time."""
+    return any(grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in predicate)
+
+
+_EMPTY_FACT = re.compile(
+    r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|hates?|knows?|goes|got|gets|"
+    r"made|makes|tries|tried|isn't|wasn't|doesn't|didn't|worked|works|helped|helps)"
+    r"(?: (?:it|that|this|so|not|too|also|well|good|great|bad|fine|ok|okay|nice|there|here|them|one|now|again|to|all|really|very|yet))*$"
+)
+
+
+def worthy(fact: str, talk: Discourse) -> bool:
+    """Whether a finished fact says something: more than a subject with an empty predicate."""
+    words = fact.split()
+    if len(words) < 3 or len(fact) > 500:
+        return len(words) >= 2 and len(fact) <= 500 and not fact.startswith(talk.who + " ") and words[-1].isalpha()
+    verb = grammar.find_verb(words)
+    if verb < 0:
+        verb = 1
+    return _EMPTY_FACT.match(" ".join(words[verb:])) is None
+
+
+def hedged(fact: str) -> bool:
+    """Whether a fact is told as uncertain or only considered."""
+    return _HEDGE.search(fact) is not None
+
+
+_HEDGE = re.compile(
+    r"\b(?:might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|not)|thinks? (?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|"
+    r"considering|not sure|isn't sure|unsure|could be|supposedly|apparently|if (?:it|the|they|all|he|she|we|i|user|everything|nothing)|"
+    r"hopes? to|hoping to|toying with|tempted to|torn between|leaning towards|not decided|undecided|depends on|would like to|wants to maybe|seems?|i think|guesses|supposes)\b",
+    re.I,
+)

@@ -1,0 +1,174 @@
+"""A clause without its subject, as chat style has it, completed: "lost my passport", "vegan", "rent is 780", "nurse here".
+
+The result still speaks in the first person ("I lost my passport", "my rent is 780"); `person` turns it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import grammar, people, verbs
+
+_PLACE = frozenset("in at from on with near off into out between under over behind by".split())
+_HERE = re.compile(r"^(.{2,60}?),? here$", re.I)
+_ROLE_TAIL = re.compile(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
+_PARENT = re.compile(r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny) (?:of|to) ", re.I)
+_ARTICLE_AN = "aeiou"
+
+
+def article(noun: str) -> str:
+    """The indefinite article of a noun phrase."""
+    return "an" if noun[:1].lower() in _ARTICLE_AN else "a"
+
+
+def complete(text: str, carried: str = "") -> tuple[str, str]:
+    """The clause with a subject, and the rule that gave it one; ("", "") where it is a mere fragment.
+
+    `carried` is the subject of the clause before in the same sentence, "" if there is none.
+    """
+    parts = text.split()
+    if not parts:
+        return "", ""
+    kind = grammar.subject_of(parts)
+    if kind:
+        return (text, kind) if kind != "noun" else (_owned(text, parts), "noun")
+    here = _HERE.match(text)
+    if here and not grammar.is_number(here.group(1).split()[0]):
+        return _here(here.group(1)), "here"
+    return _verbless_subject(text, parts, carried)
+
+
+def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, str]:
+    place = 0
+    adverbs = lexicon.words("adverbs.txt") | {"not", "no longer"}
+    while place < len(parts) - 1 and grammar.bare(parts[place]) in adverbs - {"never"}:
+        place += 1
+    head = grammar.bare(parts[place])
+    after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
+    if head == "no" and after == "longer":
+        return _no_longer(text, parts, place, carried)
+    if head == "never" and place + 1 < len(parts):
+        have = "have " if after in verbs.pasts() and after not in verbs.simple_pasts() else ""
+        return f"{carried or 'I'} {have}{text}", "never"
+    subject = carried or "I"
+    first = subject.lower() in grammar.FIRST
+    be = "am" if subject == "I" else "are" if subject.lower() == "we" else "is"
+    if head in verbs.AUXILIARIES:
+        return f"{subject} {text}", "auxiliary"
+    if head in {"been", "gone"}:
+        return f"{subject} {'have' if first else 'has'} {text}", "been"
+    if _adjective(head, after):
+        return f"{subject} {be} {text}", "state"
+    if head in verbs.simple_pasts() and not _noun_use(head, after):
+        return f"{subject} {text}", "past"
+    if head in verbs.thirds() and carried and not first and not _noun_use(head, after):
+        return f"{subject} {text}", "third"
+    if head in verbs.ings() and after and after not in {"is", "was", "and"}:
+        return f"{subject} {be} {text}", "progressive"
+    if head in verbs.bases() and not _noun_use(head, after):
+        if carried or head in lexicon.words("statement_verbs.txt"):
+            return f"{subject} {text}", "base"
+        return "", ""
+    return _nominal(text, parts, place, head, subject, be)
+
+
+def _nominal(text: str, parts: list[str], place: int, head: str, subject: str, be: str) -> tuple[str, str]:
+    if _PARENT.match(text) or _is_role(parts, place):
+        noun = text if head in {"a", "an", "the"} else f"{article(' '.join(parts[place:]))} {text}"
+        return f"{subject} {be} {noun}", "role"
+    if head in _PLACE and len(parts) > place + 1 and not _time_only(parts[place:]):
+        return f"{subject} {be} {text}", "place"
+    return "", ""
+
+
+def _no_longer(text: str, parts: list[str], place: int, carried: str) -> tuple[str, str]:
+    subject = carried or "I"
+    third = grammar.bare(parts[place + 2]) if place + 2 < len(parts) else ""
+    if third in verbs.bases() or third in verbs.thirds() or third in verbs.AUXILIARIES:
+        return f"{subject} {text}", "no longer"
+    return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "no longer"
+
+
+def _adjective(head: str, after: str) -> bool:
+    return head in lexicon.words("states.txt") or f"{head} {after}" in lexicon.words("states.txt")
+
+
+def _noun_use(head: str, after: str) -> bool:
+    return head in lexicon.words("nounish.txt") and after in ("", "and", "or", "of", "is", "are", "was", "here")
+
+
+def _time_only(parts: list[str]) -> bool:
+    return all(
+        grammar.is_time_word(grammar.bare(part)) or grammar.is_number(part) or grammar.bare(part) in _PLACE | {"the", "last"}
+        for part in parts
+    )
+
+
+def _is_role(parts: list[str], place: int) -> bool:
+    """"sparky in Geelong", "retired bus driver", "phd student": an occupation within the first words, then an end."""
+    roles = lexicon.words("roles.txt")
+    for at in range(place, min(place + 5, len(parts))):
+        word = grammar.bare(parts[at])
+        if word in {"my", "our", "the", "his", "her", "their"} or word.endswith("'s"):
+            return False
+        if word in roles:
+            following = grammar.bare(parts[at + 1]) if at + 1 < len(parts) else ""
+            if not following or _ROLE_TAIL.match(following) or parts[at].endswith((",", ".")):
+                return grammar.find_verb(parts, place) < 0
+        elif word in lexicon.words("prepositions.txt"):
+            return False
+    return False
+
+
+def _here(words: str) -> str:
+    parts = words.split()
+    if _is_role(parts, 0) or grammar.bare(parts[-1]) in lexicon.words("roles.txt"):
+        return f"I am {words}" if parts[0].lower() in {"a", "an"} else f"I am {article(words)} {words}"
+    if len(parts) <= 3 and all(grammar.is_name(part) for part in parts):
+        return f"my name is {words}"
+    if grammar.bare(parts[0]) in lexicon.words("states.txt"):
+        return f"I am {words}"
+    if len(parts) == 1 and not people.is_known_word(grammar.bare(parts[0])) and parts[0].isalpha():
+        return f"my name is {words.capitalize()}"
+    return f"I am {words}" if any(grammar.bare(part) in _PLACE for part in parts) else f"I have {words}"
+
+
+_OWN_SUBJECT = frozenset(
+    "my our his her their its the a an this that these those every each any some no one someone somebody everyone everybody "
+    "nobody people there what which who all most many few nothing something everything anything another other".split()
+)
+
+
+def _owned(text: str, parts: list[str]) -> str:
+    """"rent is 780" with its owner: bare personal nouns, relatives and animals get "my"."""
+    place = grammar.skip_adverbials(parts)
+    head = grammar.bare(parts[place])
+    verb = grammar.find_verb(parts, place)
+    if head in _OWN_SUBJECT or head.endswith("'s") or head.isdigit() or grammar.is_name(parts[place]) or verb <= place:
+        return text
+    if is_personal(parts[place:verb]):
+        owner = "my"
+        return " ".join([*parts[:place], owner, _lower_first(parts[place]), *parts[place + 1 :]])
+    return text
+
+
+def _lower_first(word: str) -> str:
+    return word.lower() if word[:1].isupper() and word[1:].islower() else word
+
+
+def is_personal(subject: list[str]) -> bool:
+    """Whether a bare noun phrase names something that one has: its head, or its first words, are in the lists."""
+    low = [grammar.bare(part) for part in subject]
+    if not low:
+        return False
+    personal = lexicon.words("personal_nouns.txt")
+    kept = [word for word in low if word not in lexicon.words("adverbs.txt")]
+    if not kept:
+        return False
+    head = kept[-1]
+    for word in (head, head.rstrip("s"), " ".join(kept), " ".join(kept[-2:])):
+        if word in personal or word in people.relation_nouns():
+            return True
+    before = [at for at, word in enumerate(kept) if word in {"for", "of", "at", "in", "with", "to", "on"}]
+    return bool(before) and before[0] > 0 and is_personal(subject[: before[0]])

@@ -1,0 +1,54 @@
+"""What every test stands on: a clean environment, a folder of its own, and memories that are closed again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import Memory
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No variable of the developer's own reaches a test, and nothing is written to their home."""
+    for name in list(os.environ):
+        if name.startswith("PERDURE_") and name != "PERDURE_MINILM_REFERENCE":
+            monkeypatch.delenv(name)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+Open = Callable[..., Memory]
+
+
+@pytest.fixture
+def open_memory(tmp_path: Path) -> Iterator[Open]:
+    """Opens memories in the test's folder; each keyword is a key of the configuration."""
+    opened: list[Memory] = []
+
+    def open_one(**config: Any) -> Memory:
+        config.setdefault("path", str(tmp_path / "memory"))
+        memory = Memory(config)
+        opened.append(memory)
+        return memory
+
+    yield open_one
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def memory(request: pytest.FixtureRequest, open_memory: Open) -> Memory:
+    """A memory with the rules curator and `minilm`, on each embedded store."""
+    return open_memory(vector_store={"provider": request.param})
+
+
+@pytest.fixture
+def quick(open_memory: Open) -> Memory:
+    """A memory with the hashed embedder: for tests in which meaning plays no part."""
+    return open_memory(embedder={"provider": "hashed"})

@@ -1,0 +1,139 @@
+"""The house rules that can be checked by reading the code: floors, bounds, cycles, docstrings (DESIGN §1, §7)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "perdure"
+FLOORS = ("domain", "backends", "pipeline", "engine", "frontends")
+MODULES = sorted(SOURCE.rglob("*.py"))
+MAX_FILE = 400
+MAX_FUNCTION = 80
+
+CROSSINGS = {
+    # Which front ends may import another one's modules (DESIGN §1); every one may import the library.
+    "cli": {"library", "server", "gateway", "mcp", "console"},
+    "server": {"library", "gateway"},
+}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Every perdure module that a file imports, with its line; names under TYPE_CHECKING count too."""
+    known = {module_name(each) for each in MODULES}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names if alias.name.split(".")[0] == "perdure")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "perdure":
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield (inner if inner in known else str(node.module)), node.lineno
+
+
+def place(name: str) -> list[str]:
+    return name.split(".")[1:]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_a_file_imports_its_own_floor_or_lower(path: Path) -> None:
+    here = place(module_name(path))
+    if not here:
+        return  # the package itself names what is public, on whatever floor
+    for name, line in imports(path):
+        there = place(name)
+        if not there:
+            continue
+        where = f"{path}:{line} imports {name}"
+        assert FLOORS.index(there[0]) <= FLOORS.index(here[0]), f"{where}: a higher floor"
+        if here[0] == "pipeline" and there[0] == "backends":
+            assert there[-1] == "base", f"{where}: steps know ports only"
+        if here[0] == "backends" and there[0] == "backends" and len(there) > 2 and len(here) > 2:
+            same_family = there[1] == here[1]
+            assert same_family or there[-1] == "base", f"{where}: another family's provider"
+        if here[0] == "engine" and there[0] == "backends" and len(there) > 2:
+            assert there[-1] == "base", f"{where}: providers are loaded by the registry"
+        if here[0] == "frontends" and there[0] == "frontends" and len(here) > 1 and len(there) > 1:
+            allowed = CROSSINGS.get(here[1], {"library"}) | {here[1]}
+            assert there[1] in allowed, f"{where}: a door into another door"
+
+
+def test_steps_do_not_call_each_other() -> None:
+    """A step is a module or package directly under pipeline; shared vocabulary, markers and slots are not steps."""
+    shared = {"lexicon", "prompts", "echo", "slots"}
+    for path in MODULES:
+        here = place(module_name(path))
+        if len(here) < 2 or here[0] != "pipeline":
+            continue
+        for name, line in imports(path):
+            there = place(name)
+            if len(there) > 1 and there[0] == "pipeline" and there[1] not in shared:
+                assert there[1] == here[1], f"{path}:{line}: the step {here[1]} imports the step {there[1]}"
+
+
+def test_there_are_no_import_cycles() -> None:
+    graph = {module_name(path): {name for name, _ in imports(path)} for path in MODULES}
+    graph["perdure"] = set()
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
+        if name in done:
+            return
+        for other in sorted(graph.get(name, ())):
+            if other != name:
+                visit(other, (*trail, name))
+        done.add(name)
+
+    for name in sorted(graph):
+        visit(name, ())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_bounds(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    count = len(text.splitlines())
+    assert count <= MAX_FILE, f"{path} has {count} lines"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            documented = len((ast.get_docstring(node) or "").splitlines())
+            assert length - documented <= MAX_FUNCTION, f"{path}:{node.lineno} {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_public_names_are_documented(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), f"{path} says nothing of itself"
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{path}:{node.lineno} {node.name} has no docstring"
+
+
+def test_importing_perdure_loads_no_third_party_package() -> None:
+    probe = (
+        "import sys; before = set(sys.modules); import perdure; "
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
+        "print(sorted(name for name in new if name != 'perdure' and name not in sys.stdlib_module_names))"
+    )
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_exported_names_are_complete() -> None:
+    import perdure
+
+    assert sorted(perdure.__all__) == sorted(perdure._HOME_OF)
+    for name in perdure.__all__:
+        assert getattr(perdure, name).__name__ == name
+    assert set(dir(perdure)) >= set(perdure.__all__)
