@@ -20,7 +20,13 @@ from perdure import Memory
 
 CALL = 250
 PLACES = ("Lisbon", "Oslo", "Kyoto", "Quito", "Tartu", "Cork")
-THINGS = ("the tram to the harbour", "a recipe for lentil soup", "my sister's violin", "the broken dishwasher", "a tax form")
+THINGS = (
+    "the tram to the harbour",
+    "a recipe for lentil soup",
+    "my sister's violin",
+    "the broken dishwasher",
+    "a tax form",
+)
 
 
 def sentences(count: int, seed: int) -> list[str]:

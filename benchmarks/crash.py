@@ -67,7 +67,9 @@ async def work(folder: Path, pipe: int, seed: int, owned: dict[str, str]) -> Non
             count += 1
             operation = f"{seed}-{number}-{count}"
             kind = chance.choice(("add", "add", "update", "update", "delete", "forget")) if mine else "add"
-            text = f"note {operation} about {chance.choice(('tea', 'boats', 'Łódź', 'chess'))} w{chance.randrange(10**9)}"
+            text = (
+                f"note {operation} about {chance.choice(('tea', 'boats', 'Łódź', 'chess'))} w{chance.randrange(10**9)}"
+            )
             id = chance.choice(sorted(mine)) if kind != "add" else ""
             tell(start=operation, kind=kind, id=id, text=text, old=mine.get(id))
             if kind == "add":

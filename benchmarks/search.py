@@ -22,7 +22,9 @@ import numpy as np
 from perdure import Memory
 
 PER_USER = 1_000
-WORDS = [f"{a}{b}" for a in ("tea", "boat", "rain", "chess", "lamp", "coat", "moss", "brass") for b in map(str, range(250))]
+WORDS = [
+    f"{a}{b}" for a in ("tea", "boat", "rain", "chess", "lamp", "coat", "moss", "brass") for b in map(str, range(250))
+]
 
 
 def sentence(chance: random.Random) -> str:
@@ -97,7 +99,9 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=400)
     arguments = parser.parse_args()
     first: float | None = None
-    print(f"{'memories':>10}{'warm p50':>10}{'p95':>8}{'cold p50':>10}{'numpy':>8}{'recall':>8}{'flat':>7}{'MB':>8}  (ms)")
+    print(
+        f"{'memories':>10}{'warm p50':>10}{'p95':>8}{'cold p50':>10}{'numpy':>8}{'recall':>8}{'flat':>7}{'MB':>8}  (ms)"
+    )
     for size in arguments.sizes:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

@@ -62,6 +62,7 @@ def test_providers_are_the_files_of_the_folder() -> None:
     assert found == sorted(found)
     assert "base" not in found
     assert not [name for name in found if name.startswith("_")]
+    assert "migrations" not in providers("ledgers"), "a folder is no provider"
 
 
 @pytest.mark.parametrize("family", SECTIONS)

@@ -37,7 +37,7 @@ def providers(family: str) -> list[str]:
     """The names of the family's providers, sorted; imports none of them. ConfigError for an unknown family."""
     _check_family(family)
     folder = Path(__file__).parent / family
-    names = (module.name for module in pkgutil.iter_modules([str(folder)]))
+    names = (module.name for module in pkgutil.iter_modules([str(folder)]) if not module.ispkg)
     return sorted(name for name in names if name != "base" and not name.startswith("_"))
 
 

@@ -144,7 +144,9 @@ class MemoryItem(Answer):
         return payload
 
     @classmethod
-    def from_payload(cls, payload: dict[str, Any]) -> MemoryItem:
+    def from_payload(
+        cls, payload: dict[str, Any], *, score: float | None = None, similarity: float | None = None
+    ) -> MemoryItem:
         """The item that a payload holds; unknown keys are ignored, so that an older perdure reads a newer one's."""
         values = {name: payload[name] for name in _STORED if name in payload}
         for name in ("sources", "older"):
@@ -153,7 +155,8 @@ class MemoryItem(Answer):
             values["slots"] = Slots(
                 payload["subject"], payload["attribute"], payload.get("value", ""), payload.get("polarity", True)
             )
-        return cls(scope=Scope(**{name: payload.get(name) for name in SCOPE_FIELDS}), **values)
+        scope = Scope(**{name: payload[name] for name in SCOPE_FIELDS if name in payload})
+        return cls(scope=scope, score=score, similarity=similarity, **values)
 
     def model_dump(self) -> dict[str, Any]:
         """The public view: spec 000's fields always, the others where they have a value."""

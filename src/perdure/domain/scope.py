@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from perdure.domain.errors import InvalidInputError, ScopeError
 
@@ -32,18 +32,18 @@ class Scope:
     world_id: str | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in SCOPE_FIELDS:
+            value = getattr(self, name)
             if value is None:
                 continue
             if not isinstance(value, str):
                 raise InvalidInputError(
-                    f"{field.name} must be text, not {type(value).__name__}: {value!r}", field=field.name, value=value
+                    f"{name} must be text, not {type(value).__name__}: {value!r}", field=name, value=value
                 )
             if not value or len(value) > MAX_SCOPE_LENGTH or "\x00" in value:
                 raise InvalidInputError(
-                    f"{field.name} must have 1 to {MAX_SCOPE_LENGTH} characters and no NUL, not {value[:80]!r}",
-                    field=field.name,
+                    f"{name} must have 1 to {MAX_SCOPE_LENGTH} characters and no NUL, not {value[:80]!r}",
+                    field=name,
                     value=value,
                 )
 

@@ -102,7 +102,9 @@ class LLMCurator:
         """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later (T36)."""
         reading = Reading([], unread=True)
         with given_up("no facts were extracted, the messages are kept", reading.warnings):
-            reading.facts = await extract_facts(self._llm, messages, prompt=prompt or self._extraction_prompt, now=now)
+            facts = await extract_facts(self._llm, messages, prompt=prompt or self._extraction_prompt, now=now)
+            reading.facts = list(facts)
+            reading.warnings += facts.warnings
             reading.unread = False
         return reading
 

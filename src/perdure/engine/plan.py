@@ -75,7 +75,8 @@ class Plan:
                 if told.fact.forget:
                     self._delete(told, decision, before)
                 elif _is_late(told, before) and not decision.rule.startswith(REFINES):
-                    self._add(told, decision, until=before.valid_from or before.told_at)
+                    if not any(other.event == "ADD" for other in decisions):  # a DELETE may come with its ADD
+                        self._add(told, decision, until=before.valid_from or before.told_at)
                 elif decision.event == "UPDATE":
                     await self._update(told, decision, before)
                 else:

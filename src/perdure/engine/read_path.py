@@ -115,12 +115,12 @@ class ReadPath:
 
 
 def _scored(hit: Hit, score: float, similarity: float | None) -> MemoryItem:
-    return _shown(hit.payload).with_(score=score, similarity=similarity)
+    return _shown(hit.payload, score, similarity)
 
 
-def _shown(payload: dict[str, object]) -> MemoryItem:
+def _shown(payload: dict[str, object], score: float | None = None, similarity: float | None = None) -> MemoryItem:
     """The item as readers see it: an earlier version answers under the id of its memory."""
-    item = MemoryItem.from_payload(payload)
+    item = MemoryItem.from_payload(payload, score=score, similarity=similarity)
     return item if item.version_of is None else item.with_(id=item.version_of)
 
 

@@ -11,12 +11,12 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
-from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers import _units as units
 from perdure.backends.ledgers._database import Database
 from perdure.backends.ledgers._owners import boot_id
 from perdure.backends.ledgers._scope_lock import ScopeLock
 from perdure.backends.ledgers._scope_queue import QUEUES
+from perdure.backends.ledgers._unit import run_unit
 from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Remembered
 from perdure.domain.clock import Clock, iso, system_clock
 from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
@@ -60,11 +60,11 @@ class SqlLedger(Ledger):
 
     async def open(self) -> None:
         """Connect, bring the tables up to date, claim an owner id."""
-        await run_blocking(self._open)
+        await run_unit(self._open)
 
     async def close(self) -> None:
         """Scrub if that was put off, give up locks and id, disconnect."""
-        await run_blocking(self._close)
+        await run_unit(self._close)
 
     def _open(self) -> None:
         with self._opening:
@@ -84,11 +84,17 @@ class SqlLedger(Ledger):
             _OPEN.add(self)
 
     def _prepare(self) -> None:
+        alive = self._database.owners.alive
         with self._database.reading() as connection:
             current = units.schema.is_current(connection)
+            dead = [owner for owner in units.locks.owners(connection) if not alive(owner)] if current else []
         if not current:
             with self._database.writing(durable=True) as connection:
                 units.schema.bring_up_to_date(connection)
+        if dead:
+            with self._quickly() as connection:
+                for owner in dead:
+                    units.locks.leave_all(connection, owner)
 
     def _close(self) -> None:
         with self._opening:
@@ -160,15 +166,15 @@ class SqlLedger(Ledger):
 
     async def _read(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._open_writer()
-        return await run_blocking(partial(self._run, self._database.reading, unit, *args, **kwargs))
+        return await run_unit(partial(self._run, self._database.reading, unit, *args, **kwargs))
 
     async def _write(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._open_writer()
-        return await run_blocking(partial(self._run, self._durably, unit, *args, **kwargs))
+        return await run_unit(partial(self._run, self._durably, unit, *args, **kwargs))
 
     async def _note(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._open_writer()
-        return await run_blocking(partial(self._run, self._quickly, unit, *args, **kwargs))
+        return await run_unit(partial(self._run, self._quickly, unit, *args, **kwargs))
 
     def _now(self) -> str:
         return iso(self._clock())
@@ -303,7 +309,7 @@ class SqlLedger(Ledger):
     async def scrub(self) -> bool:
         """Clean the bytes."""
         self._open_writer()
-        return await run_blocking(self._scrub)
+        return await run_unit(self._scrub)
 
     def _scrub(self) -> bool:
         self._open_writer()
@@ -348,14 +354,14 @@ class SqlLedger(Ledger):
     async def check(self) -> list[str]:
         """What disagrees."""
         self._open_writer()
-        return await run_blocking(self._check)
+        return await run_unit(self._check)
 
     def _check(self) -> list[str]:
         return [*self._database.check(), *self._run(self._database.reading, units.upkeep.check)]
 
     async def stats(self) -> dict[str, int]:
         """How many rows of each kind."""
-        return {**await self._read(units.upkeep.stats), "bytes": await run_blocking(self._database.size)}
+        return {**await self._read(units.upkeep.stats), "bytes": await run_unit(self._database.size)}
 
 
 _OPEN: weakref.WeakSet[SqlLedger] = weakref.WeakSet()

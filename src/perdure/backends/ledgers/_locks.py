@@ -16,6 +16,7 @@ from perdure.domain.scope import Scope
 _EARLIER = select(locks.c.ticket, locks.c.owner, locks.c.scope).where(locks.c.ticket < bindparam("before"))
 _DROP = delete(locks).where(locks.c.ticket == bindparam("number"))
 _DROP_OWNER = delete(locks).where(locks.c.owner == bindparam("dead"))
+_OWNERS = select(locks.c.owner).distinct()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ def leave(connection: Connection, numbers: Sequence[int]) -> None:
     """Give tickets back."""
     for number in numbers:
         connection.execute(_DROP, {"number": number})
+
+
+def owners(connection: Connection) -> list[str]:
+    """Everyone who has a ticket, alive or dead."""
+    return list(connection.execute(_OWNERS).scalars())
 
 
 def leave_all(connection: Connection, owner: str) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, inspect, select
 from perdure.backends.ledgers._tables import COUNTERS, HEAD, counters, history, metadata, versions
 from perdure.domain.errors import LedgerError
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent / "_migrations"
 
 
 def stored_version(connection: Connection) -> str | None:

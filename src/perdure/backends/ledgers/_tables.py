@@ -18,6 +18,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    String,
     Table,
     Text,
     text,
@@ -173,7 +174,7 @@ marks = Table(
 )
 """Small facts about the ledger itself, such as a scrub that was put off."""
 
-versions = Table("alembic_version", MetaData(), Column("version_num", Text, primary_key=True))
+versions = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 """Alembic's own table, read here without Alembic; not part of `metadata`."""
 
 

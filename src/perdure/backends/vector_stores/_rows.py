@@ -22,6 +22,10 @@ MAX_DEPTH = 100
 """Levels of lists and objects in a payload: far above any real one, far below Python's recursion limit."""
 
 
+MAX_NUMBER = 2**1023
+"""Whole numbers below this are what JSON readers everywhere can hold, if only about, as a double."""
+
+
 def check_id(id: object) -> str:
     """The id of a row, which must be text."""
     if not isinstance(id, str):
@@ -66,21 +70,35 @@ def check_payload(payload: object) -> dict[str, Any]:
     """A copy of the payload as plain JSON values; InvalidInputError names the key of what is none."""
     if not isinstance(payload, Mapping):
         raise InvalidInputError(f"a payload must be an object, not {payload!r}", field="payload", value=payload)
-    copy = {_key(key, "payload"): _copy(value, key, 1) for key, value in payload.items()}
+    copy = _copy_object(payload, "payload", 0)
     for name in TEXT_FIELDS:
-        if not isinstance(copy.get(name, ""), str | None):
+        if copy.get(name) is not None and not isinstance(copy[name], str):
             raise InvalidInputError(f"{name} must be text, not {copy[name]!r}", field=name, value=copy[name])
     return copy
 
 
 def copy_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
     """A copy that shares nothing with the payload, which was checked before."""
-    return {key: _copy(value, key, 1) for key, value in payload.items()}
+    return _copy_object(payload, "payload", 0)
+
+
+def _copy_object(value: Mapping[Any, Any], field: str, depth: int) -> dict[str, Any]:
+    copy = {}
+    for key, element in value.items():
+        if not isinstance(key, str):
+            raise InvalidInputError(f"{field} has a key that is not text: {key!r}", field=field, value=key)
+        plain = element is None or isinstance(element, str)
+        copy[key] = element if plain else _copy(element, field if depth else key, depth + 1)
+    return copy
 
 
 def _copy(value: Any, field: str, depth: int) -> Any:
-    if value is None or isinstance(value, (str, int)):
+    if value is None or isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        if abs(value) < MAX_NUMBER:
+            return value
+        raise InvalidInputError(f"{field} must be a number that a float can hold", field=field, value=None)
     if isinstance(value, float):
         if math.isfinite(value):
             return value
@@ -90,18 +108,12 @@ def _copy(value: Any, field: str, depth: int) -> Any:
     if isinstance(value, (list, tuple)):
         return [_copy(element, field, depth + 1) for element in value]
     if isinstance(value, Mapping):
-        return {_key(key, field): _copy(element, field, depth + 1) for key, element in value.items()}
+        return _copy_object(value, field, depth)
     raise InvalidInputError(
         f"{field} must be text, a number, a boolean, a list or an object, not {type(value).__name__}",
         field=field,
         value=value,
     )
-
-
-def _key(key: object, field: str) -> str:
-    if not isinstance(key, str):
-        raise InvalidInputError(f"{field} has a key that is not text: {key!r}", field=field, value=key)
-    return key
 
 
 # ------------------------------------------------------------------ the order of lists

@@ -119,7 +119,8 @@ class BlockCache:
 
 def load(connection: sqlite3.Connection, collection: Collection, home: Home) -> Block:
     """A block read whole."""
-    block = _empty(collection.dimension, home.count)
+    capacity = home.count if home.count > CHUNK else 0  # few rows become the arrays themselves
+    block = Block(-1, 0, 0, np.empty((capacity, collection.dimension), np.float32), np.empty(capacity, np.int64))
     return _append(connection, collection, home, block)
 
 
@@ -154,19 +155,17 @@ def _append(connection: sqlite3.Connection, collection: Collection, home: Home, 
 
 def read_units(rows: list[tuple[int, bytes]], dimension: int) -> tuple[NDArray[np.int64], Matrix]:
     """The n and the unit vectors of rows (n, vector)."""
-    ns = np.array([row[0] for row in rows], np.int64)
-    raw = np.frombuffer(b"".join([row[1] for row in rows]), np.float32)
-    return ns, unit_rows(raw.reshape(len(rows), dimension))
-
-
-def _empty(dimension: int, capacity: int) -> Block:
-    return Block(-1, 0, 0, np.empty((capacity, dimension), np.float32), np.empty(capacity, np.int64))
+    ns, blobs = zip(*rows, strict=True)
+    raw = np.frombuffer(b"".join(blobs), np.float32).reshape(len(rows), dimension)
+    return np.array(ns, np.int64), unit_rows(raw)
 
 
 def _extend(block: Block, ns: NDArray[np.int64], units: Matrix) -> Block:
     """The block with rows behind it, in the same arrays where they have room."""
     count = block.count + len(ns)
     all_units, all_ns = block.units, block.ns
+    if len(all_ns) == 0:
+        return replace(block, count=count, units=units, ns=ns)
     if count > len(all_ns):
         capacity = count + max(16, count // 8)
         all_units = np.empty((capacity, units.shape[1]), np.float32)

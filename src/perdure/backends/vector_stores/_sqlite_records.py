@@ -59,7 +59,7 @@ def to_record(point: Point, dimension: int) -> Record:
     memory, metadata = payload.get("memory"), payload.get("metadata")
     odd = not _is_even(id, payload)
     home = home_of(payload)
-    columns = [_column(payload.get(name)) for name in COLUMNS]
+    columns = [None if value is None else _column(value) for value in map(payload.get, COLUMNS)]
     columns[_CREATED_AT] = text_key(place_of(id, payload)[0])
     has_metadata = isinstance(metadata, dict) and bool(metadata)
     rest = payload if odd else _rest(payload, has_metadata)
@@ -149,4 +149,7 @@ def _is_fixed(text: str) -> bool:
 
 def _json(value: Any) -> str:
     """One text for one value: filters compare these texts."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

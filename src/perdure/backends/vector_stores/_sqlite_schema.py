@@ -85,6 +85,8 @@ class Collection:
 
 def text_key(text: str) -> str | bytes:
     """The text as a value of a column: bytes where it holds lone surrogates, which SQLite's text cannot."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -114,7 +114,7 @@ def search_block(rows: Rows, block: Block, query: Vector, limit: int) -> list[Fo
     places: list[int] = []
     tested, above, wanted = 0, np.inf, limit + limit // 2 + 16
     floor = _nth(scores, wanted, alive)
-    while True:
+    while tested < alive:
         fresh = np.flatnonzero((scores >= floor) & (scores < above))
         if len(fresh) * _TESTED_COST > alive:
             return _rank_all(rows, block, scores, query, limit)
@@ -127,11 +127,12 @@ def search_block(rows: Rows, block: Block, query: Vector, limit: int) -> list[Fo
         if len(places) >= limit:
             floor = float(scores[places[limit - 1]]) - MARGIN  # below it no row can tie with the last
             if above <= floor:
-                return _score(block, np.array(places, np.intp), ids, query)
+                break
         else:
             share = (len(places) + 0.5) / tested
             wanted = tested + int((limit - len(places)) / share * 1.5) + 16
             floor = _nth(scores, wanted, alive)
+    return _score(block, np.array(places, np.intp), ids, query)
 
 
 def _nth(scores: NDArray[np.float32], wanted: int, alive: int) -> float:

@@ -174,3 +174,8 @@ _HEDGE = re.compile(
     r"hopes? to|hoping to|toying with|tempted to|torn between|leaning towards|not decided|undecided|depends on|would like to|wants to maybe|seems?|i think|guesses|supposes)\b",
     re.I,
 )
+
+
+def self_describing(text: str) -> bool:
+    """Whether a clause without a subject can only be about the speaker ("im lefty" shortened to "lefty")."""
+    return grammar.bare(text.split()[0]) in lexicon.words("states.txt") if text.split() else False

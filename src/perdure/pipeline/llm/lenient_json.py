@@ -45,8 +45,7 @@ def find_json(text: str) -> Found:
         value = reader.read()
         damaged = damaged or reader.cut or (value is _CUT and _JSON_LIKE.match(text, start) is not None)
         if value is _CUT:
-            # Inside what failed there may be something whole; but no second look at endless nesting.
-            position = reader.position if reader.too_deep else start + 1
+            position = start + 1  # inside what failed there may be something whole
             continue
         if groups and not text[end:start].strip(" \t\r\n,;"):
             groups[-1].append(value)
@@ -61,13 +60,12 @@ class _Malformed(Exception):
 
 
 class _Reader:
-    """Reads one array or object from `position` on; `cut` tells that it is incomplete, `too_deep` that it is absurd."""
+    """Reads one array or object from `position` on; `cut` tells that it is incomplete."""
 
     def __init__(self, text: str, position: int) -> None:
         self.text = text
         self.position = position
         self.cut = False
-        self.too_deep = False
 
     def read(self) -> Any:
         """The value, or as much of it as is complete; _CUT if nothing is."""
@@ -85,7 +83,6 @@ class _Reader:
         head = self.text[self.position]
         if head in "[{":
             if depth >= _MAX_DEPTH:
-                self.too_deep = True
                 raise _Malformed
             self.position += 1
             return self._array(depth + 1) if head == "[" else self._object(depth + 1)

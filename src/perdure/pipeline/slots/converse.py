@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 from perdure.pipeline.lexicon import lines
-from perdure.pipeline.slots.lexis import concept_of
-from perdure.pipeline.slots.reading import USER, Chunk, Party, Reading
+from perdure.pipeline.slots.lexis import concept_of, relations
+from perdure.pipeline.slots.reading import USER, Chunk, Party, Reading, Slot
 from perdure.pipeline.slots.stems import stem
 
 
@@ -50,6 +50,26 @@ def turn_round(reading: Reading, giving: str) -> Reading | None:
             mood=replace(reading.mood, ended=False),
         )
     return None
+
+
+def by_relation(reading: Reading) -> Reading | None:
+    """ "User reports to Paula" as a statement about the user's boss; "is married to Ana" as one about the spouse."""
+    if reading.party.kind != "user" or reading.topic or not reading.chunks:
+        return None
+    chunk = reading.chunks[0]
+    relation = {"marri": "spouse"}.get(reading.verb) or relations().get((reading.verb,))
+    if relation is None or not chunk.names or set(chunk.concepts) != chunk.names:
+        return None
+    slot = Slot("name", chunk.concepts, chunk.values, names=chunk.names, start=chunk.start, end=chunk.end)
+    told = replace(chunk, lead="")
+    return replace(
+        reading,
+        party=Party("relative", relation),
+        verb="be",
+        chunks=(told, *reading.chunks[1:]),
+        slots=(slot,),
+        concepts=reading.concepts - {reading.verb},
+    )
 
 
 def _taker(chunk: Chunk, *, first: bool) -> tuple[Party, frozenset[str]] | None:

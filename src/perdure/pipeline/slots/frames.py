@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from perdure.pipeline.lexicon import lines
+from perdure.pipeline.lexicon import lines, pairs
 from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of
 from perdure.pipeline.slots.reading import Chunk, Party, Slot
 from perdure.pipeline.slots.scan import scan
@@ -13,6 +13,8 @@ from perdure.pipeline.slots.scan import scan
 CLASSES = {"occupation": "role", "diet": "diet", "marital": "status", "handedness": "handedness", "faith": "faith"}
 """Kinds of thing that someone "is", each with the attribute that it fills."""
 MAX_AGE = 120
+_GIVES = frozenset({"be", "", "mov", "call", "becom", "read", "say"})
+"""Verbs that give a named attribute its value."""
 _AGE_WORDS = frozenset(concept_of(word) for word in ("year", "old", "age"))
 
 
@@ -50,6 +52,8 @@ def fill(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> tuple[Slot, ...]
         slot = _match(frame, chunks)
         if slot is not None:
             slots.setdefault(slot.attribute, slot)
+    for slot in _by_quantity(party, verb, chunks):
+        slots.setdefault(slot.attribute, slot)
     if verb in ("be", "becom", "work", "turn", "promot", ""):
         for slot in _classes(verb, chunks, party):
             slots.setdefault(slot.attribute, slot)
@@ -78,6 +82,33 @@ def _match(frame: Frame, chunks: tuple[Chunk, ...]) -> Slot | None:
 
 def _slot(attribute: str, chunk: Chunk, concepts: tuple[str, ...]) -> Slot:
     return Slot(attribute, concepts, chunk.values, names=chunk.names, start=chunk.start, end=chunk.end)
+
+
+@cache
+def _attribute_nouns() -> dict[str, str]:
+    return {concept_of(noun): attribute for noun, attribute in pairs("reconcile_attributes.tsv").items()}
+
+
+def named_attribute(party: Party, topic: tuple[str, ...], verb: str, chunks: tuple[Chunk, ...]) -> tuple[Slot, ...]:
+    """The attribute that a noun names ("User's salary is 61,000"), where its owner is a person."""
+    if len(topic) != 1 or party.kind == "thing" or not chunks or verb not in _GIVES:
+        return ()
+    attribute = _attribute_nouns().get(topic[0])
+    if attribute is None or (chunks[0].lead and chunks[0].lead not in ("on", "at", "in", "to", "by")):
+        return ()
+    return (_slot(attribute, chunks[0], chunks[0].concepts),)
+
+
+def _by_quantity(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> list[Slot]:
+    """A person who is so many kilos, or so many metres tall."""
+    if verb not in ("be", "weigh", "measur", "") or not chunks or chunks[0].lead not in ("", "to", "at"):
+        return []
+    chunk = chunks[0]
+    if len(chunk.values) != 1 or chunk.values[0].kind != "measure":
+        return []
+    attribute = {"mass": "weight", "length": "height"}.get(chunk.values[0].unit)
+    tall = concept_of("tall") in chunk.concepts or not chunk.concepts
+    return [_slot(attribute, chunk, ())] if attribute and tall else []
 
 
 def _classes(verb: str, chunks: tuple[Chunk, ...], party: Party) -> list[Slot]:

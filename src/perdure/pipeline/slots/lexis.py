@@ -25,7 +25,7 @@ def synonyms() -> dict[tuple[str, ...], str]:
         concept, _, phrases = line.partition(":")
         concept = concept.strip()
         target = "" if concept == "-" else stem(fold(concept))
-        for phrase in [*([] if concept == "-" else [concept]), *phrases.split(",")]:
+        for phrase in [*([] if concept[0] in "-@" else [concept]), *phrases.split(",")]:
             key = stems(phrase)
             if key and len(key) <= MAX_PHRASE:
                 table.setdefault(key, target)

@@ -224,7 +224,8 @@ def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
             mood = replace(mood, hedged=True)
             phrases.close("if" if token.low == "if" else phrases.lead)
         elif token.low in leads:
-            phrases.close(token.low)
+            opened = phrases.lead in _GIVEN_UP and not phrases.concepts and not phrases.values
+            phrases.close(phrases.lead if opened else token.low)
         elif token.low == "user":
             phrases.take(token, USER)
         elif token.stem and token.stem not in light and token.low != "'s" and token.low not in _MODALS:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from perdure.domain.memory import Slots
-from perdure.pipeline.slots.converse import turn_round
-from perdure.pipeline.slots.frames import fill
+from perdure.pipeline.slots.converse import by_relation, turn_round
+from perdure.pipeline.slots.frames import fill, named_attribute
 from perdure.pipeline.slots.phrases import join_phrases
 from perdure.pipeline.slots.predicate import Predicate, read_predicate
 from perdure.pipeline.slots.reading import Chunk, Reading
@@ -34,7 +34,7 @@ def read(text: str) -> Reading:
         chunks = (*predicate.chunks, Chunk("with", subject.partner, frozenset(subject.partner)))
         predicate = replace(predicate, chunks=chunks)
     reading = _assemble(rewritten.text, subject, predicate)
-    return replace(reading, turned=turn_round(reading, predicate.said))
+    return replace(reading, turned=turn_round(reading, predicate.said) or by_relation(reading))
 
 
 def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
@@ -45,7 +45,10 @@ def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
         concepts.extend(chunk.concepts)
         names |= chunk.names
         values.extend(chunk.values)
-    slots = () if subject.topic else fill(subject.party, predicate.verb, predicate.chunks)
+    if subject.topic:
+        slots = named_attribute(subject.party, subject.topic, predicate.verb, predicate.chunks)
+    else:
+        slots = fill(subject.party, predicate.verb, predicate.chunks)
     return Reading(
         text=text,
         party=subject.party,

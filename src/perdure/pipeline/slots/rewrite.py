@@ -41,8 +41,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, replacement in (
         (r"^[Tt]he user\b", "User"),
         (r"^user\b", "User"),
-        (r"^User (?:misspelled|misspelt|mistyped|miswrote|got wrong|mixed up) (?:User's |the |their |his |her )?([\w -]{2,30}?)'s (?:sur)?name[:;,]? (?:it is|it's|it should be|and it is) (?=\S)",
-         r"User's \1 is called "),
+        (r"^User (?:misspelled|misspelt|mistyped|miswrote|got wrong|mixed up) (?:User's |the |their |his |her )?([\w -]{2,30}?)'s (?:sur)?name[:;,]? (?:it is|it's|it should be|and it is|is) (?=\S)",
+         r"User's \1 is now called "),
         (rf"^({_NAME}), (?:who is |who's |)User's ([\w -]{{2,30}}?), (?=\w)", r"User's \2 \1 "),
         (r"^(?:The )?[Nn]ame of ([^,;]{2,60}?) is (?:now )?(?:called |written |spelled |spelt )?(?=\S)", r"\1 is called "),
         (r"^(User's [^,;]{2,50}?)'s (?:first )?name is (?:now )?(?:written |spelled |spelt )?(?=\S)", r"\1 is called "),

@@ -1,0 +1,125 @@
+"""Write the pages that are made from the code: docs/configuration.md and docs/cli.md.
+
+    python docs/generate.py [--check]
+
+`--check` changes nothing and fails where a page is not what the code says; the tests run it.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from perdure.backends import registry
+from perdure.engine.config import MemoryConfig
+from perdure.frontends.cli.main import app
+
+FOLDER = Path(__file__).parent
+FAMILIES = {"vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "ledgers": "history"}
+
+
+def configuration() -> str:
+    parts = [
+        "# Configuration",
+        "<!-- made by docs/generate.py from the code: do not edit -->",
+        "`Memory(config)` takes these keys as a dict or a `MemoryConfig`, `Memory.from_file` reads them from TOML, and `PERDURE_...` variables set them "
+        "with nested keys joined by two underscores (`PERDURE_VECTOR_STORE__PROVIDER=memory`). In rising order: the file, the variables, the arguments. "
+        "A part that is left out is the embedded set's. An unknown key is an error that names the nearest right one.",
+        "## Keys",
+        table(["key", "default", "meaning"], rows(MemoryConfig)),
+        "## Providers",
+    ]
+    for family, section in FAMILIES.items():
+        for name in registry.providers(family):
+            provider = registry.load(family, name)
+            summary = (provider.__doc__ or "").strip().split("\n")[0]
+            parts.append(f"### `{section}`: `{name}`\n\n{summary}")
+            parts.append(table(["setting", "default", "meaning"], rows(provider.Settings)))
+    return "\n\n".join(parts) + "\n"
+
+
+def rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    for name, field in model.model_fields.items():
+        inner = next((each for each in candidates(field.annotation) if is_model(each)), None)
+        if inner is not None:
+            yield from rows(inner, f"{prefix}{name}.")
+        else:
+            yield f"`{prefix}{name}`", default(field), meaning(field)
+
+
+def candidates(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if field.is_required():
+        return "required"
+    return f"`{value}`" if value not in (None, {}, []) else "none"
+
+
+def meaning(field: FieldInfo) -> str:
+    choices = [each for part in candidates(field.annotation) if get_origin(part) is Literal for each in get_args(part)]
+    listed = f" ({', '.join(f'`{choice}`' for choice in choices)})" if choices else ""
+    return f"{field.description or ''}{listed}"
+
+
+def table(head: list[str], body: Iterator[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in body]
+    return "\n".join(lines) if len(lines) > 2 else "No settings."
+
+
+def command_line() -> str:
+    command = typer.main.get_command(app)
+    parts = ["# Command line", "<!-- made by docs/generate.py from the code: do not edit -->", describe(command)]
+    for name, each in sorted(getattr(command, "commands", {}).items()):
+        parts += [f"## perdure {name}", describe(each)]
+        parts.append(table(["option", "meaning"], ((flags(each_parameter), help_of(each_parameter)) for each_parameter in each.params)))
+    return "\n\n".join(parts) + "\n"
+
+
+def describe(command: Any) -> str:
+    return (command.help or "").replace("\b\n", "").strip()
+
+
+def flags(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.human_readable_name}`"
+    return " ".join(f"`{flag}`" for flag in [*parameter.opts, *parameter.secondary_opts])
+
+
+def help_of(parameter: Any) -> str:
+    return " ".join((getattr(parameter, "help", None) or "").split())
+
+
+def main() -> int:
+    pages = {"configuration.md": configuration(), "cli.md": command_line()}
+    stale = [name for name, text in pages.items() if not same(FOLDER / name, text)]
+    if "--check" in sys.argv[1:]:
+        for name in stale:
+            print(f"docs/{name} is not what the code says: run python docs/generate.py")
+        return 1 if stale else 0
+    for name in stale:
+        (FOLDER / name).write_text(pages[name], encoding="utf-8")
+        print(f"wrote docs/{name}")
+    return 0
+
+
+def same(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Whether store, history and messages tell the same story; only reads, a page at a time.
+
+The store is the truth for what a memory says, the ledger for what happened to it. Others may write meanwhile, so that
+what looks wrong in passing is looked at once more before it is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.event import HistoryRecord
+from perdure.domain.memory import LIVE, MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.kernel import Kernel
+
+PAGE = 500
+"""Rows and records read at a time."""
+
+Rift = Literal["unrecorded", "text", "revived", "lost", "version", "source", "episode"]
+"""How store and ledger can disagree."""
+
+SENTENCES: dict[Rift, str] = {
+    "unrecorded": "the store holds it, but its history is empty",
+    "text": "the store holds another text than its history ends with",
+    "revived": "the store holds it, but its history says that it was deleted",
+    "lost": "its history says that it exists, but the store does not hold it",
+    "version": "the store holds earlier texts of it, but its history is empty",
+    "source": "it names messages as its sources that are not kept any more",
+    "episode": "the store holds it as a message, but the ledger has no such message",
+}
+
+Progress = Callable[[int], None]
+"""Called now and then with how many rows and records have been looked at."""
+
+_DELETED = b"deleted"
+_UNREADABLE = b"erased"
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One memory about which store and ledger disagree."""
+
+    id: str
+    rift: Rift
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, for people."""
+        return f"memory {self.id}: {SENTENCES[self.rift]}"
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What a walk through store and ledger found."""
+
+    disagreements: list[Disagreement] = field(default_factory=list)
+    memories: int = 0
+    versions: int = 0
+    messages: int = 0
+    history: int = 0
+
+
+@dataclass(slots=True)
+class _Last:
+    """The last thing that history says of a memory: the digest of a text, or that it is gone."""
+
+    moment: tuple[str, int]
+    says: bytes
+
+
+def last_word(records: Iterable[HistoryRecord]) -> bytes | None:
+    """What the last of the records says: a digest, deleted or unreadable; None without records."""
+    last = max(records, key=lambda record: (record.timestamp, record.sequence), default=None)
+    return None if last is None else _says(last)
+
+
+def rift_between(text: str | None, says: bytes | None, *, replaced: bool = False) -> Rift | None:
+    """How the text that the store holds (None: no such row) disagrees with the last word of history."""
+    if text is None:
+        return "lost" if says not in (None, _DELETED, _UNREADABLE) and not replaced else None
+    if says is None:
+        return "unrecorded"
+    if says == _DELETED:
+        return "revived"
+    return "text" if says not in (_UNREADABLE, _digest(text)) else None
+
+
+async def compare(kernel: Kernel, ledger: Ledger, progress: Progress | None = None) -> Comparison:
+    """Walk once through history and once through the store, and name every memory on which they disagree."""
+    walk = _Walk(kernel, ledger, progress)
+    await walk.read_history()
+    await walk.read_store()
+    await walk.look_again()
+    return walk.found
+
+
+class _Walk:
+    def __init__(self, kernel: Kernel, ledger: Ledger, progress: Progress | None) -> None:
+        self._kernel = kernel
+        self._ledger = ledger
+        self._progress = progress
+        self._last: dict[str, _Last] = {}
+        self._standing: set[str] = set()
+        self._replaced: set[str] = set()
+        """Memories that an update replaced under a new id (U3): their history ends without a deletion."""
+        self._suspects: dict[tuple[str, Rift], None] = {}
+        self.found = Comparison()
+
+    async def read_history(self) -> None:
+        """Note the last word on every memory."""
+        after = 0
+        while records := await self._ledger.events_of_scope(Scope(), PAGE, after):
+            for record in records:
+                moment = (record.timestamp, record.sequence)
+                known = self._last.get(record.memory_id)
+                if known is None or known.moment < moment:
+                    self._last[record.memory_id] = _Last(moment, _says(record))
+            after = records[-1].sequence
+            self.found.history += len(records)
+            self._tell()
+
+    async def read_store(self) -> None:
+        """Hold every row against it, and then every word against the rows."""
+        async for points in pages(self._kernel):
+            items = [MemoryItem.from_payload(point.payload) for point in points]
+            await self._check_sources(items)
+            for item in items:
+                self._check_row(item)
+            self._tell()
+        for id, last in self._last.items():
+            if id not in self._standing and rift_between(None, last.says, replaced=id in self._replaced):
+                self._suspects[id, "lost"] = None
+
+    def _check_row(self, item: MemoryItem) -> None:
+        if item.state != LIVE:
+            self.found.versions += 1
+            if item.version_of is not None:
+                if item.replaced_by is not None:
+                    self._replaced.add(item.version_of)
+                if item.version_of not in self._last:
+                    self._suspects[item.version_of, "version"] = None
+        elif item.kind == "messages":
+            self.found.messages += 1
+        else:
+            self.found.memories += 1
+            self._standing.add(item.id)
+            last = self._last.get(item.id)
+            rift = rift_between(item.memory, last.says if last else None)
+            if rift is not None:
+                self._suspects[item.id, rift] = None
+
+    async def _check_sources(self, items: Sequence[MemoryItem]) -> None:
+        if self._kernel.config.episodes == "off":
+            return
+        missing = await missing_episodes(self._ledger, items)
+        for item in items if missing else ():
+            if item.kind == "messages" and item.state == LIVE:
+                if item.id in missing:
+                    self._suspects[item.id, "episode"] = None
+            elif missing.intersection(item.sources):
+                self._suspects[item.version_of or item.id, "source"] = None
+
+    async def look_again(self) -> None:
+        """Keep of the suspicions those that still hold."""
+        for id, rift in self._suspects:
+            if await self._still(id, rift):
+                self.found.disagreements.append(Disagreement(id, rift))
+
+    async def _still(self, id: str, rift: Rift) -> bool:
+        point = await self._kernel.store.get(self._kernel.collection, id)
+        item = None if point is None else MemoryItem.from_payload(point.payload)
+        if rift == "source":  # a version may be what names them, and nothing gives a message back
+            return True
+        if rift == "episode":
+            return item is not None and not await self._ledger.get_episodes([id])
+        says = last_word(record for record in await self._ledger.history(id) if record.memory_id == id)
+        if rift == "version":
+            return says is None and (id, "unrecorded") not in self._suspects
+        text = item.memory if item is not None and item.state == LIVE else None
+        now = rift_between(text, says, replaced=id in self._replaced)
+        return now == rift and not (rift == "lost" and await self._is_elsewhere(id))
+
+    async def _is_elsewhere(self, id: str) -> bool:
+        """Whether another collection of the store holds the memory: they share the ledger."""
+        store = self._kernel.store
+        others = [name for name in await store.list_collections() if name != self._kernel.collection]
+        for name in others:
+            if await store.get(name, id) is not None:
+                return True
+        return False
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            found = self.found
+            self._progress(found.history + found.memories + found.versions + found.messages)
+
+
+async def pages(kernel: Kernel) -> AsyncIterator[list[Point]]:
+    """Every row of the store, a page at a time."""
+    cursor: str | None = None
+    while True:
+        page = await kernel.store.list(kernel.collection, None, PAGE, cursor)
+        yield page.points
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def missing_episodes(ledger: Ledger, items: Sequence[MemoryItem]) -> set[str]:
+    """The messages that items name as their sources and that are not kept."""
+    named = {source for item in items for source in item.sources}
+    kept = await ledger.get_episodes(sorted(named)) if named else []
+    return named - {episode.id for episode in kept}
+
+
+def _says(record: HistoryRecord) -> bytes:
+    if record.event == "DELETE":
+        return _DELETED
+    return _UNREADABLE if record.erased else _digest(record.new_value or "")
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]

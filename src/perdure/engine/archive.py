@@ -1,0 +1,369 @@
+"""The archive: what `export` writes and `import` reads, one JSON object a line (DESIGN §6).
+
+    {"perdure": 1, ...}                                  the header, first
+    {"record": "memory", "id": ..., "memory": ..., ...}  a row of the store, whole; earlier versions too
+    {"record": "history", "event": "ADD", ...}           an event, with the rows that it changed
+    {"record": "episode", "role": ..., "content": ...}   a message as it was said
+
+`import` also reads lines that others write: `{"messages": [...]}`, `{"role", "content"}` and `{"memory": ...}`.
+Pure translation: no file and no database is touched here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from perdure.domain.clock import iso, parse_moment
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.event import Change, Episode, HistoryRecord
+from perdure.domain.memory import LIVE, MemoryItem, check_metadata, read_id, text_hash
+from perdure.domain.message import ROLES
+from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.engine.requests import read_addition, read_flag, read_share, read_text
+from perdure.engine.write_path import Addition
+from perdure.pipeline.slots import read_slots
+
+FORMAT = 1
+"""The version of the lines that this perdure writes; it refuses a higher one."""
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+_ROWS = ("before", "after", "keep")
+_RECORD = tuple(name for name in HistoryRecord.__slots__ if name != "sequence")
+_EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id", "told_at", "created_at")
+_TIMES = ("created_at", "updated_at", "told_at", "untold_at", "valid_from", "valid_to", "expires_at")
+_ROW_TEXTS = ("state", "kind", "role", "type", "source", "speaker", "version_of", "lineage_id", "replaced_by")
+_EVENT_TEXTS = ("old_value", "new_value", "actor", "reason", "told_at", "undoes", "user_id", "agent_id", "run_id")
+_ADDITION = frozenset({"messages", "timestamp", "metadata", "type", "expires_at", "infer", *SCOPE_FIELDS})
+_MESSAGE = frozenset({"role", "content", "name", "timestamp", "id", "metadata", "type", "expires_at", *SCOPE_FIELDS})
+_FACT = frozenset(
+    {
+        "memory", "id", "metadata", "timestamp", "told_at", "created_at", "updated_at", "valid_from", "valid_to",
+        "expires_at", "type", "importance", "source", "tags", *SCOPE_FIELDS,
+        # Parts of a listed memory that are made anew here.
+        "hash", "score", "similarity", "explanation", "kind", "access_count", "last_accessed_at", "sources",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line of an archive."""
+
+    format: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a store, whole."""
+
+    payload: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The row's own id."""
+        return str(self.payload["id"])
+
+    @property
+    def memory_id(self) -> str:
+        """The memory that the row is, or is an earlier version of."""
+        return str(self.payload.get("version_of") or self.payload["id"])
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the row is what the memory now says."""
+        return self.payload.get("state", LIVE) == LIVE
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the row is an episode made searchable, which has no history of its own."""
+        return self.payload.get("kind") == "messages"
+
+    def says_the_same(self, payload: Mapping[str, Any]) -> bool:
+        """Whether another row of the same id is of the same text and moment."""
+        return all(self.payload.get(name) == payload.get(name) for name in ("memory", "updated_at", "state"))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A history record, and the change behind it unless that was erased or never known."""
+
+    record: HistoryRecord
+    change: Change | None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One conversation, to be added; `digest` is the line's, by which a second import knows it."""
+
+    addition: Addition
+    digest: str
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """One fact, to be stored as it is; `item` lacks the moment of its storing where the line gave none."""
+
+    item: MemoryItem
+    has_own_id: bool = True
+    """Whether the line gave the id; one that was made from the text stands for "this text in this scope"."""
+    ignored: tuple[str, ...] = ()
+
+
+Line = Header | Row | Event | Episode | Said | Stated
+"""What a line may be."""
+
+
+# ------------------------------------------------------------------ writing
+
+
+def header_line(*, written_by: str, written_at: str, scope: Scope, embedder: str) -> str:
+    """The first line: which format this is, who wrote it and what was asked for."""
+    return _ENCODE(
+        {
+            "perdure": FORMAT,
+            "written_by": written_by,
+            "written_at": written_at,
+            "scope": scope.given(),
+            "embedder": embedder,
+        }
+    )
+
+
+def row_line(payload: Mapping[str, Any]) -> str:
+    """A row of the store, whole; vectors are left out, because they are made again from the text."""
+    return _ENCODE({"record": "memory", **payload})
+
+
+def event_line(record: HistoryRecord, change: Change | None) -> str:
+    """A history record, with the rows of its change; the order of the lines stands for `sequence`."""
+    fields = {name: value for name in _RECORD if (value := getattr(record, name)) is not None}
+    if change is not None:
+        fields |= {name: list(value) for name in ("sources", "hides") if (value := getattr(change, name))}
+        fields |= {name: item.to_payload() for name in _ROWS if (item := getattr(change, name)) is not None}
+    return _ENCODE({"record": "history", **fields})
+
+
+def episode_line(episode: Episode) -> str:
+    """A message as it was said."""
+    fields = {name: value for name in _EPISODE if (value := getattr(episode, name)) is not None}
+    fields |= {name: True for name in ("hidden", "pending") if getattr(episode, name)}
+    return _ENCODE({"record": "episode", **fields, **episode.scope})
+
+
+# ------------------------------------------------------------------ reading
+
+
+def read_line(text: str, default: Scope) -> Line:
+    """What a line is; InvalidInputError says what is wrong with it.
+
+    `default` fills in the axes of scope that a conversation or a fact does not name.
+    """
+    value = _read_json(text)
+    record = value.pop("record", None)
+    if record is None and "perdure" in value:
+        return _read_header(value)
+    if record == "memory":
+        return Row(_read_row(value))
+    if record == "history":
+        return _read_event(value)
+    if record == "episode":
+        return _read_episode(value)
+    if record is not None:
+        raise InvalidInputError(
+            f"record must be memory, history or episode, not {record!r}", field="record", value=record
+        )
+    if "messages" in value or ("role" in value and "content" in value):
+        return _read_said(value, text, default)
+    if "memory" in value:
+        return _read_stated(value, default)
+    raise InvalidInputError("it has none of `record`, `messages`, `role` with `content`, or `memory`")
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    try:
+        text.encode()
+        value = json.loads(text, parse_constant=_refuse_constant)
+        _ENCODE(value).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError("it is not UTF-8, or holds half of a surrogate pair") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InvalidInputError(f"it is a JSON {type(value).__name__}, not an object: write one object a line")
+    return value
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _read_header(value: dict[str, Any]) -> Header:
+    format = value["perdure"]
+    if isinstance(format, bool) or not isinstance(format, int) or format < 1:
+        raise InvalidInputError(f"perdure must be the number of a format, not {format!r}", field="perdure")
+    return Header(format)
+
+
+def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
+    """A payload that can be a row: the fields that others rely on are there and are what they must be."""
+    _check_texts(payload, ("id", "memory", "hash", "created_at", "updated_at", "told_at"), _ROW_TEXTS)
+    for name in ("id", "version_of"):
+        if payload.get(name) is not None and read_id(payload[name]) != payload[name]:
+            raise InvalidInputError(f"{name} must be a UUID, not {payload[name]!r}", field=name)
+    for name in _TIMES:
+        if payload.get(name) is not None and iso(parse_moment(payload[name], name)) != payload[name]:
+            raise InvalidInputError(
+                f"{name} must be written as 2026-03-01T09:30:00.000000+00:00, not {payload[name]!r}", field=name
+            )
+    check_metadata(payload.get("metadata"))
+    try:
+        _scope_of(payload)
+        MemoryItem.from_payload(payload)
+    except InvalidInputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"it is no memory: {error}") from error
+    return payload
+
+
+def _read_event(value: dict[str, Any]) -> Event:
+    _check_texts(value, ("id", "memory_id", "timestamp", "event"), _EVENT_TEXTS)
+    confidence = read_share(value.get("confidence", 1.0), "confidence")
+    if value["event"] not in ("ADD", "UPDATE", "DELETE"):
+        raise InvalidInputError(f"event must be ADD, UPDATE or DELETE, not {value['event']!r}", field="event")
+    if iso(parse_moment(value["timestamp"])) != value["timestamp"]:
+        raise InvalidInputError(f"timestamp is not written in full: {value['timestamp']!r}", field="timestamp")
+    fields = {name: value[name] for name in _RECORD if name in value}
+    fields |= {"is_deleted": value["event"] == "DELETE", "erased": read_flag(value.get("erased", False), "erased")}
+    record = HistoryRecord(**{"old_value": None, "new_value": None, **fields, "confidence": confidence})
+    rows = {name: MemoryItem.from_payload(_read_row(value[name])) for name in _ROWS if value.get(name) is not None}
+    if record.erased or not ("before" in rows or "after" in rows):
+        return Event(record, None)
+    change = Change(
+        id=record.id,
+        event=record.event,
+        memory_id=record.memory_id,
+        at=record.timestamp,
+        told_at=record.told_at or record.timestamp,
+        actor=record.actor,
+        reason=record.reason,
+        confidence=record.confidence,
+        undoes=record.undoes,
+        sources=tuple(value.get("sources", ())),
+        hides=tuple(value.get("hides", ())),
+        **rows,
+    )
+    return Event(record, change)
+
+
+def _read_episode(value: dict[str, Any]) -> Episode:
+    _check_texts(value, ("id", "add_id", "role", "content", "told_at", "created_at"), ("name", "message_id"))
+    if value["role"] not in ROLES:
+        raise InvalidInputError(f"role must be one of {', '.join(ROLES)}, not {value['role']!r}", field="role")
+    for name in ("told_at", "created_at"):
+        if iso(parse_moment(value[name], name)) != value[name]:
+            raise InvalidInputError(f"{name} is not written in full: {value[name]!r}", field=name)
+    position = value.get("position", 0)
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise InvalidInputError(f"position must be a whole number, not {position!r}", field="position")
+    return Episode(
+        **{name: value[name] for name in _EPISODE if name in value and name != "position"},
+        position=position,
+        scope=_scope_of(value).given(),
+        hidden=read_flag(value.get("hidden", False), "hidden"),
+        pending=read_flag(value.get("pending", False), "pending"),
+    )
+
+
+def _read_said(value: dict[str, Any], text: str, default: Scope) -> Said:
+    known = _ADDITION
+    messages = value.get("messages")
+    if messages is None:
+        known = _MESSAGE
+        messages = {name: value[name] for name in ("role", "content", "name", "timestamp", "id") if name in value}
+    addition = read_addition(
+        messages,
+        _scope_of(value, default).require_owner(),
+        metadata=value.get("metadata"),
+        filters=None,
+        prompt=None,
+        infer=value.get("infer", True),
+        timestamp=value.get("timestamp"),
+        type=value.get("type"),
+        expires_at=value.get("expires_at"),
+        idempotency_key=None,
+    )
+    digest = hashlib.sha256(text.strip().encode()).hexdigest()
+    return Said(addition, digest, tuple(sorted(value.keys() - known)))
+
+
+def _read_stated(value: dict[str, Any], default: Scope) -> Stated:
+    text = read_text(value["memory"], "memory")
+    scope = _scope_of(value, default).require_owner()
+    times = {name: _moment(value, name) for name in (*_TIMES, "timestamp")}
+    told = times["timestamp"] or times["told_at"] or times["created_at"] or ""
+    item = MemoryItem(
+        id=_stated_id(value.get("id"), text, scope, told),
+        memory=text,
+        hash=text_hash(text),
+        scope=scope,
+        created_at=times["created_at"] or "",
+        updated_at=times["updated_at"] or times["created_at"] or "",
+        told_at=told,
+        valid_from=times["valid_from"] or told or None,
+        valid_to=times["valid_to"],
+        expires_at=times["expires_at"],
+        type=read_text(value.get("type", "semantic"), "type"),
+        importance=read_share(value.get("importance", 0.5), "importance"),
+        source=read_text(value.get("source", "import"), "source"),
+        metadata=check_metadata(value.get("metadata")),
+        tags=check_metadata(value.get("tags")),
+        slots=read_slots(text),
+        confidence=1.0,
+    )
+    return Stated(item, value.get("id") is not None, tuple(sorted(value.keys() - _FACT)))
+
+
+def _stated_id(given: object, text: str, scope: Scope, told: str) -> str:
+    """The id given, else one that the same fact always gets, so that a second import knows it."""
+    if given is not None:
+        id = read_id(given)
+        if id is None:
+            raise InvalidInputError(f"id must be a UUID, not {given!r}", field="id", value=given)
+        return id
+    digest = hashlib.sha256(_ENCODE([text, scope.given(), told]).encode()).digest()
+    return str(UUID(bytes=digest[:16], version=4))
+
+
+def _check_texts(value: Mapping[str, Any], needed: Sequence[str], optional: Sequence[str]) -> None:
+    for name in (*needed, *optional):
+        given = value.get(name)
+        if not isinstance(given, str) and (given is not None or name in needed):
+            raise InvalidInputError(f"{name} must be text, not {given!r}", field=name, value=given)
+
+
+def _moment(value: Mapping[str, Any], name: str) -> str | None:
+    return None if value.get(name) is None else iso(parse_moment(value[name], name))
+
+
+def _scope_of(value: Mapping[str, Any], default: Scope | None = None) -> Scope:
+    own = {name: value[name] for name in SCOPE_FIELDS if value.get(name) is not None}
+    return Scope(**{**(default.given() if default else {}), **own})
+
+
+def at_moment(item: MemoryItem, moment: str) -> MemoryItem:
+    """The item, with the moment of its storing where nothing else was said."""
+    created = item.created_at or moment
+    told = item.told_at or moment
+    return item.with_(
+        created_at=created,
+        updated_at=item.updated_at or created,
+        told_at=told,
+        valid_from=item.valid_from or told,
+    )

@@ -1,0 +1,166 @@
+"""The doctor: what disagrees in a memory, told in sentences; `examine` only reads, `repair` mends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.memory import Answer
+from perdure.domain.scope import Scope
+from perdure.engine import mending
+from perdure.engine.agreement import Progress, compare
+from perdure.engine.engine import Engine
+from perdure.engine.kernel import Kernel
+
+PENDING = 1000
+"""Messages that wait to be read, and rows without a vector, that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Answer):
+    """One thing that is not as it should be."""
+
+    kind: str
+    """store, ledger, journal, embedder, unembedded, pending, or a rift of `agreement`."""
+    id: str
+    """The memory, message or part that it is about."""
+    sentence: str
+    repairable: bool = False
+    notice: bool = False
+    """Worth knowing, but no disagreement."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The finding as plain values."""
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "sentence": self.sentence,
+            "repairable": self.repairable,
+            "notice": self.notice,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis(Answer):
+    """What an examination found, and how much it looked at."""
+
+    findings: list[Finding]
+    counted: dict[str, int] = field(default_factory=dict)
+    """memories, versions, messages (searched ones), history."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing disagrees; notices do not count."""
+        return all(finding.notice for finding in self.findings)
+
+    def kinds(self) -> Counter[str]:
+        """How many findings there are of each kind."""
+        return Counter(finding.kind for finding in self.findings)
+
+    def model_dump(self) -> dict[str, Any]:
+        """The diagnosis as plain values."""
+        return {
+            "healthy": self.healthy,
+            "findings": [finding.model_dump() for finding in self.findings],
+            "counted": dict(self.counted),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Answer):
+    """What a repair did, and what it could not do, a sentence each."""
+
+    done: list[str]
+    failed: list[str]
+
+    def model_dump(self) -> dict[str, Any]:
+        """The repair as plain values."""
+        return {"done": list(self.done), "failed": list(self.failed)}
+
+
+async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis:
+    """Look at store, ledger, messages and embedder, and hold them against each other; changes nothing.
+
+    Opening the engine has already applied what a crash left in the journal, as every opening does.
+    """
+    kernel = engine.kernel
+    await kernel.ready()
+    findings = [Finding("store", kernel.collection, sentence, True) for sentence in await _store_says(kernel)]
+    findings += await _embedder(kernel)
+    ledger = kernel.ledger
+    if ledger is None:
+        sentence = "the ledger could not be opened: there is no history, and a crash may lose changes (see the log)"
+        return Diagnosis([*findings, Finding("ledger", kernel.config.ledger_path.name, sentence)])
+    findings += [Finding("ledger", ledger.name, sentence) for sentence in await ledger.check()]
+    findings += await _journal(ledger)
+    findings += await _pending(ledger)
+    found = await compare(kernel, ledger, progress)
+    for disagreement in found.disagreements:
+        findings.append(Finding(disagreement.rift, disagreement.id, disagreement.sentence, True))
+    counted = {name: getattr(found, name) for name in ("memories", "versions", "messages", "history")}
+    return Diagnosis(findings, counted)
+
+
+async def repair(engine: Engine, diagnosis: Diagnosis) -> Repair:
+    """Mend what an examination found and can be mended; examine again to see what is left.
+
+    Where store and ledger disagree the store is the truth: history is completed as an import would. Messages whose
+    extraction had failed are read now, and memories without a vector are embedded.
+    """
+    kernel = engine.kernel
+    await kernel.ready()
+    kinds = diagnosis.kinds()
+    work = mending.Mending(engine)
+    if "store" in kinds:
+        await work.rebuild_store()
+    if kernel.ledger is not None:
+        await work.complete_history(_ids(diagnosis, "unrecorded", "text", "revived", "lost", "version"))
+        await work.drop_sources(_ids(diagnosis, "source"))
+        await work.drop_messages(_ids(diagnosis, "episode"))
+        if "pending" in kinds:
+            await work.extract_pending()
+    if "unembedded" in kinds:
+        await work.embed_missing()
+    return Repair(work.done, work.failed)
+
+
+def _ids(diagnosis: Diagnosis, *kinds: str) -> set[str]:
+    return {finding.id for finding in diagnosis.findings if finding.kind in kinds}
+
+
+async def _store_says(kernel: Kernel) -> Sequence[str]:
+    return await kernel.store.check(kernel.collection)
+
+
+async def _embedder(kernel: Kernel) -> list[Finding]:
+    embedder = kernel.embedding.embedder
+    reason = embedder.unavailable()
+    findings = []
+    if reason is not None:
+        sentence = f"memories are searched by their words alone: {reason}"
+        findings.append(Finding("embedder", embedder.name, sentence, notice=True))
+    bare = await kernel.store.unembedded(kernel.collection, PENDING)
+    if bare:
+        count = f"{len(bare)} or more" if len(bare) == PENDING else str(len(bare))
+        sentence = f"{count} rows have no vector, and are found by their words alone"
+        mendable = reason is None
+        findings.append(Finding("unembedded", bare[0].id, sentence, mendable, notice=not mendable))
+    return findings
+
+
+async def _journal(ledger: Ledger) -> list[Finding]:
+    waiting = (await ledger.stats())["written"]
+    if not waiting:
+        return []
+    sentence = f"{waiting} changes in the journal are not applied: they are of a writer at work, or of another store"
+    return [Finding("journal", ledger.name, sentence, notice=True)]
+
+
+async def _pending(ledger: Ledger) -> list[Finding]:
+    return [
+        Finding("pending", episode.id, f"message {episode.id} was kept, but no facts have been read in it yet", True)
+        for episode in await ledger.pending_episodes(Scope(), PENDING)
+    ]

@@ -1,0 +1,308 @@
+"""Intake: the writing half of an import, a chunk of lines of one kind at a time, each chunk idempotent.
+
+Rows go into the store first, then their history, then the messages: a kill in between leaves a state in which the
+same import, run again, skips what is there and writes what is not. Nothing that was changed, deleted or forgotten here
+after the archive was written is brought back: the store that is being written to knows better.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Generic, TypeVar
+
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.event import Change, Episode, HistoryRecord
+from perdure.domain.filter import all_of, eq, scope_filter
+from perdure.domain.memory import LIVE, MemoryItem, new_id
+from perdure.domain.scope import Scope
+from perdure.engine.archive import Event, Line, Row, Said, Stated, at_moment
+from perdure.engine.engine import Engine
+from perdure.engine.rows import episode_item
+from perdure.engine.transfer_report import ImportReport
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered(Generic[T]):
+    """A line with its number in the file, from 1."""
+
+    number: int
+    line: T
+
+
+class Intake:
+    """Writes lines into an engine, and remembers of one import what its later lines depend on."""
+
+    def __init__(self, engine: Engine, report: ImportReport) -> None:
+        self._engine = engine
+        self._kernel = engine.kernel
+        self._report = report
+        self._has_past = False
+        """Whether the ledger held history before: only then can anything have happened here to a memory."""
+        self._seen: set[str] = set()
+        """Live memories of the archive that stand here too now."""
+        self._untold: set[str] = set()
+        """Those of them of which no history was read yet."""
+        self._ahead: set[str] = set()
+        """Memories that were changed, deleted or forgotten here since: left as they are."""
+        self._forgotten: set[str] = set()
+        """Messages that were erased here with the memories that came from them."""
+        self._repeats: Counter[str] = Counter()
+
+    async def prepare(self) -> None:
+        """Look at what is here before the first line."""
+        if self._kernel.ledger is not None:
+            self._has_past = (await self._kernel.ledger.stats())["history"] > 0
+        else:
+            self._report.warn(["there is no ledger (it could not be opened): history and messages are not imported"])
+
+    async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
+        """Write lines of one kind; one that is refused costs that line alone."""
+        if not chunk:
+            return
+        try:
+            await self._write([numbered.line for numbered in chunk])
+        except InvalidInputError as error:
+            if len(chunk) == 1:
+                self._report.refuse(chunk[0].number, error.message)
+                return
+            for numbered in chunk:
+                await self.take([numbered])
+
+    async def finish(self) -> None:
+        """Give a history to memories of which the archive had none, so that none stands here unexplained."""
+        ledger = self._kernel.ledger
+        if ledger is None:
+            return
+        for ids in _pieces(sorted(self._untold), 500):
+            async with self._kernel.lock(Scope()):
+                points = await self._kernel.store.get_many(self._kernel.collection, ids)
+                bare = [
+                    MemoryItem.from_payload(point.payload) for point in points if not await ledger.history(point.id)
+                ]
+                await ledger.record([_import_of(item, item.created_at) for item in bare])
+
+    async def _write(self, lines: Sequence[Line]) -> None:
+        first = lines[0]
+        if isinstance(first, Row):
+            await self._rows([line for line in lines if isinstance(line, Row)])
+        elif isinstance(first, Event):
+            await self._events([line for line in lines if isinstance(line, Event)])
+        elif isinstance(first, Episode):
+            await self._episodes([line for line in lines if isinstance(line, Episode)])
+        elif isinstance(first, Stated):
+            await self._stated([line for line in lines if isinstance(line, Stated)])
+        else:
+            for line in lines:
+                if isinstance(line, Said):
+                    await self._said(line)
+
+    # ------------------------------------------------------------------ rows
+    async def _rows(self, rows: Sequence[Row]) -> None:
+        kernel = self._kernel
+        wanted = await self._fresh(rows)  # looked at twice, so that embedding holds nobody off
+        embedded = await kernel.embedding.texts([row.payload["memory"] for row in wanted])
+        vectors = {row.id: vector for row, vector in zip(wanted, embedded.vectors, strict=True)}
+        async with kernel.lock(Scope()):
+            fresh = await self._fresh(rows)
+            points = [Point(row.id, vectors.get(row.id), row.payload) for row in fresh]
+            if points:
+                await kernel.store.apply(kernel.collection, points)
+        self._note_live(row for row in fresh if row.is_live and not row.is_message)
+        self._report.count("memories", new=len(fresh), skipped=len(rows) - len(fresh))
+
+    async def _fresh(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows that are neither here nor made obsolete by what happened here."""
+        known = {point.id: point.payload for point in await self._stored([row.id for row in rows])}
+        await self._note_moved_on([row.memory_id for row in rows if not row.is_live])
+        fresh: dict[str, Row] = {}
+        for row in rows:
+            if row.id in known:
+                if row.is_live and not row.is_message and row.memory_id not in self._ahead:
+                    if row.says_the_same(known[row.id]):
+                        self._note_live([row])
+                    else:
+                        self._ahead.add(row.id)
+            elif row.is_message:
+                if row.id not in self._forgotten:
+                    fresh[row.id] = row
+            elif row.memory_id not in self._ahead and not await self._has_ended(row):
+                fresh[row.id] = row
+        return list(fresh.values())
+
+    async def _has_ended(self, row: Row) -> bool:
+        """Whether the memory of a row that is not here was here once, and was deleted (a live row) or forgotten."""
+        last = await self._last_event(row.memory_id)
+        if last is None or not (last.erased or (row.is_live and last.event == "DELETE")):
+            return False
+        self._ahead.add(row.memory_id)
+        if last.erased:
+            self._forgotten.update(row.payload.get("sources", ()))
+        return True
+
+    async def _last_event(self, memory_id: str) -> HistoryRecord | None:
+        ledger = self._kernel.ledger
+        if ledger is None or not self._has_past:
+            return None
+        own = [record for record in await ledger.history(memory_id) if record.memory_id == memory_id]
+        return own[-1] if own else None
+
+    async def _note_moved_on(self, memory_ids: Iterable[str]) -> None:
+        """Of memories that no longer live in the archive, those that live here are ahead of it."""
+        asked = sorted({id for id in memory_ids if id not in self._seen and id not in self._ahead})
+        self._ahead.update(point.id for point in await self._stored(asked))
+
+    def _note_live(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            if row.id not in self._seen:
+                self._seen.add(row.id)
+                self._untold.add(row.id)
+
+    async def _stored(self, ids: Sequence[str]) -> list[Point]:
+        return await self._kernel.store.get_many(self._kernel.collection, ids) if ids else []
+
+    # ------------------------------------------------------------------ history
+    async def _events(self, events: Sequence[Event]) -> None:
+        ledger = self._kernel.ledger
+        if ledger is None:
+            raise InvalidInputError("there is no ledger to keep history in")
+        new = 0
+        async with self._kernel.lock(Scope()):
+            open_events = {event.record.id: event for event in await self._open_events(events)}
+            fresh = [event for event in open_events.values() if not await self._is_known(event)]
+            for run in _runs(fresh):
+                changes = [event.change for event in run if event.change is not None]
+                if changes:
+                    await ledger.record(changes)
+                    new += len(changes)
+                else:
+                    new += await ledger.import_history([event.record for event in run])
+        self._untold.difference_update(event.record.memory_id for event in events)
+        self._report.count("history", new=new, skipped=len(events) - new)
+
+    async def _open_events(self, events: Sequence[Event]) -> list[Event]:
+        """The events of memories that stand here as they do in the archive."""
+        await self._note_moved_on(event.record.memory_id for event in events)
+        taken = [event for event in events if event.record.memory_id not in self._ahead]
+        if not self._has_past:
+            return taken
+        for event in taken:
+            last = await self._last_event(event.record.memory_id)
+            if last is not None and last.erased:
+                self._ahead.add(event.record.memory_id)
+        for event in events:
+            if event.record.memory_id in self._ahead and event.change is not None:
+                await self._note_forgotten(event.change)
+        return [event for event in taken if event.record.memory_id not in self._ahead]
+
+    async def _note_forgotten(self, change: Change) -> None:
+        last = await self._last_event(change.memory_id)
+        if last is not None and last.erased:
+            self._forgotten.update((*change.sources, *change.item.sources))
+
+    async def _is_known(self, event: Event) -> bool:
+        ledger = self._kernel.ledger
+        assert ledger is not None, "the caller has looked"
+        return self._has_past and await ledger.history_record(event.record.id) is not None
+
+    # ------------------------------------------------------------------ messages
+    async def _episodes(self, episodes: Sequence[Episode]) -> None:
+        kernel = self._kernel
+        if kernel.ledger is None:
+            raise InvalidInputError("there is no ledger to keep messages in")
+        kept = [episode for episode in episodes if episode.id not in self._forgotten]
+        if kernel.config.episodes == "off":
+            kept = []
+        async with kernel.lock(Scope()):
+            new = await kernel.ledger.insert_episodes(kept)
+        if kernel.config.episodes == "search":
+            await self._make_searchable([episode for episode in kept if not episode.hidden])
+        self._report.count("episodes", new=new, skipped=len(episodes) - new)
+
+    async def _make_searchable(self, episodes: Sequence[Episode]) -> None:
+        """Put messages into the store that an archive written without `episodes = "search"` has not put there."""
+        known = {point.id for point in await self._stored([episode.id for episode in episodes])}
+        missing = [episode for episode in episodes if episode.id not in known]
+        embedded = await self._kernel.embedding.texts([episode.content for episode in missing])
+        points = [
+            Point(episode.id, vector, episode_item(episode).to_payload())
+            for episode, vector in zip(missing, embedded.vectors, strict=True)
+        ]
+        if points:
+            await self._kernel.store.apply(self._kernel.collection, points)
+
+    # ------------------------------------------------------------------ lines of others
+    async def _stated(self, facts: Sequence[Stated]) -> None:
+        """Store facts as they are, as additions like any other: journal, store, history."""
+        kernel = self._kernel
+        wanted = {fact.item.id: fact for fact in facts}
+        embedded = await kernel.embedding.texts([fact.item.memory for fact in wanted.values()])
+        vectors = dict(zip(wanted, embedded.vectors, strict=True))
+        async with kernel.lock(Scope()):
+            known = {point.id for point in await self._stored(list(wanted))}
+            changes = []
+            for id, fact in wanted.items():
+                if id not in known and not await self._is_said_already(fact):
+                    moment = kernel.ticker.tick()
+                    changes.append(_import_of(at_moment(fact.item, moment), moment))
+            self._report.warn(await kernel.commit(changes, vectors))
+        self._has_past = self._has_past or bool(changes)
+        self._note_ignored(facts)
+        self._report.count("facts", new=len(changes), skipped=len(facts) - len(changes))
+
+    async def _is_said_already(self, fact: Stated) -> bool:
+        """Whether a fact was deleted here, or, where it has no id of its own, stands here in the same words."""
+        last = await self._last_event(fact.item.id)
+        if fact.has_own_id or last is not None:
+            return last is not None and last.event == "DELETE"
+        same = all_of(scope_filter(fact.item.scope), eq("hash", fact.item.hash), eq("state", LIVE))
+        return bool((await self._kernel.store.list(self._kernel.collection, same, 1)).points)
+
+    async def _said(self, said: Said) -> None:
+        """Add one conversation; the same line, where it occurs in the same place again, is known by its key."""
+        self._repeats[said.digest] += 1
+        key = f"import:{said.digest}:{self._repeats[said.digest]}"
+        self._note_ignored([said])
+        if await self._kernel.remembered(key, said.addition.scope) is not None:
+            self._report.count("conversations", skipped=1)
+            return
+        result = await self._engine.write.add(replace(said.addition, idempotency_key=key))
+        for event in result.results:
+            self._report.events[event.event] = self._report.events.get(event.event, 0) + 1
+        self._has_past = True
+        self._report.warn(result.warnings)
+        self._report.count("conversations", new=1)
+
+    def _note_ignored(self, lines: Sequence[Stated | Said]) -> None:
+        new = {key for line in lines for key in line.ignored} - set(self._report.ignored)
+        if new:
+            self._report.ignored = sorted({*self._report.ignored, *new})
+
+
+def _import_of(item: MemoryItem, moment: str) -> Change:
+    return Change(
+        id=new_id(), event="ADD", memory_id=item.id, at=moment, told_at=item.told_at, after=item,
+        actor="import", reason="imported", sources=item.sources,
+    )  # fmt: skip
+
+
+def _runs(events: Sequence[Event]) -> list[list[Event]]:
+    """Runs that the ledger keeps in the given order: with a change, or bare and with times that do not go back."""
+    runs: list[list[Event]] = []
+    for has_change, group in groupby(events, key=lambda event: event.change is not None):
+        for event in group:
+            follows = runs and (runs[-1][-1].change is not None) == has_change
+            if follows and (has_change or runs[-1][-1].record.timestamp <= event.record.timestamp):
+                runs[-1].append(event)
+            else:
+                runs.append([event])
+    return runs
+
+
+def _pieces(values: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]

@@ -1,0 +1,141 @@
+"""Export and import: a whole memory as lines of text, and back without loss (DESIGN §6)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from perdure import __version__
+from perdure.domain.clock import iso
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.filter import Filter, Not, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE
+from perdure.domain.scope import Scope
+from perdure.engine import archive
+from perdure.engine.archive import Header, Line
+from perdure.engine.engine import Engine
+from perdure.engine.intake import Intake, Numbered
+from perdure.engine.transfer_report import ExportReport, ImportReport
+
+PAGE = 500
+"""Rows, events and episodes read at a time."""
+CHUNK = 256
+"""Lines written at a time: one transaction, one batch of texts to embed, and what a kill can cost."""
+
+
+# ------------------------------------------------------------------ export
+
+
+async def export_archive(engine: Engine, scope: Scope, write: Callable[[str], object]) -> ExportReport:
+    """Hand every row, event and episode of a scope to `write`, a line of text each with its newline.
+
+    The empty scope is everything. It is one state of the memory: other writers of the scope wait, so that `write`
+    must be quick (a file, not a pipe).
+    """
+    kernel = engine.kernel
+    await kernel.ready()
+    report = ExportReport()
+    head = archive.header_line(
+        written_by=__version__,
+        written_at=iso(kernel.ticker.now()),
+        scope=scope,
+        embedder=kernel.embedding.embedder.label,
+    )
+    write(f"{head}\n")
+    async with kernel.lock(scope):
+        async for payload in _rows(engine, scope):
+            write(f"{archive.row_line(payload)}\n")
+            report.memories += 1
+        async for line in _events(engine, scope):
+            write(f"{line}\n")
+            report.history += 1
+        async for line in _episodes(engine, scope):
+            write(f"{line}\n")
+            report.episodes += 1
+    return report
+
+
+async def _rows(engine: Engine, scope: Scope) -> AsyncIterator[dict[str, Any]]:
+    """Memories, then their versions, then searched messages: an import knows what is live before it reads the rest."""
+    live, message = eq("state", LIVE), eq("kind", "messages")
+    parts: tuple[tuple[Filter, ...], ...] = ((live, Not(message)), (Not(live),), (live, message))
+    for part in parts:
+        cursor: str | None = None
+        while True:
+            within = all_of(scope_filter(scope), *part)
+            page = await engine.kernel.store.list(engine.kernel.collection, within, PAGE, cursor)
+            for point in page.points:
+                yield point.payload
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+
+
+async def _events(engine: Engine, scope: Scope) -> AsyncIterator[str]:
+    ledger = engine.kernel.ledger
+    after = 0
+    while ledger is not None and (records := await ledger.events_of_scope(scope, PAGE, after)):
+        for record in records:
+            change = None if record.erased else await ledger.event(record.id)
+            yield archive.event_line(record, change)
+        after = records[-1].sequence
+
+
+async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
+    ledger = engine.kernel.ledger
+    cursor: str | None = None
+    while ledger is not None:
+        page = await ledger.list_episodes(scope, PAGE, cursor, include_hidden=True)
+        for episode in page.episodes:
+            yield archive.episode_line(episode)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+
+
+# ------------------------------------------------------------------ import
+
+
+async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope | None = None) -> ImportReport:
+    """Take in an archive, or lines that others wrote, and tell line by line what could not be taken.
+
+    Ids, times, history, episodes and versions are kept; vectors are made anew. What is there already is skipped, so
+    that an import that was interrupted is finished by running it again. What has been changed, deleted or forgotten
+    here since the archive was written stays as it is here. `default` fills in the axes of scope that conversations
+    and facts of others do not name. InvalidInputError if the archive was written by a newer perdure.
+    """
+    await engine.kernel.ready()
+    report = ImportReport()
+    intake = Intake(engine, report)
+    await intake.prepare()
+    chunk: list[Numbered[Line]] = []
+    for number, text in enumerate(lines, 1):
+        stripped = text.removeprefix("\ufeff").strip() if number == 1 else text.strip()
+        if not stripped:
+            continue
+        report.lines += 1
+        try:
+            line = archive.read_line(stripped, default or Scope())
+        except InvalidInputError as error:
+            report.refuse(number, error.message)
+            continue
+        if isinstance(line, Header):
+            _check_format(line)
+            continue
+        if chunk and (len(chunk) >= CHUNK or type(chunk[0].line) is not type(line)):
+            await intake.take(chunk)
+            chunk = []
+        chunk.append(Numbered(number, line))
+    await intake.take(chunk)
+    await intake.finish()
+    await engine.kernel.sync()
+    return report
+
+
+def _check_format(header: Header) -> None:
+    if header.format > archive.FORMAT:
+        raise InvalidInputError(
+            f"the archive is of format {header.format}, and this perdure reads up to {archive.FORMAT}: upgrade perdure",
+            field="perdure",
+            value=header.format,
+        )

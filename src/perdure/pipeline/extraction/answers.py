@@ -1,0 +1,205 @@
+"""A short reply to what the assistant asked or claimed, made into the statement that it completes."""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import corrections, dropping, grammar, people, reference, statements, verbs
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+from perdure.pipeline.extraction.questions import GAP, Frame
+
+YES = re.compile(
+    r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|are|the same|there)|i do|i am|i did|i have|it is|"
+    r"she is|he is|they are|we are|we do|that is (?:right|correct|the one|it|him|her)|that one|the same|same|absolutely|of course|sure|definitely|"
+    r"affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly yes)\b(?: (?:still|it is|i do|i am|is|that one|the same|indeed|she is|he is|please|sir|do|am|they are|we do|we are|still is|still the same))*[\s,.!:-]*",
+    re.I,
+)
+NO = re.compile(
+    r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|at all|anymore|yet|quite)|no longer|never|wrong|negative|i don't|i am not|i do not|not me|"
+    r"not i|i'm not|it isn't|that is not right|not exactly|none)\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*[\s,.!:-]*",
+    re.I,
+)
+LONGEST = 14
+"""Words: a longer reply is read as a statement of its own."""
+_FILLER = re.compile(
+    r"^(?:(?:it is|it was|it's|they are|that is|that would be|she is|he is|i am|i think|i guess|i believe|maybe|probably|about|around|roughly|just|only|mostly|usually|"
+    r"mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the answer is|mine is|make it|let's say|say|like|lol|both|right now|at the moment|now)[, ]+)+",
+    re.I,
+)
+_TAIL = re.compile(r"(?:,? (?:i think|i guess|i believe|lol|haha|please|thanks|thx|actually|ish|or so|right now|at the moment|these days|so far|though|ofc|obviously|of course))+$", re.I)
+_DROPPED_OBJECT = frozenset("sold quit left stopped gave finished cancelled canceled dropped returned broke lost retired switched swapped replaced traded binned scrapped ditched deleted passed failed threw".split())
+
+
+def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+    """The statement that the user said yes to."""
+    return _state(frame.statement, "confirmed", talk, sources)
+
+
+def deny(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+    """The statement that the user said no to, with its negation; [] where that says little."""
+    negative = negate(frame.statement)
+    return _state(negative, "denied", talk, sources) if negative else []
+
+
+def negate(statement: str) -> str:
+    """A first-person statement with its verb negated: "I have two dogs" to "I don't have two dogs"; "" if unclear."""
+    parts = statement.split()
+    verb = grammar.find_verb(parts)
+    if verb < 0 and parts and parts[0] in {"I", "we"} and len(parts) > 1:
+        verb = 1
+        while verb < len(parts) - 1 and grammar.bare(parts[verb]) in lexicon.words("adverbs.txt"):
+            verb += 1
+    if verb <= 0:
+        return ""
+    still = [at for at, part in enumerate(parts) if grammar.bare(part) == "still"]
+    if still:
+        kept = [part for at, part in enumerate(parts) if at not in still]
+        place = verb - sum(at < verb for at in still)
+        if grammar.bare(kept[place]) in verbs.AUXILIARIES - {"have", "has", "do", "does"}:
+            return " ".join([*kept[: place + 1], "no longer", *kept[place + 1 :]])
+        return " ".join([*kept[:place], "no longer", *kept[place:]])
+    low = grammar.bare(parts[verb])
+    if low in {"am", "is", "are", "was", "were", "will", "would", "can", "could", "should"}:
+        return " ".join([*parts[: verb + 1], "not", *parts[verb + 1 :]])
+    if low in verbs.simple_pasts():
+        return " ".join([*parts[:verb], "did not", verbs.pasts()[low], *parts[verb + 1 :]])
+    if low in verbs.thirds():
+        return " ".join([*parts[:verb], "does not", verbs.thirds()[low], *parts[verb + 1 :]])
+    if low in verbs.bases():
+        return " ".join([*parts[:verb], "don't", *parts[verb:]])
+    return ""
+
+
+def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+    """A fragment put into the first open gap that fits it; [] if there is none."""
+    for frame in frames:
+        if not (frame.has_gap or frame.noun):
+            continue
+        value = _value(text)
+        if not value or not _fits(value, frame):
+            continue
+        statement = _filled(frame, value)
+        if statement:
+            frames.remove(frame)
+            drafts = _state(statement, "answer", talk, sources)
+            return drafts
+    return []
+
+
+def _value(text: str) -> str:
+    text = _TAIL.sub("", text.strip(" .,!"))
+    return _FILLER.sub("", text).strip(" .,!")
+
+
+def _fits(value: str, frame: Frame) -> bool:
+    has_number = re.search(r"\d", value) is not None or corrections.typed(value) is not None
+    if frame.wants in {"many", "much", "old"}:
+        return has_number or re.match(r"(?:a|an|no|none|just|half|couple|few|dozen)\b", value, re.I) is not None
+    if frame.wants == "when":
+        return corrections.typed(value) is not None or any(grammar.is_time_word(grammar.bare(part)) for part in value.split())
+    if frame.wants in {"long", "often"}:
+        return any(grammar.is_time_word(grammar.bare(part)) for part in value.split()) or has_number or value.lower().startswith(("since", "once", "twice", "forever", "all my"))
+    return True
+
+
+def _filled(frame: Frame, value: str) -> str:
+    statement = frame.statement
+    if not statement:
+        return f"my {frame.noun} is {value}" if frame.noun and frame.wants != "many" else f"my {frame.noun}: {value}" if frame.noun else ""
+    low = value.lower()
+    first = low.split()[0]
+    if frame.wants == "many" and frame.noun and grammar.bare(frame.noun.split()[-1]) in low:
+        return statement.replace(f"{GAP} {frame.noun}", value)
+    if frame.wants == "where" and first not in lexicon.words("prepositions.txt") and first not in {"here", "abroad", "home", "nearby"}:
+        motion = re.search(r"\b(?:go|going|move|moving|travel|travelling|fly|flying|relocating|relocate|head|heading|went|moved)\b", statement)
+        value = f"{'to' if motion else 'in'} {value}" if not re.search(r"\bfrom\b", statement) else value
+    if frame.wants == "when" and first not in lexicon.words("prepositions.txt") and re.match(r"(?:the )?\d|mon|tue|wed|thu|fri|sat|sun", low):
+        value = f"on {value}" if not re.match(r"\d{1,2}(?::|\s?[ap]m|\.\d)", low) else f"at {value}"
+    if frame.wants == "long" and first not in {"since", "for", "until", "about", "all", "forever", "from"} and "been" in statement:
+        value = f"for {value}"
+    if frame.wants == "old" and re.fullmatch(r"\w+", value):
+        value = f"{value} years old"
+    return statement.replace(GAP, value)
+
+
+def _state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+    people.note_people(statement, talk)
+    resolved = _anchored(statement, talk)
+    if resolved is None:
+        return []
+    fact = statements.finish(resolved, talk)
+    if len(fact.split()) < 3:
+        return []
+    draft = statements.make(fact, rule, talk, *sources)
+    draft.confidence = 0.85
+    reference.note_thing(fact, talk)
+    return [draft]
+
+
+def _anchored(statement: str, talk: Discourse) -> str | None:
+    """The statement with "it" and "that" named from what was said before."""
+    parts = statement.split()
+    if parts and grammar.bare(parts[0]) in {"that", "this", "these", "those"}:
+        return " ".join([talk.thing, *parts[1:]]) if talk.thing else None
+    resolved = reference.resolve(statement, talk)
+    return resolved
+
+
+def is_fragment(text: str) -> bool:
+    """Whether a reply is too short to stand by itself and has no subject of its own."""
+    parts = text.split()
+    if not parts or len(parts) > LONGEST or dropping.is_chatter(text) or dropping.is_question(text, False):
+        return False
+    filled = _FILLER.match(text)
+    if filled and filled.end() < len(text) and re.match(r"(?:it|they|that|she|he|i|that would) ", text, re.I):
+        rest = text[filled.end() :].split()
+        return grammar.find_verb(rest) < 0 and rest[0].lower() not in grammar.FIRST
+    kind = grammar.subject_of(parts)
+    return kind == "" or (kind == "noun" and len(parts) <= 3 and grammar.find_verb(parts) < 0)
+
+
+def with_object(text: str, frame: Frame) -> str:
+    """"sold it in spring" and "quit in september" with what the question was about in place of "it" or nothing."""
+    parts = text.split()
+    if not frame.label or not parts:
+        return text
+    head = grammar.bare(parts[0])
+    place = 1 if head not in {"i", "we"} else 2
+    verb = grammar.bare(parts[place - 1]) if len(parts) >= place else ""
+    if verb in {"gave", "threw", "traded"} and place < len(parts) and grammar.bare(parts[place]) in {"up", "away", "in", "out"}:
+        place += 1
+    after = grammar.bare(parts[place]) if place < len(parts) else ""
+    if after in {"it", "that", "them", "those"} and verb in verbs.pasts():
+        return " ".join([*parts[:place], frame.label, *parts[place + 1 :]])
+    bare_end = not after or after in lexicon.words("prepositions.txt") or grammar.is_time_word(after) or after in {"last", "this", "ages", "a", "years", "two", "because"}
+    if verb in _DROPPED_OBJECT and bare_end and after not in {"to", "from", "out", "up"}:
+        if after == "a" and not (place + 1 < len(parts) and grammar.is_time_word(grammar.bare(parts[place + 1])) or "ago" in text):
+            return text
+        return " ".join([*parts[:place], frame.label, *parts[place:]])
+    return text
+
+
+def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+    """"no, at Y" to "you work at X, right?": the question's statement with the new value in the old one's place."""
+    value = _value(text)
+    statement = re.sub(r"\bstill ", "", frame.statement)
+    if not value or not statement or len(value.split()) > 9:
+        return []
+    parts = value.split()
+    first = grammar.bare(parts[0])
+    if first in lexicon.words("prepositions.txt"):
+        old = re.search(rf"\b{re.escape(first)} .+$", statement, re.I)
+        if old:
+            return _state(statement[: old.start()] + value, "corrected", talk, sources)
+    kind = corrections.typed(value)
+    if kind:
+        pattern = dict(corrections.TYPES)[kind[0]]
+        old = pattern.search(statement)
+        if old:
+            return _state(statement[: old.start()] + value + statement[old.end() :], "corrected", talk, sources)
+    if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:
+        object_ = re.search(r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)", statement)
+        if object_:
+            return _state(statement[: object_.start("old")] + value + statement[object_.end("old") :], "corrected", talk, sources)
+    return []

@@ -1,0 +1,241 @@
+"""One message after the other: which sentences are dropped, which are read, and what of a reply belongs to a question."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from perdure.pipeline.extraction import (
+    answers,
+    clauses,
+    cleaning,
+    corrections,
+    dropping,
+    foreign,
+    forget,
+    fragments,
+    grammar,
+    presupposed,
+    procedures,
+    questions,
+    sentences,
+    standing,
+    statements,
+)
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+
+_FACT_LINE = re.compile(r"^(?:[Tt]he )?[Uu]ser(?:'s)? [^?\n]{2,500}$")
+_FICTION = re.compile(r"\b(?:in (?:my|the) (?:novel|story|book|campaign)|in chapter|the protagonist|my protagonist|backstory|plot twist)\b", re.I)
+_APPOSITIVE = re.compile(
+    r"\b((?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er)(?: [\w'-]+){1,3}), ([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?),(?= [a-z])"
+)
+_IN_BRACKETS = re.compile(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
+_NAME_FIRST = re.compile(r"\b([A-Z][\w'-]+), ((?:my|our) [\w' -]{2,30}?), (?=[a-z])")
+
+
+def user_message(content: str, at: int, talk: Discourse) -> None:
+    """Read one message of the user; what it says is appended to `talk.drafts`."""
+    facts = _ready_facts(content)
+    if facts:
+        talk.drafts.extend(Draft(fact, (at,), "as given", 1.0) for fact in facts)
+        talk.own = True
+        return
+    cleaned = cleaning.clean(content)
+    before = len(talk.drafts)
+    language = foreign.language_of(cleaned.text)
+    if language:
+        foreign.read(cleaned.text, language, talk, at)
+    elif _starts_task(cleaned.text, talk):
+        talk.task = True
+        _task_rest(cleaned.text, at, talk)
+    else:
+        _english(cleaned.text, at, talk)
+    for place in range(before, len(talk.drafts)):
+        draft = talk.drafts[place]
+        draft.text = cleaned.restore(draft.text)
+    talk.opened = cleaned.restore(cleaned.text)[:2000]
+
+
+def _ready_facts(content: str) -> list[str]:
+    lines = [line.strip().lstrip("-* ").rstrip(". ") for line in content.splitlines() if line.strip()]
+    if not lines or not all(_FACT_LINE.match(line) for line in lines):
+        return []
+    if any(re.match(r"[Uu]ser (?:story|guide|manual|interface|input|id|name|stor|experience|agent|acceptance|research|group|data)\b", line) for line in lines):
+        return []
+    found: list[str] = []
+    for line in lines:
+        found.extend(part.strip() for part in re.split(r"\.\s+(?=User\b)", line) if part.strip())
+    return found
+
+
+def _starts_task(text: str, talk: Discourse) -> bool:
+    return dropping.is_task(text)
+
+
+def _task_rest(text: str, at: int, talk: Discourse) -> None:
+    """Of a message that brings a text, only what its request says of the user before a colon ("for my sister Ana: ...")."""
+    head = text.split(":", 1)[0] if ":" in text else ""
+    if head and re.search(r"\bfor (?:my|our)\b", head):
+        talk.drafts.extend(presupposed.read(head, talk, at))
+
+
+def _english(text: str, at: int, talk: Discourse) -> None:
+    frames = questions.read(talk.assistant) if talk.assistant else []
+    reply = bool(talk.assistant)
+    for number, sentence in enumerate(sentences.split(text)):
+        sentence = replace(sentence, text=_normal(sentence.text))
+        if _FICTION.search(sentence.text) and not re.search(r"\b(?:is|are) (?:called|named)\b", sentence.text):
+            continue
+        if _special(sentence, at, talk):
+            frames = []
+            continue
+        if reply and number < 3 and not sentence.question:
+            left = _reply(sentence, frames, at, talk, number == 0)
+            if left is None:
+                continue
+            sentence = replace(sentence, text=left)
+        _plain(sentence, at, talk)
+
+
+def _normal(text: str) -> str:
+    text = _APPOSITIVE.sub(r"\1 \2", text)
+    text = _NAME_FIRST.sub(r"\2 \1 ", text)
+    return _IN_BRACKETS.sub(r"\1 \2", text)
+
+
+def _special(sentence: sentences.Sentence, at: int, talk: Discourse) -> bool:
+    """Forgetting, corrections and procedures: sentences that are read whole."""
+    text = dropping.strip_openers(sentence.text)
+    last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
+    asked = forget.read(text, talk.who, last)
+    if asked:
+        talk.drafts.append(Draft(asked, (at,), "forget", 0.9, forget=True))
+        return True
+    if sentence.question:
+        return False
+    if corrections.read(sentence.text, talk, at):
+        return True
+    steps = procedures.read(text, talk.who)
+    if steps:
+        talk.drafts.extend(Draft(step, (at,), "procedure", 0.8, procedural=True) for step in steps)
+        talk.own = True
+    return bool(steps)
+
+
+# ------------------------------------------------------------------ replies
+
+
+def _reply(sentence: sentences.Sentence, frames: list[questions.Frame], at: int, talk: Discourse, first: bool) -> str | None:
+    """What is left of a reply's sentence when the part that answers a question has been read; None if nothing."""
+    text = sentence.text
+    sources = (talk.assistant_at, at) if talk.assistant_at >= 0 else (at,)
+    asked = next((frame for frame in frames if frame.wants == "yesno"), None)
+    if first and asked:
+        done, text = _yes_no(text, asked, frames, talk, at, sources)
+        if done:
+            return text or None
+    elif first:
+        text = answers.YES.sub("", text, count=1) if not re.match(r"(?:always|same|true|right|of course) \w", text, re.I) else text
+        text = answers.NO.sub("", text, count=1) if re.match(r"(?:no|nope|nah)(?:,|$| i | we | it )", text, re.I) else text
+    if not text.strip():
+        return None
+    if not frames or talk.task:
+        return text
+    return _fill_pieces(text, frames, at, talk)
+
+
+def _yes_no(
+    text: str, asked: questions.Frame, frames: list[questions.Frame], talk: Discourse, at: int, sources: tuple[int, ...]
+) -> tuple[bool, str]:
+    yes, no = answers.YES.match(text), answers.NO.match(text)
+    if yes:
+        frames.remove(asked)
+        if not talk.task:
+            talk.drafts.extend(answers.confirm(asked, talk, sources))
+        talk.topic = _own_label(asked, talk) or talk.topic
+        return True, text[yes.end() :]
+    if no:
+        frames.remove(asked)
+        rest = text[no.end() :].strip()
+        wrong = re.match(r"(?:person|one|guy|user|number)\b", rest, re.I)
+        pieces = re.split(r",\s+", rest, maxsplit=1)
+        changed = [] if wrong or not pieces[0] or not answers.is_fragment(pieces[0]) else answers.replaced(pieces[0], asked, talk, (at,))
+        if changed:
+            talk.drafts.extend(changed)
+            return True, pieces[1] if len(pieces) > 1 else ""
+        if not wrong and not talk.task and not re.search(r"\bthe assistant\b", asked.statement):
+            talk.drafts.extend(answers.deny(asked, talk, sources))
+        return True, "" if wrong else answers.with_object(rest, asked)
+    if answers.is_fragment(text):
+        changed = answers.replaced(text, asked, talk, (at,))
+        if changed and corrections.typed(text):
+            frames.remove(asked)
+            talk.drafts.extend(changed)
+            return True, ""
+    return False, text
+
+
+def _own_label(frame: questions.Frame, talk: Discourse) -> str:
+    if not frame.label:
+        return ""
+    return statements.finish(re.sub(r"^(?:the|a|an) ", "my ", frame.label), talk)
+
+
+def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discourse) -> str | None:
+    """Fragments between commas go into the questions' gaps, in order; clauses are left to be read as such."""
+    left: list[str] = []
+    for piece in clauses.split(text, names=talk.known_names()):
+        words = dropping.strip_openers(piece.text)
+        if answers.is_fragment(words) and not dropping.is_request(words):
+            drafts = answers.fill(words, frames, talk, (at,))
+            if drafts:
+                talk.drafts.extend(drafts)
+                continue
+        left.append(f"{piece.joint} {piece.text}" if piece.joint and left else piece.text)
+    rest = "".join(part if part.startswith((",", ":")) else f" {part}" for part in left).strip(" ,")
+    return rest or None
+
+
+# ------------------------------------------------------------------ statements, questions and requests
+
+
+def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
+    text = dropping.strip_openers(sentence.text)
+    if sentence.question:
+        text = dropping.without_tag(text) if dropping.is_question(text, False) is False else text
+    pieces = clauses.split(text, names=talk.known_names())
+    state = statements.Sentence(at)
+    asking = False
+    for number, piece in enumerate(pieces):
+        last = number == len(pieces) - 1
+        order = standing.read(dropping.strip_openers(piece.text), talk.who)
+        if order and not sentence.question:
+            talk.drafts.append(Draft(order, (at,), "standing", 0.85))
+            talk.own = True
+            continue
+        marked = sentence.question and last
+        if dropping.is_hypothetical(piece.text) and number == 0:
+            return
+        if dropping.is_question(piece.text, marked) or dropping.is_request(piece.text):
+            talk.drafts.extend(presupposed.read(piece.text, talk, at))
+            asking = True
+            continue
+        if asking and grammar.subject_of(piece.text.split()) not in {"first", "noun", "name", "pronoun"} and piece.joint != "because":
+            if not statements.self_describing(piece.text):
+                continue
+        if marked and sentence.question and not asking and not _telling(piece.text):
+            continue
+        _statement(piece, at, talk, state, asking)
+
+
+def _telling(text: str) -> bool:
+    """Whether a clause before a question mark still tells something: it speaks of I, my or a known kind of thing."""
+    return re.match(r"(?:so |and |but |well )?(?:i|we|my|our)\b", text, re.I) is not None
+
+
+def _statement(piece: clauses.Clause, at: int, talk: Discourse, state: statements.Sentence, asking: bool) -> None:
+    drafts = statements.read(piece.text, piece.joint, talk, state)
+    if not drafts and not asking:
+        drafts = fragments.read(piece, talk, state)
+    talk.drafts.extend(drafts)
+    state.kept += len(drafts)

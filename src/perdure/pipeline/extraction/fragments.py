@@ -1,0 +1,73 @@
+"""Words without a verb that still tell something: members of a list, and values that belong to what was spoken of."""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import dropping, grammar, statements, verbs
+from perdure.pipeline.extraction.clauses import Clause
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+
+_LIST_VERBS = frozenset(
+    "have has use uses like likes love loves hate hates speak speaks play plays need needs eat eats drink drinks take takes own owns "
+    "prefer prefers know knows visit visited collect grow keep want do am is are run avoid enjoy study bought got dislike".split()
+)
+_LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?) ?(?::|=) ?(?P<value>\S.{0,200})$")
+LONGEST = 18
+"""Words of a fragment; a longer one is no fragment but a sentence that was not understood."""
+
+
+def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    """The fact of a fragment: continued from the list before it, or said of the topic; [] if nothing can be made of it."""
+    text = dropping.strip_openers(piece.text).strip(" ,.:;-!()")
+    if not text or dropping.is_chatter(text) or len(text.split()) > LONGEST or dropping.is_hypothetical(text):
+        return []
+    labelled = _labelled(text, talk, sentence)
+    if labelled:
+        return labelled
+    if grammar.subject_of(text.split()) or not _tells(text):
+        return []
+    if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
+        fact = statements.finish(f"{sentence.list_head} {text}", talk)
+        return [statements.make(fact, "list", talk, sentence.source)]
+    return _of_topic(text, talk, sentence)
+
+
+def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    match = _LABELLED.match(text)
+    if match is None or len(match.group("label").split()) > 5:
+        return []
+    label = match.group("label").strip()
+    head = grammar.bare(label.split()[0])
+    if head in lexicon.words("imperatives.txt") or head in {"error", "output", "example", "question", "input", "answer", "text"}:
+        return []
+    owner = "" if head in {"my", "our", "the"} else "my "
+    fact = statements.finish(f"{owner}{label} is {match.group('value')}", talk)
+    return [statements.make(fact, "labelled", talk, sentence.source)]
+
+
+def _tells(text: str) -> bool:
+    """Whether a fragment holds a number, a name, a time, a negation, or two content words."""
+    parts = text.split()
+    if any(grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts):
+        return True
+    content = [part for part in map(grammar.bare, parts) if len(part) > 2 and part not in lexicon.words("prepositions.txt")]
+    return len(content) >= 1 and grammar.bare(parts[0]) not in lexicon.words("moods.txt")
+
+
+def _may_share(sentence: statements.Sentence, text: str) -> bool:
+    verb = grammar.bare(sentence.list_head.split()[-1])
+    head = grammar.bare(text.split()[0])
+    return verb in _LIST_VERBS and head not in lexicon.words("prepositions.txt") | {"no", "not", "now", "closed", "open", "all"}
+
+
+def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    if not (talk.own or sentence.kept) or talk.task:
+        return []
+    topic = talk.topic or talk.thing
+    head = grammar.bare(text.split()[0])
+    if head in verbs.bases() and head not in lexicon.words("nounish.txt"):
+        return []
+    fact = f"{topic}: {statements.finish(text, talk)}" if topic else f"{talk.who}: {statements.finish(text, talk)}"
+    return [statements.make(fact, "fragment", talk, sentence.source)]

@@ -1,0 +1,15 @@
+"""Agreement: whether a fact and a memory speak of one attribute of one subject, so that the fact may replace it."""
+
+from __future__ import annotations
+
+from perdure.domain.fact import Fact, Neighbour
+from perdure.pipeline.reconciliation.judge import RETIRE, judge_all
+from perdure.pipeline.reconciliation.pairing import folded
+
+
+def same_matter(fact: Fact, memory: Neighbour) -> bool:
+    """Whether the fact repeats, refines, replaces or ends what the memory says, by a rule sure enough to retire it."""
+    if folded(fact.text) == folded(memory.item.memory):
+        return True
+    found = judge_all(fact, [memory], None)
+    return any(verdict.relation != "soft" and verdict.confidence >= RETIRE for verdict in found)

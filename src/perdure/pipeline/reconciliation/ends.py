@@ -1,0 +1,203 @@
+"""Endings: whether a new fact says that what a memory tells is over, done, untrue or turned into its opposite."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from perdure.pipeline.lexicon import lines
+from perdure.pipeline.reconciliation.pairing import (
+    Pair,
+    WordSimilarity,
+    concept_set,
+    content,
+    covers,
+    generic,
+    same_party,
+    uncovered,
+    values_fit,
+)
+from perdure.pipeline.reconciliation.same import akin, verbs_agree
+from perdure.pipeline.reconciliation.verdict import Verdict
+from perdure.pipeline.slots import USER, Reading
+from perdure.pipeline.slots.lexis import concept_of, stems
+
+_LIKES = frozenset({"lik", "like", "prefer", "favourit"})
+_DISLIKES = frozenset({"dislik", "dislike"})
+_DEBTS = frozenset({"ow", "owe", "borrow", "lend"})
+_BACK = ("get back from", "back from", "come back", "return")
+
+
+def judge_ends(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+    """A verdict that the memory no longer holds after the fact; None otherwise."""
+    new, old = pair.new, pair.old
+    if new.mood.hedged or new.mood.planned:
+        return None
+    return _dies(pair) or _over(pair, similar) or _settled(pair) or _flips(pair) or _opposes(pair) or _done(pair)
+
+
+def _dies(pair: Pair) -> Verdict | None:
+    """ "User's cat Mochi died": what says that the user has the cat Mochi."""
+    new, old = pair.new, pair.old
+    if new.verb not in ("di", "die") or new.party.kind not in ("relative", "named") or old.party.kind != "user":
+        return None
+    name = set(new.party.name.split())
+    relation = concept_of(new.party.relation) if new.party.relation else ""
+    held = old.concepts
+    if not (name or relation) or (name and not name <= held) or old.mood.past:
+        return None
+    if relation and not covers(held, relation):
+        return None
+    rest = {c for c in held if c not in name and c != relation and not generic(c)}
+    return Verdict("ends", pair, "end.died", 0.9) if old.verb in ("", "have", "own", "keep", "be") and len(rest) <= 1 else None
+
+
+def _over(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+    """The fact ends something ("gave up", "no longer", "sold", "was joking about"): what says that it is so."""
+    new, old = pair.new, pair.old
+    if not (new.mood.ended or new.mood.denied) or old.mood.ended or old.mood.negated != (new.mood.denied and new.mood.negated and old.mood.negated):
+        return None
+    if (old.mood.past and not new.mood.denied) or not same_party(new.party, old.party, pair.aliases):
+        return None
+    matter = [c for c in (*new.topic, *([new.verb] if new.verb not in ("be", "have", "do", "") else []),
+                          *(c for chunk in _main(new) for c in chunk.concepts)) if c != USER]
+    theirs = content(old)
+    names = {c for c in matter if c in new.names}
+    telling = [c for c in matter if not generic(c)] or matter
+    if not telling or not values_fit(_main_values(new), old.values):
+        return None
+    lacking = uncovered(telling, theirs)
+    if lacking and not (names and not (lacking & names) and len(lacking) <= 1):
+        return None
+    if not _about(new, old, telling):
+        return None
+    extra = {c for c in uncovered(theirs, matter) if not generic(c) and c != old.verb}
+    if new.verb not in theirs and not verbs_agree(new, old):
+        return None
+    temporary = any(word in new.text.lower() for word in ("back from", "returned from", "return from"))
+    if temporary and not (old.mood.temporary or old.verb in ("be", "", "trip", "visit", "stai", "stay", "fli", "fly")):
+        return None
+    confidence = 0.95 - 0.07 * len(extra)
+    return Verdict("ends", pair, "end.denied" if new.mood.denied else "end.over", max(confidence, 0.3))
+
+
+def _main(reading: Reading) -> tuple:  # type: ignore[type-arg]
+    """The phrases that tell what ended: the objects, else the first phrase."""
+    unled = tuple(chunk for chunk in reading.chunks if chunk.lead in ("", "with", "of", "from", "about", "at", "in", "on", "to"))
+    return unled[:2] if unled else reading.chunks[:1]
+
+
+def _main_values(reading: Reading) -> list:  # type: ignore[type-arg]
+    return [value for chunk in _main(reading) for value in chunk.values if value.kind not in ("date", "clock")]
+
+
+def _about(new: Reading, old: Reading, telling: list[str]) -> bool:
+    """Whether the memory is about what ended, not about something that borrows a word of it ("motorbike licence")."""
+    for chunk in old.chunks:
+        if not chunk.concepts or chunk.head in chunk.names or generic(chunk.head):
+            continue
+        if any(c in telling for c in chunk.concepts) and not akin(chunk.head, frozenset(telling)):
+            return False
+    if old.topic and any(c in telling for c in old.topic) and old.topic[-1] not in telling and not generic(old.topic[-1]):
+        return False
+    return not (old.topic and not new.topic and old.topic[-1] not in telling and new.verb == "")
+
+
+def _settled(pair: Pair) -> Verdict | None:
+    """ "Sanne got her 40 euros back from User": the debt between the two."""
+    new, old = pair.new, pair.old
+    if not new.mood.ended or old.verb not in _DEBTS or old.mood.ended:
+        return None
+    mine = _participants(new)
+    if len(mine) < 2 or mine != _participants(old) or not values_fit(new.values, old.values):
+        return None
+    things = {c for c in content(new) if c not in mine and not generic(c)}
+    return None if uncovered(things, content(old)) else Verdict("ends", pair, "end.settled", 0.9)
+
+
+def _participants(reading: Reading) -> frozenset[str]:
+    found = {name for chunk in reading.chunks for name in chunk.names} | set(reading.party.name.split())
+    if reading.party.kind == "user" or USER in reading.concepts:
+        found.add(USER)
+    return frozenset(found)
+
+
+def _flips(pair: Pair) -> Verdict | None:
+    """The same with the opposite sign: likes and dislikes, is and is not, may and must not."""
+    new, old = pair.new, pair.old
+    if not same_party(new.party, old.party, pair.aliases) or (old.mood.past and not new.mood.past):
+        return None
+    mine = {c for c in content(new) if not generic(c)}
+    theirs = {c for c in content(old) if not generic(c)}
+    opposed = (bool(mine & _LIKES) and bool(theirs & _DISLIKES)) or (bool(mine & _DISLIKES) and bool(theirs & _LIKES))
+    if opposed:
+        mine -= _LIKES | _DISLIKES
+        theirs -= _LIKES | _DISLIKES
+    elif not ((new.mood.negated or new.mood.ended) != (old.mood.negated or old.mood.ended)):
+        return None
+    elif bool(mine & (_LIKES | _DISLIKES)) != bool(theirs & (_LIKES | _DISLIKES)):
+        return None
+    if not mine or not theirs or (new.mood.ended and not opposed):
+        return None
+    if new.mood.past and not new.mood.changed and (old.mood.ended or old.mood.negated):
+        return None  # an earlier time does not undo a later end
+    if new.verb in content(new) and old.verb in content(old) and not opposed and not verbs_agree(new, old):
+        return None
+    lacking, missing = uncovered(mine, theirs), uncovered(theirs, mine)
+    if (lacking and missing) or len(lacking) + len(missing) > 2 or not values_fit(new.values, old.values):
+        return None
+    if missing and not _about(new, old, sorted(mine)):
+        return None
+    return Verdict("ends", pair, "end.opposed" if opposed else "end.negated", 0.92 - 0.06 * len(lacking | missing))
+
+
+@cache
+def _opposites() -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+    """Pairs of states that exclude each other; one state may stand on several lines."""
+    split = (line.partition("\t") for line in lines("reconcile_opposites.tsv"))
+    return tuple((_concepts(one), _concepts(two)) for one, _, two in split)
+
+
+def _concepts(phrase: str) -> frozenset[str]:
+    whole = concept_of(phrase)
+    if len(stems(phrase)) == 1 or "-" not in whole:
+        return frozenset({whole})
+    return frozenset(concept_of(word) for word in phrase.split())
+
+
+def _opposes(pair: Pair) -> Verdict | None:
+    """States that exclude each other ("is vegetarian", "eats meat again")."""
+    new, old = pair.new, pair.old
+    if not same_party(new.party, old.party, pair.aliases) or new.mood.negated or old.mood.negated or old.mood.past:
+        return None
+    if new.mood.ended or old.mood.ended:
+        return None
+    mine, theirs = content(new), content(old)
+    for one, two in _opposites():
+        for here, there in ((one, two), (two, one)):
+            if not here <= mine or not there <= theirs or there <= mine or here <= theirs:
+                continue
+            rest = {c for c in mine - here if not generic(c)}
+            other = {c for c in theirs - there if not generic(c)}
+            if not (uncovered(rest, theirs) and uncovered(other, mine)) and len(uncovered(rest, theirs) | uncovered(other, mine)) <= 1:
+                return Verdict("ends", pair, "end.opposite", 0.85)
+    return None
+
+
+def _done(pair: Pair) -> Verdict | None:
+    """Something pending has been done ("is looking for a flatmate", "has found a flatmate")."""
+    new, old = pair.new, pair.old
+    if not same_party(new.party, old.party, pair.aliases) or new.mood.negated or new.mood.ended or old.mood.ended:
+        return None
+    if new.verb not in concept_set("reconcile_done.txt"):
+        return None
+    pending = old.mood.planned or old.mood.hedged or bool(content(old) & concept_set("reconcile_pending.txt"))
+    if not pending or old.mood.past:
+        return None
+    mine = {c for c in content(new) if c != new.verb and not generic(c)}
+    theirs = {c for c in content(old) if c not in concept_set("reconcile_pending.txt") and not generic(c)}
+    shared = {c for c in theirs if c in mine or covers(mine, c)}
+    if not shared or (uncovered(theirs, mine) and uncovered(mine, theirs)):
+        return None
+    if not _about(new, old, sorted(mine)):
+        return None
+    return Verdict("ends", pair, "end.done", 0.85)

@@ -1,0 +1,155 @@
+"""Pairs: a new fact beside one memory, and what their words have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from perdure.domain.fact import Neighbour
+from perdure.pipeline.slots import USER, Party, Reading, Value, fits
+from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of, kinds, relations
+from perdure.pipeline.slots.stems import fold
+from perdure.pipeline.lexicon import words
+
+WordSimilarity = Callable[[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A new fact and one reading of a memory; `similarity` is their texts' cosine, None without an embedder."""
+
+    new: Reading
+    old: Reading
+    memory: Neighbour
+    similarity: float | None
+    aliases: dict[str, str]
+    whole: bool = True
+    """False where `old` reads one clause of a compound memory."""
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.memory.item.id
+
+    @property
+    def near(self) -> float:
+        """The cosine, 0 without an embedder: a rule that needs nearness then asks for words instead."""
+        return 0.0 if self.similarity is None else self.similarity
+
+
+@cache
+def concept_set(name: str) -> frozenset[str]:
+    """The entries of a word file as concepts."""
+    return frozenset(concept_of(entry) for entry in words(name))
+
+
+def generic(concept: str) -> bool:
+    """Whether a concept only says what sort of thing a value is ("class", "number")."""
+    return concept in concept_set("reconcile_generic.txt")
+
+
+def covers(old: Iterable[str], concept: str) -> bool:
+    """Whether some concept is the given one or a kind of it."""
+    return any(is_kind_of(other, concept) for other in old)
+
+
+def uncovered(new: Iterable[str], old: Iterable[str]) -> set[str]:
+    """Those new concepts that no old one is or is a kind of."""
+    held = frozenset(old)
+    return {concept for concept in new if concept not in held and not covers(held, concept)}
+
+
+def values_fit(new: Iterable[Value], old: Iterable[Value]) -> bool:
+    """Whether each new value is among the old ones, or less precise than one of them."""
+    held = tuple(old)
+    return all(any(fits(value, other) for other in held) for value in new)
+
+
+def exclusive(one: str, two: str) -> bool:
+    """Whether two concepts are different kinds of one thing ("violin", "cello"), so that they never mean the same."""
+    if one == two or is_kind_of(one, two) or is_kind_of(two, one):
+        return False
+    return bool(kinds().get(one, frozenset()) & kinds().get(two, frozenset()))
+
+
+def content(reading: Reading) -> frozenset[str]:
+    """The concepts of a statement without those that name its own party."""
+    own = set(reading.party.name.split())
+    return frozenset(concept for concept in reading.concepts if concept not in own)
+
+
+def heads(reading: Reading) -> frozenset[str]:
+    """What a statement is about: the head of its topic, its verb, the heads of its phrases."""
+    found = {chunk.head for chunk in reading.chunks if chunk.concepts}
+    found.add(reading.verb)
+    if reading.topic:
+        found.add(reading.topic[-1])
+    return frozenset(found)
+
+
+def same_party(one: Party, two: Party, aliases: dict[str, str]) -> bool:
+    """Whether two statements are about the same person; names and relations known from the memories count."""
+    if one.kind == "user" or two.kind == "user":
+        return one.kind == two.kind
+    if one.kind == "thing" or two.kind == "thing":
+        return one.kind == two.kind
+    if one.name and two.name:
+        return _same_name(one.name, two.name) and _relations_agree(one, two)
+    if one.kind == two.kind == "relative":
+        return one.of == two.of and _relations_agree(one, two)
+    named, relative = (one, two) if one.kind == "named" else (two, one)
+    known = aliases.get(named.name)
+    return known is not None and relative.kind == "relative" and known == relative.relation
+
+
+def _same_name(one: str, two: str) -> bool:
+    mine, theirs = set(one.split()), set(two.split())
+    return mine <= theirs or theirs <= mine
+
+
+def _relations_agree(one: Party, two: Party) -> bool:
+    if not one.relation or not two.relation or one.relation == two.relation:
+        return True
+    mine, theirs = one.relation.split(), two.relation.split()
+    ranks = fold_set("reconcile_ranks.txt")
+    mine_ranks, theirs_ranks = {w for w in mine if w in ranks}, {w for w in theirs if w in ranks}
+    bare_mine, bare_theirs = [w for w in mine if w not in ranks], [w for w in theirs if w not in ranks]
+    if mine_ranks and theirs_ranks and mine_ranks != theirs_ranks:
+        return False
+    if bool(mine_ranks) != bool(theirs_ranks) and {"ex", "step", "half", "former", "late"} & (mine_ranks | theirs_ranks):
+        return False
+    left, right = concept_of(" ".join(bare_mine)), concept_of(" ".join(bare_theirs))
+    return left == right or is_kind_of(left, right) or is_kind_of(right, left)
+
+
+def alias_table(readings: Iterable[Reading]) -> dict[str, str]:
+    """Names to relations, as the statements tell them: "User's partner Ewan", "User's gran is called Odile"."""
+    table: dict[str, str] = {}
+    for reading in readings:
+        party = reading.party
+        if party.kind == "relative" and party.of == USER:
+            if party.name:
+                table.setdefault(party.name, party.relation)
+            for slot in reading.slots:
+                if slot.attribute == "name" and slot.concepts:
+                    table.setdefault(" ".join(slot.concepts), party.relation)
+        elif party.kind == "user" and reading.verb in ("be", "have", "") and not reading.topic:
+            _possessed(reading, table)
+    return table
+
+
+def _possessed(reading: Reading, table: dict[str, str]) -> None:
+    """ "User has a dog named Rex" tells that Rex is the dog."""
+    for chunk in reading.chunks[:1]:
+        names = [concept for concept in chunk.concepts if concept in chunk.names]
+        kinds_said = [concept for concept in chunk.concepts if concept not in chunk.names]
+        if len(names) == 1 and len(kinds_said) == 1:
+            relation = relations().get((kinds_said[0],))
+            if relation is not None:
+                table.setdefault(names[0], relation)
+
+
+def folded(text: str) -> str:
+    """The text for comparison as a whole: folded, without outer punctuation and doubled spaces."""
+    return fold(" ".join(text.split())).strip(" .!;,")

@@ -1,0 +1,141 @@
+"""Every vector store that there is, opened for the one contract suite: a new provider is one entry of PROVIDERS."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perdure.backends import registry
+from perdure.backends.vector_stores.base import Point, Vector, VectorStore
+
+DIMENSION = 8
+
+
+@dataclass(frozen=True)
+class Provider:
+    """How the suite opens a store in a folder of its own."""
+
+    settings: Callable[[Path], dict[str, Any]]
+    shared: bool = False
+    """Whether several instances, also of several processes, may have the same store open at one time."""
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "memory": Provider(lambda folder: {}),
+    "sqlite": Provider(lambda folder: {"path": str(folder / "memories.db")}, shared=True),
+}
+
+
+class Sync:
+    """A store whose methods are called without await, on one event loop of the test's own."""
+
+    def __init__(self, store: VectorStore, loop: asyncio.AbstractEventLoop) -> None:
+        self.store = store
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.store, name)
+        if not inspect.iscoroutinefunction(attribute):
+            return attribute
+        return lambda *args, **kwargs: self._loop.run_until_complete(attribute(*args, **kwargs))
+
+
+@dataclass
+class Shelf:
+    """A place where stores of one provider lie; `open` gives another instance on the same place."""
+
+    provider: str
+    folder: Path
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def entry(self) -> Provider:
+        return PROVIDERS[self.provider]
+
+    @property
+    def durable(self) -> bool:
+        return bool(registry.load("vector_stores", self.provider).durable)
+
+    def make(self) -> Sync:
+        return Sync(registry.build("vector_stores", self.provider, self.entry.settings(self.folder)), self.loop)
+
+    def open(self) -> Sync:
+        store = self.make()
+        store.open()
+        return store
+
+
+@pytest.fixture(scope="module", params=sorted(PROVIDERS))
+def shelf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    loop = asyncio.new_event_loop()
+    yield Shelf(request.param, tmp_path_factory.mktemp(request.param), loop)
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def store(shelf: Shelf) -> Iterator[Sync]:
+    """An open store that the module's tests share, each with its own collection."""
+    opened = shelf.open()
+    yield opened
+    opened.close()
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def collection(store: Sync) -> Iterator[str]:
+    """The name of a fresh collection of DIMENSION numbers."""
+    name = f"c{next(_numbers)}"
+    store.create_collection(name, DIMENSION, model="test")
+    yield name
+    store.delete_collection(name)
+
+
+@pytest.fixture(scope="module")
+def common(store: Sync) -> str:
+    """The name of a collection that drawn examples share; each empties it first by `reset`."""
+    store.create_collection("common", DIMENSION)
+    return "common"
+
+
+# ------------------------------------------------------------------ rows
+
+
+def vector(*numbers: float) -> Vector:
+    """A vector of DIMENSION numbers, zeros behind those given."""
+    return np.array([*numbers, *[0.0] * (DIMENSION - len(numbers))], np.float32)
+
+
+def moment(second: int) -> str:
+    """A fixed-width time."""
+    return f"2026-01-01T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}.000000+00:00"
+
+
+def row(id: str, numbers: Sequence[float] | None = (1.0,), **fields: Any) -> Point:
+    """A row that looks as the engine's do; `numbers` None for one without a vector."""
+    payload = {
+        "id": id,
+        "memory": f"text of {id}",
+        "kind": "facts",
+        "state": "live",
+        "created_at": moment(0),
+        "user_id": "alice",
+        **fields,
+    }
+    kept = {name: value for name, value in payload.items() if value is not ...}
+    return Point(id, None if numbers is None else vector(*numbers), kept)
+
+
+def ids(found: Any) -> list[str]:
+    """The ids of points, hits or a page, in order."""
+    return [each.id for each in getattr(found, "points", found)]
