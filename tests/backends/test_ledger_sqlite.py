@@ -342,7 +342,7 @@ async def test_a_ledger_that_is_removed_while_it_is_open_says_so(path: Path, wha
     ledger = make(path)
     await ledger.open()
     gone = path if what == "file" else path.with_name("history.db.owners") / ledger.owner
-    os.unlink(gone)
+    await asyncio.to_thread(gone.unlink)
     with pytest.raises(LedgerError, match="removed or replaced"):
         await ledger.write([entry(add(), "b")])
     await ledger.close()

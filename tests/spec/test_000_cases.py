@@ -150,7 +150,7 @@ def test_T17_delete_on_negation(memory: Memory) -> None:
 def test_T18_several_events_in_one_add(memory: Memory) -> None:
     memory.add("User lives in NYC", **ALICE)
     result = memory.add("I moved to Denver last week. My sister Ana plays the oboe.", **ALICE)
-    assert sorted(event_names(result)) == ["ADD", "UPDATE"]
+    assert set(event_names(result)) == {"ADD", "UPDATE"}
 
 
 def test_T18_several_events_with_a_model(open_memory: Open) -> None:

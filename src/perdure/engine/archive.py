@@ -124,20 +124,13 @@ Line = Header | Row | Event | Episode | Said | Stated
 
 def header_line(*, written_by: str, written_at: str, scope: Scope, embedder: str) -> str:
     """The first line: which format this is, who wrote it and what was asked for."""
-    return _ENCODE(
-        {
-            "perdure": FORMAT,
-            "written_by": written_by,
-            "written_at": written_at,
-            "scope": scope.given(),
-            "embedder": embedder,
-        }
-    )
+    told = {"written_by": written_by, "written_at": written_at, "scope": scope.given(), "embedder": embedder}
+    return _line({"perdure": FORMAT}, told)
 
 
 def row_line(payload: Mapping[str, Any]) -> str:
     """A row of the store, whole; vectors are left out, because they are made again from the text."""
-    return _ENCODE({"record": "memory", **payload})
+    return _line({"record": "memory"}, payload)
 
 
 def event_line(record: HistoryRecord, change: Change | None) -> str:
@@ -146,14 +139,19 @@ def event_line(record: HistoryRecord, change: Change | None) -> str:
     if change is not None:
         fields |= {name: list(value) for name in ("sources", "hides") if (value := getattr(change, name))}
         fields |= {name: item.to_payload() for name in _ROWS if (item := getattr(change, name)) is not None}
-    return _ENCODE({"record": "history", **fields})
+    return _line({"record": "history"}, fields)
 
 
 def episode_line(episode: Episode) -> str:
     """A message as it was said."""
     fields = {name: value for name in _EPISODE if (value := getattr(episode, name)) is not None}
     fields |= {name: True for name in ("hidden", "pending") if getattr(episode, name)}
-    return _ENCODE({"record": "episode", **fields, **episode.scope})
+    return _line({"record": "episode"}, {**fields, **episode.scope})
+
+
+def _line(head: dict[str, Any], rest: Mapping[str, Any]) -> str:
+    """What kind of line it is, then the rest by name, so that the same content is always the same text."""
+    return f"{_ENCODE(head)[:-1]},{_ENCODE(dict(rest))[1:]}"
 
 
 # ------------------------------------------------------------------ reading

@@ -119,21 +119,23 @@ class Intake:
     async def _fresh(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that are neither here nor made obsolete by what happened here."""
         known = {point.id: point.payload for point in await self._stored([row.id for row in rows])}
-        await self._note_moved_on([row.memory_id for row in rows if not row.is_live])
+        for row in rows:
+            if row.is_live and not row.is_message and row.id in known and row.id not in self._ahead:
+                if row.says_the_same(known[row.id]):
+                    self._note_live([row])
+                else:
+                    self._ahead.add(row.id)
+        await self._note_moved_on(row.memory_id for row in rows if not row.is_live)
         fresh: dict[str, Row] = {}
         for row in rows:
-            if row.id in known:
-                if row.is_live and not row.is_message and row.memory_id not in self._ahead:
-                    if row.says_the_same(known[row.id]):
-                        self._note_live([row])
-                    else:
-                        self._ahead.add(row.id)
-            elif row.is_message:
-                if row.id not in self._forgotten:
-                    fresh[row.id] = row
-            elif row.memory_id not in self._ahead and not await self._has_ended(row):
+            if row.id not in known and not await self._is_obsolete(row):
                 fresh[row.id] = row
         return list(fresh.values())
+
+    async def _is_obsolete(self, row: Row) -> bool:
+        if row.is_message:
+            return row.id in self._forgotten
+        return row.memory_id in self._ahead or await self._has_ended(row)
 
     async def _has_ended(self, row: Row) -> bool:
         """Whether the memory of a row that is not here was here once, and was deleted (a live row) or forgotten."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -78,7 +78,7 @@ class SqliteDatabase(Database):
     def open(self) -> None:
         """Make the file, for its owner alone, and set it to WAL mode."""
         # SQLAlchemy is imported here because it costs a third of a second, and many programs never open a ledger.
-        from sqlalchemy import create_engine, event
+        from sqlalchemy import create_engine
         from sqlalchemy.pool import QueuePool
 
         _make_file(self._path)
@@ -92,7 +92,6 @@ class SqliteDatabase(Database):
             pool_timeout=self._timeout,
             hide_parameters=True,
         )
-        event.listen(engine, "begin", _begin)
         self._file = self._path.stat()
         self._engine = engine
 
@@ -138,19 +137,23 @@ class SqliteDatabase(Database):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A snapshot."""
-        with self._opened().begin() as connection:
-            yield connection
+        with self._opened().connect() as connection:
+            _raw(connection).execute("BEGIN")
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def writing(self, *, durable: bool) -> Iterator[Connection]:
         """The one writer: `synchronous=FULL` where it must survive power loss, else NORMAL (SQLite "PRAGMA")."""
-        engine = self._opened().execution_options(perdure_writes="FULL" if durable else "NORMAL")
+        engine = self._opened()
         if not self._turnstile.acquire(timeout=self._timeout):
             raise self._locked()
         try:
             self._make_sure()
-            with engine.begin() as connection:
-                yield connection
+            with engine.connect() as connection:
+                _begin_writing(connection, "FULL" if durable else "NORMAL")
+                with connection.begin():
+                    yield connection
         finally:
             self._turnstile.release()
 
@@ -227,13 +230,15 @@ class SqliteDatabase(Database):
         return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _begin(connection: Connection) -> None:
-    """Begin the transaction ourselves, so that a writer waits at its beginning and never fails half way."""
-    raw: Any = connection.connection.driver_connection
-    level = connection.get_execution_options().get("perdure_writes")
-    if level is None:
-        raw.execute("BEGIN")
-        return
+def _raw(connection: Connection) -> sqlite3.Connection:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection), "the engine was made with our own connections"
+    return raw
+
+
+def _begin_writing(connection: Connection, level: str) -> None:
+    """Begin by ourselves: so a writer waits at its beginning, and never fails half way for want of the lock."""
+    raw = _raw(connection)
     if connection.info.get("synchronous") != level:
         raw.execute(f"PRAGMA synchronous = {level}")
         connection.info["synchronous"] = level

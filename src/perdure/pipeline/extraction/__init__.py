@@ -11,7 +11,7 @@ from datetime import datetime
 
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
-from perdure.pipeline.extraction import cleaning, flow, kinds, people, statements, times
+from perdure.pipeline.extraction import cleaning, flow, foreign, kinds, statements, times
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 __all__ = ["extract"]
@@ -32,7 +32,7 @@ def extract(
     talk = Discourse()
     for message in context[-LONGEST_CONTEXT:]:
         _read(message, -1, talk)
-    talk.drafts = [draft for draft in talk.drafts if False]
+    talk.drafts.clear()
     for at, message in enumerate(messages):
         _read(message, at, talk)
     facts = [_fact(draft, messages, now) for draft in _distinct(talk.drafts)]
@@ -41,7 +41,10 @@ def extract(
 
 def _read(message: Message, at: int, talk: Discourse) -> None:
     if message.role == "assistant":
-        talk.assistant = cleaning.clean(message.content[-4000:]).text
+        said = cleaning.clean(message.content[-4000:]).text
+        language = foreign.language_of(said, talk.language)
+        talk.assistant = foreign.gloss(said, language) if language else said
+        talk.language = language
         talk.assistant_at = at
         return
     if message.role != "user" or not message.content.strip():

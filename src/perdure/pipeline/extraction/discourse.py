@@ -35,6 +35,8 @@ class Discourse:
     """The speaker has told something of himself: what follows is taken as about him more readily."""
     task: bool = False
     """The conversation is about a text, a story or a quiz: what is said belongs to that."""
+    language: str = ""
+    """The foreign language of the conversation so far, "" for English."""
     names: dict[str, str] = field(default_factory=dict)
     """Lower-case name to how the person is called in facts ("User's sister Ana")."""
     kin: dict[str, str] = field(default_factory=dict)

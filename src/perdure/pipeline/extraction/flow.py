@@ -42,10 +42,11 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         return
     cleaned = cleaning.clean(content)
     before = len(talk.drafts)
-    language = foreign.language_of(cleaned.text)
+    language = foreign.language_of(cleaned.text, talk.language)
     if language:
-        foreign.read(cleaned.text, language, talk, at)
-    elif _starts_task(cleaned.text, talk):
+        cleaned.text = foreign.gloss(cleaned.text, language)
+        talk.language = language
+    if _starts_task(cleaned.text, talk):
         talk.task = True
         _task_rest(cleaned.text, at, talk)
     else:
