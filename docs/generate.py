@@ -86,7 +86,12 @@ def command_line() -> str:
     parts = ["# Command line", "<!-- made by docs/generate.py from the code: do not edit -->", describe(command)]
     for name, each in sorted(getattr(command, "commands", {}).items()):
         parts += [f"## perdure {name}", describe(each)]
-        parts.append(table(["option", "meaning"], ((flags(each_parameter), help_of(each_parameter)) for each_parameter in each.params)))
+        parts.append(
+            table(
+                ["option", "meaning"],
+                ((flags(each_parameter), help_of(each_parameter)) for each_parameter in each.params),
+            )
+        )
     return "\n\n".join(parts) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import sqlite3
@@ -17,7 +18,8 @@ from alembic.config import Config
 from pydantic import ValidationError
 from sqlalchemy import create_engine, event
 
-from perdure.backends.ledgers import _schema
+from perdure.backends.ledgers import _erasure, _schema
+from perdure.backends.ledgers._owners import FileOwners
 from perdure.backends.ledgers._tables import HEAD, metadata
 from perdure.backends.ledgers._unit import _Unit
 from perdure.backends.ledgers.base import Remembered
@@ -219,6 +221,29 @@ async def test_a_scrub_that_is_prevented_is_finished_by_the_last_to_close(path: 
     reader.close()
     await other.close()
     assert secret.encode() not in bytes_of(path.parent)
+    assert rows(path, "SELECT * FROM marks") == []
+
+
+@awaited
+async def test_what_is_erased_while_a_scrub_runs_is_scrubbed_again(path: Path) -> None:
+    ledger = make(path)
+    await ledger.open()
+    for number in range(2):
+        await ledger.insert_episodes([episode(id=f"e{number}")])
+    await ledger.erase([], ["e0"])
+    database = ledger._database
+    scrub = database.scrub
+
+    def scrub_and_be_overtaken() -> bool:
+        done = scrub()
+        ledger._run(ledger._durably, _erasure.erase, [], ["e1"], None)
+        return done
+
+    database.scrub = scrub_and_be_overtaken
+    assert await ledger.scrub()
+    assert len(rows(path, "SELECT * FROM marks")) == 1
+    database.scrub = scrub
+    await ledger.close()
     assert rows(path, "SELECT * FROM marks") == []
 
 
@@ -497,6 +522,42 @@ def test_a_forked_process_leaves_the_ledger_to_its_parent(path: Path) -> None:
     lines = run_python(code).split("\n")
     assert re.fullmatch(r"the ledger sqlite:.*history\.db is not open", lines[0])
     assert lines[1:] == ["1", "1"]
+
+
+@awaited
+async def test_a_ledger_that_was_dropped_unclosed_is_dead(path: Path) -> None:
+    dropped = make(path)
+    await dropped.open()
+    await dropped.write([entry(add(), "b")])
+    dropped._database.close()  # the file; the owner is left to the garbage collector
+    owner = dropped.owner
+    del dropped
+    gc.collect()
+    ledger = make(path)
+    await ledger.open()
+    assert not ledger._database.owners.alive(owner)
+    assert len(await ledger.pending(STORE)) == 1
+    await ledger.close()
+
+
+def test_owners_know_the_living_from_the_dead(tmp_path: Path) -> None:
+    one, two, asking = (FileOwners(tmp_path / "owners") for _ in range(3))
+    first, second = one.claim(), two.claim()
+    (tmp_path / "owners" / "not-an-owner").write_text("")
+    assert first != second
+    assert asking.alive(first)
+    assert one.alive(first)
+    assert asking.intact()
+    one.release()
+    one.release()
+    asking.sweep()
+    assert not asking.alive(first)
+    assert asking.alive(second)
+    assert sorted(file.name for file in (tmp_path / "owners").iterdir()) == sorted([second, "not-an-owner"])
+    (tmp_path / "owners" / second).unlink()
+    assert not two.intact()
+    assert not asking.alive(second)
+    two.release()
 
 
 # ---------------------------------------------------------------------- migrations

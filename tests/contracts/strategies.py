@@ -18,7 +18,7 @@ KEYS = (
     "tag", "n", "a.b", 'qu"ote', "it's", "ünï", "50%", "a_b", "*", "a[0]", "$", "with space", "\\", "x", "metadata.x",
     "kind", "\n", "AND!",
 )  # fmt: skip
-USERS = ("alice", "bob", "o'brien \"%_*\"", "ü", "Alice")
+USERS = ("alice", "bob", 'o\'brien "%_*"', "ü", "Alice")
 MOMENTS = (
     "2026-01-01T00:00:00.000000+00:00",
     "2026-01-01T00:00:00.000001+00:00",

@@ -226,7 +226,11 @@ def test_what_callers_hold_is_theirs(store: Sync, collection: str) -> None:
     store.insert(collection, "a", numbers, payload)
     numbers[:] = 9
     payload["metadata"]["list"].append(2)
-    for found in (store.get(collection, "a"), store.list(collection).points[0], store.search(collection, vector(1), 1)[0]):
+    for found in (
+        store.get(collection, "a"),
+        store.list(collection).points[0],
+        store.search(collection, vector(1), 1)[0],
+    ):
         assert found.payload["metadata"] == {"list": [1]}
         found.payload["metadata"]["list"].append(3)
         found.payload["memory"] = "mine"

@@ -80,7 +80,11 @@ LARGE = {
     "wide": parse_filter({"OR": [{"n": number} for number in range(3000)]}),
     "long list": parse_filter({"field": "n", "operator": "in", "value": list(range(5000))}),
     "long list of texts": parse_filter(
-        {"field": "memory", "operator": "in", "value": [f"text of r{n}" for n in range(0, 5000, 2)] + ["a\x00", "\ud800"]}
+        {
+            "field": "memory",
+            "operator": "in",
+            "value": [f"text of r{n}" for n in range(0, 5000, 2)] + ["a\x00", "\ud800"],
+        }
     ),
     "long list of none": parse_filter({"field": "n", "operator": "nin", "value": list(range(5000))}),
     "long operand": parse_filter({"field": "memory", "operator": "ne", "value": "x" * 100_000}),
@@ -126,7 +130,11 @@ def test_each_operator(store: Sync, collection: str, number: str, expression: di
     store.apply(
         collection,
         [
-            row("a", memory="likes Python", metadata={"tag": "work", "n": 5, "flag": True, "due": "2026-01-31T23:00:00Z"}),
+            row(
+                "a",
+                memory="likes Python",
+                metadata={"tag": "work", "n": 5, "flag": True, "due": "2026-01-31T23:00:00Z"},
+            ),
             row("b", memory="likes python", metadata={"tag": "home", "n": "5", "due": "2026-02-01"}),
             row("c", memory="likes tea", metadata={"due": "2026-02-01T00:30:00+00:00"}),
             row("d", memory="Pythonic", metadata={"tag": ["x"], "n": 4.5}),
@@ -154,7 +162,9 @@ def test_search_is_exact(store: Sync, common: str, data: st.DataObject) -> None:
             st.lists(st.tuples(st.integers(0, 20), strategies.coordinates, users, users, st.booleans()), max_size=25)
         )
         puts = [
-            row(f"r{n}", numbers if n % 7 else None, user_id=user or ..., agent_id=agent or ..., metadata={"flag": flag})
+            row(
+                f"r{n}", numbers if n % 7 else None, user_id=user or ..., agent_id=agent or ..., metadata={"flag": flag}
+            )
             for n, numbers, user, agent, flag in drawn_rows
         ]
         deletes = [f"r{n}" for n in data.draw(st.lists(st.integers(0, 20), max_size=5))]
@@ -182,7 +192,8 @@ def test_a_selective_filter_never_costs_results(store: Sync, collection: str, sh
     random = np.random.default_rng(share)
     numbers = random.normal(size=(4000, DIMENSION))
     points = [
-        row(str(n), numbers[n].tolist(), user_id=f"u{n % 2}", metadata={"hit": n // 2 % share == 0}) for n in range(4000)
+        row(str(n), numbers[n].tolist(), user_id=f"u{n % 2}", metadata={"hit": n // 2 % share == 0})
+        for n in range(4000)
     ]
     store.insert_many(collection, points)
     for query in random.normal(size=(5, DIMENSION)).astype(np.float32):
@@ -325,7 +336,11 @@ def test_rarer_words_and_more_of_them_count_more(store: Sync, library: str) -> N
 def test_keyword_search_is_exact_inside_the_filter(store: Sync, library: str) -> None:
     points = [row(f"{n:04}", memory=f"number {n} of alpha", user_id=f"u{n % 50}", agent_id="bot") for n in range(1000)]
     store.apply(library, points)
-    for one, count in ((eq("user_id", "u3"), 20), (eq("agent_id", "bot"), 1000), (eq("memory", "number 7 of alpha"), 1)):
+    for one, count in (
+        (eq("user_id", "u3"), 20),
+        (eq("agent_id", "bot"), 1000),
+        (eq("memory", "number 7 of alpha"), 1),
+    ):
         assert len(store.keyword_search(library, "alpha", 5000, one)) == count
         assert len(store.keyword_search(library, "alpha beta", 10, one)) == min(10, count)
     assert store.keyword_search(library, "lisbon", 5, eq("user_id", "u3")) == []
@@ -355,7 +370,9 @@ def test_both_embedded_stores_agree_on_words(shelf: Shelf, store: Sync, common: 
     other = Shelf("memory", shelf.folder, shelf.loop).open()
     other.create_collection("words", DIMENSION)
     store.reset()
-    vocabulary = "run running runner happy happiness relational cafés Café naïve don't I'm 2026 x9 tea teas 绿茶 茶 ты".split()
+    vocabulary = (
+        "run running runner happy happiness relational cafés Café naïve don't I'm 2026 x9 tea teas 绿茶 茶 ты".split()
+    )
     sentences = st.lists(st.sampled_from(vocabulary), max_size=6).map(" ".join)
     points = [row(str(n), memory=text) for n, text in enumerate(data.draw(st.lists(sentences, max_size=6)))]
     store.apply(common, points)

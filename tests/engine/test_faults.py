@@ -178,9 +178,7 @@ def test_a_change_that_was_only_journaled_is_applied_on_first_use(open_memory: O
     assert disagreements(folder) == []
 
 
-def test_a_refused_change_leaves_no_trace(
-    open_memory: Open, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_change_leaves_no_trace(open_memory: Open, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from perdure.backends.vector_stores.sqlite import SqliteVectorStore
 
     memory = open_memory(embedder={"provider": "hashed"})

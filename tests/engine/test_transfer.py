@@ -50,7 +50,8 @@ async def live_a_little(engine: Engine) -> None:
     """Additions, a correction, a deletion, a spoken forgetting that is undone, messages as said, in two scopes."""
     await say(engine, "I live in Lisbon. I am allergic to peanuts.")
     await say(engine, "Actually I moved to Porto.")
-    await say(engine, "Mi hermana se llama Zoë 🎈 — 我喜欢喝茶", metadata={"tag": "ünï", "n": 1.5, "deep": {"a": [1, None]}})
+    odd = {"tag": "ünï", "n": 1.5, "deep": {"a": [1, None]}}
+    await say(engine, "Zoë 🎈 我喜欢喝茶 \u2028 \x00", metadata=odd, infer=False)
     await say(engine, "I have a cat called Miso.", BEN)
     stored = await say(engine, "kept word for word", infer=False, type="note")
     await engine.revise.update(stored[0].id, "kept word for word, and changed", {"edited": True})

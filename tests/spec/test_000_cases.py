@@ -240,7 +240,9 @@ def tagged(memory: Memory) -> Memory:
         pytest.param({"field": "memory", "operator": "contains", "value": "Python"}, {"Python"}, id="T32"),
         pytest.param({"field": "memory", "operator": "contains", "value": "python"}, set(), id="T32-case"),
         pytest.param({"field": "memory", "operator": "icontains", "value": "python"}, {"Python"}, id="T32-icontains"),
-        pytest.param({"field": "created_at", "operator": "gte", "value": "2024-01-01"}, {"Python", "sails", "cat"}, id="13.4"),
+        pytest.param(
+            {"field": "created_at", "operator": "gte", "value": "2024-01-01"}, {"Python", "sails", "cat"}, id="13.4"
+        ),
     ],
 )
 def test_filters(tagged: Memory, expression: dict[str, Any], expected: set[str]) -> None:

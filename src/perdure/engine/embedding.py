@@ -29,15 +29,19 @@ class Embedding:
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self._said = False
+        self._found = False
 
     @property
     def available(self) -> bool:
         """Whether vectors can be had here; says once in the log what to install if not."""
+        if self._found:
+            return True
         reason = self.embedder.unavailable()
+        self._found = reason is None
         if reason is not None and not self._said:
             self._said = True
             logger.warning("memories are searched by their words alone: %s", reason)
-        return reason is None
+        return self._found
 
     async def query(self, text: str) -> Vector | None:
         """The vector of a query, or None where the embedder is absent; EmbeddingError if it fails."""

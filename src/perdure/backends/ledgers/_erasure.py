@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 from sqlalchemy import Connection, Table, delete, func, insert, select
 
@@ -27,7 +28,7 @@ def erase(
         "cache": _caches.forget(connection, _caches.touched(connection, [*memory_ids, *episode_ids], scope)),
     }
     if any(counts.values()):
-        set_scrub(connection, True)
+        want_scrub(connection)
     return counts
 
 
@@ -54,13 +55,18 @@ def _count(connection: Connection, table: Table, column: str, values: Sequence[s
     return found
 
 
-def set_scrub(connection: Connection, wanted: bool) -> None:
-    """Put the mark up, or take it down."""
+def want_scrub(connection: Connection) -> None:
+    """Put up the mark, with a value of its own."""
     connection.execute(delete(marks).where(marks.c.name == SCRUB))
-    if wanted:
-        connection.execute(insert(marks), {"name": SCRUB, "value": "wanted"})
+    connection.execute(insert(marks), {"name": SCRUB, "value": str(uuid4())})
 
 
-def scrub_wanted(connection: Connection) -> bool:
-    """Whether the mark is up."""
-    return connection.execute(select(marks.c.value).where(marks.c.name == SCRUB)).first() is not None
+def scrub_wanted(connection: Connection) -> str | None:
+    """The mark's value, if it is up."""
+    found: str | None = connection.execute(select(marks.c.value).where(marks.c.name == SCRUB)).scalar()
+    return found
+
+
+def note_scrubbed(connection: Connection, wanted: str) -> None:
+    """Take the mark down, unless more was erased since the scrub began."""
+    connection.execute(delete(marks).where(marks.c.name == SCRUB, marks.c.value == wanted))

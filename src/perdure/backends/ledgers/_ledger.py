@@ -44,7 +44,7 @@ class SqlLedger(Ledger):
         self._queue = QUEUES.of(database.identity)
         self._opening = threading.Lock()
         self._writer: Writer | None = None
-        self._given_up: list[int] = []
+        self._given_up: set[int] = set()
         """Tickets that could not be given back; the next one drawn takes them along."""
 
     # ------------------------------------------------------------------ life
@@ -80,7 +80,7 @@ class SqlLedger(Ledger):
                 self._database.close()
                 self._tell(error)
             self._writer = units.journal.Writer(owner, boot_id(), self._database.owners.alive)
-            self._given_up = []
+            self._given_up.clear()
             _OPEN.add(self)
 
     def _prepare(self) -> None:
@@ -312,13 +312,13 @@ class SqlLedger(Ledger):
         return await run_unit(self._scrub)
 
     def _scrub(self) -> bool:
-        self._open_writer()
+        wanted = self._run(self._database.reading, units.erasure.scrub_wanted)
         try:
             clean = self._database.scrub()
         except Exception as error:
             self._tell(error)
-        if clean:
-            self._run(self._quickly, units.erasure.set_scrub, False)
+        if clean and wanted:
+            self._run(self._quickly, units.erasure.note_scrubbed, wanted)
         return clean
 
     # ------------------------------------------------------------------ locks
@@ -328,9 +328,9 @@ class SqlLedger(Ledger):
 
     def enter(self, scope: Scope, store: str | None) -> Ticket:
         """Draw a ticket (for `ScopeLock`)."""
-        given_up, writer = self._given_up, self._open_writer()
+        writer, given_up = self._open_writer(), tuple(self._given_up)
         ticket = self._run(self._quickly, units.locks.enter, writer, scope, store, given_up=given_up, now=self._now())
-        self._given_up = [number for number in self._given_up if number not in given_up]
+        self._given_up.difference_update(given_up)
         return ticket
 
     def look(self, number: int, scope: Scope, store: str | None) -> Ticket:
@@ -343,7 +343,7 @@ class SqlLedger(Ledger):
             self._run(self._quickly, units.locks.leave, [number])
         except PerdureError as error:
             # The work under the lock is done, so this must not fail it: the next ticket drawn takes this one along.
-            self._given_up = [*self._given_up, number]
+            self._given_up.add(number)
             logger.warning("a lock of the ledger is given back late: %s", error)
 
     # ------------------------------------------------------------------ upkeep

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 
-from perdure.backends.ledgers._erasure import set_scrub
+from perdure.backends.ledgers._erasure import want_scrub
 from perdure.backends.ledgers._tables import (
     counters,
     episodes,
@@ -46,7 +46,7 @@ def reset(connection: Connection) -> None:
     """Clear everything but the counters, so that no number is ever given twice."""
     for table in (history, episodes, journal, idempotency, responses, fingerprints):
         connection.execute(delete(table))
-    set_scrub(connection, True)
+    want_scrub(connection)
 
 
 def check(connection: Connection) -> list[str]:

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from perdure.backends.vector_stores._sqlite_database import Database
+from perdure.backends.vector_stores._sqlite_database import Database, is_busy
 from perdure.backends.vector_stores._sqlite_records import SELECTED, read_payload
 from perdure.backends.vector_stores._sqlite_schema import (
     HOME_BITS,
@@ -23,7 +23,11 @@ from perdure.backends.vector_stores._words import index_text
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
 
-_SCRUB = "scrub_pending"
+_SCRUB = "scrub"
+"""The key in the file's meta table that tells how far a scrub that was asked for has come; absent when it is done."""
+
+_TO_WRITE = 1  # the file must be written anew
+_TO_EMPTY = 2  # the log must be emptied, which still has, or leaves in the file, what was there before
 _BATCH = 1000
 
 
@@ -33,8 +37,9 @@ def stored_dimension(path: Path, collection: str) -> int | None:
     try:
         if not path.is_file():
             return None
-        # Without a log the file is all there is; opening it as immutable keeps SQLite from making one.
-        mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+        # Without a log nobody has the file open, and reading it as immutable keeps SQLite from making a log. With one,
+        # immutable would be wrong: closing it drops the locks of this process's other connections to the file (POSIX).
+        mode = "mode=ro" if log.exists() else "mode=ro&immutable=1"
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=1.0)
     except (OSError, sqlite3.Error):
         return None
@@ -64,37 +69,33 @@ def sync(database: Database) -> None:
 # ------------------------------------------------------------------ scrubbing
 
 
-def is_scrub_pending(database: Database) -> bool:
-    """Whether somebody asked for a scrub that could not be done yet."""
-    with database.reading() as connection:
-        return read_meta(connection, _SCRUB) is not None
-
-
 def scrub(database: Database) -> bool:
     """Write the file anew without what was deleted, and empty the log; False if another process holds it."""
     with database.writing() as connection:
-        write_meta(connection, _SCRUB, 1)
-    with database.writing() as connection:
+        write_meta(connection, _SCRUB, _TO_WRITE)
         for collection in all_collections(connection):
             _forget_homes(connection, collection)
             _rebuild_text(connection, collection)
+    return finish_scrub(database)
+
+
+def finish_scrub(database: Database) -> bool:
+    """Do what is left of a scrub that was begun; True if nothing is."""
     with database.alone() as connection:
-        try:
-            connection.execute("VACUUM")
-        except sqlite3.OperationalError as error:
-            if (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY:
+        if read_meta(connection, _SCRUB) == _TO_WRITE:
+            try:
+                connection.execute("VACUUM")
+            except sqlite3.OperationalError as error:
+                if is_busy(error):
+                    return False
+                raise
+            write_meta(connection, _SCRUB, _TO_EMPTY)
+        if read_meta(connection, _SCRUB) == _TO_EMPTY:
+            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
                 return False
-            raise
-        if not _empty_log(connection):
-            return False
-    with database.writing() as connection:
-        write_meta(connection, _SCRUB, None)
+            write_meta(connection, _SCRUB, None)
     return True
-
-
-def _empty_log(connection: sqlite3.Connection) -> bool:
-    (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not busy
 
 
 def _forget_homes(connection: sqlite3.Connection, collection: Collection) -> None:

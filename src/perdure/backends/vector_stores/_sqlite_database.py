@@ -87,10 +87,9 @@ class Database:
             try:
                 yield connection
                 connection.execute("COMMIT")
-            except BaseException:
+            finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def alone(self) -> Iterator[sqlite3.Connection]:
@@ -133,7 +132,7 @@ class Database:
             try:
                 (mode,) = self._writer.execute("PRAGMA journal_mode = WAL").fetchone()
             except sqlite3.OperationalError as error:
-                if _primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                if not is_busy(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
                 continue
@@ -189,13 +188,18 @@ class Database:
             ) from error
 
     def _reason(self, error: sqlite3.Error) -> str:
-        code = _primary(error)
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if is_busy(error):
             return (
                 f"another process has held it for more than {self.busy_timeout:g} s: try again, end that process, "
                 "or raise busy_timeout"
             )
+        code = _primary(error)
         return f"{_REASONS[code]} ({error})" if code in _REASONS else str(error)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether an error says that another connection holds the file."""
+    return _primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _primary(error: sqlite3.Error) -> int:

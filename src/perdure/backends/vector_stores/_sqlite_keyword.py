@@ -9,6 +9,7 @@ part of the index where they lie.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 import numpy as np
@@ -30,31 +31,36 @@ def keyword_search(
 ) -> list[Hit]:
     """The rows that share words with the text, best first, equal ones by id."""
     asked = [_phrase(word) for word in query_words(text).values()]
-    condition = translate(filter)
-    parts = parts_of(connection, collection, filter) if asked else []
-    found: list[Found] = []
-    universe, total = _universe(connection, collection, parts)
-    postings = [_posting(connection, collection, parts, universe, phrase) for phrase in asked] if parts else []
+    parts = parts_of(connection, collection, filter)
+    if not asked or not parts:
+        return []
+    strangers, total = _universe(connection, collection, parts)
+    postings = [_posting(connection, collection, parts, strangers, phrase) for phrase in asked]
     ns, weights = sum_rarities(postings, total)
     scores = word_scores(weights, _lengths(connection, collection, ns))
+    condition = translate(filter)
     rows = Rows(connection, collection, Part(condition), condition)
-    tested = 0
+    return hits(connection, collection, _best(rows, ns, scores, limit))
+
+
+def _best(rows: Rows, ns: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[Found]:
+    """The best rows that match, tested in the order of their scores until there are enough."""
     order = np.argsort(-scores, kind="stable")
-    size = limit + limit // 2 + 16
-    while tested < len(order):
-        # Rows of one score stay together, so that ties are broken by id among all of them.
-        stop = int(np.searchsorted(-scores[order], -scores[order[min(tested + size, len(order)) - 1]], side="right"))
-        chunk = order[tested:stop]
-        matched = rows.among(ns[chunk].tolist())
+    losses = -scores[order]
+    found: list[Found] = []
+    tested, size = 0, limit + limit // 2 + 16
+    while tested < len(order) and len(found) < limit:
+        last = losses[min(tested + size, len(order)) - 1]
+        stop = int(np.searchsorted(losses, last, side="right"))  # rows of one score together: ties go by id
+        chunk = ns[order[tested:stop]].tolist()
+        matched = rows.among(chunk)
         found += [
-            Found(-score, matched[n], n)
-            for n, score in zip(ns[chunk].tolist(), scores[chunk].tolist(), strict=True)
+            Found(loss, matched[n], n)
+            for n, loss in zip(chunk, losses[tested:stop].tolist(), strict=True)
             if n in matched
         ]
-        if len(found) >= limit:
-            break
         tested, size = stop, size * 4
-    return hits(connection, collection, sorted(found)[:limit])
+    return sorted(found)[:limit]
 
 
 def _phrase(word: str) -> str:
@@ -113,14 +119,13 @@ def _with_phrase(
 
 def _lengths(connection: sqlite3.Connection, collection: Collection, ns: NDArray[np.int64]) -> NDArray[np.float64]:
     """How many words each row's text has, from the index's own table of sizes (FTS5 documentation, section 9.5)."""
-    lengths = np.ones(len(ns), np.float64)
-    place = {n: position for position, n in enumerate(ns.tolist())}
     rows = connection.execute(
         f"SELECT id, sz FROM text_{collection.number}_docsize WHERE id IN (SELECT value FROM json_each(?))",
-        (str(ns.tolist()),),
-    )
-    for n, size in rows:
-        lengths[place[n]] = _varint(size)
+        (json.dumps(ns.tolist()),),
+    ).fetchall()
+    lengths = np.ones(len(ns), np.float64)
+    places = np.searchsorted(ns, np.fromiter((n for n, _ in rows), np.int64, len(rows)))
+    lengths[places] = np.fromiter((_varint(size) for _, size in rows), np.float64, len(rows))
     return lengths
 
 

@@ -91,8 +91,7 @@ class SqliteVectorStore(VectorStore):
             database, _ = self._open
             self._open = None
             try:
-                if _sqlite_care.is_scrub_pending(database):
-                    _sqlite_care.scrub(database)
+                _sqlite_care.finish_scrub(database)
             except VectorStoreError as error:
                 _log.warning("a pending scrub is left to the next close: %s", error)
             finally:
@@ -143,12 +142,17 @@ class SqliteVectorStore(VectorStore):
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
         """Write rows whole and delete others, all or nothing; an id that is in both is written."""
         points, gone = list(puts), [check_id(id) for id in deletes]
-        found = await self._read_in(collection, lambda _, found: found)
 
         def apply() -> None:
-            records = _sqlite_write.to_records(points, found.dimension)  # outside the lock: others may write meanwhile
-            with self._database().writing() as connection:
-                _sqlite_write.write(connection, _sqlite_schema.find_collection(connection, collection), records, gone)
+            database = self._database()
+            with database.reading() as connection:
+                known = _sqlite_schema.find_collection(connection, collection)
+            records = _sqlite_write.to_records(points, known.dimension)  # others may write meanwhile
+            with database.writing() as connection:
+                found = _sqlite_schema.find_collection(connection, collection)
+                if found.dimension != known.dimension:  # it was deleted and made anew in between
+                    records = _sqlite_write.to_records(points, found.dimension)
+                _sqlite_write.write(connection, found, records, gone)
 
         await run_blocking(apply)
 

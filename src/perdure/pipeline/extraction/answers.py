@@ -23,12 +23,17 @@ NO = re.compile(
 LONGEST = 14
 """Words: a longer reply is read as a statement of its own."""
 _FILLER = re.compile(
-    r"^(?:(?:it is|it was|it's|they are|that is|that would be|she is|he is|i am|i think|i guess|i believe|maybe|probably|about|around|roughly|just|only|mostly|usually|"
+    r"^(?:(?:it is|it was|it's|they are|that is|that would be|i think|i guess|i believe|maybe|probably|about|around|roughly|just|only|mostly|usually|"
     r"mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the answer is|mine is|make it|let's say|say|like|lol|both|right now|at the moment|now)[, ]+)+",
     re.I,
 )
-_TAIL = re.compile(r"(?:,? (?:i think|i guess|i believe|lol|haha|please|thanks|thx|actually|ish|or so|right now|at the moment|these days|so far|though|ofc|obviously|of course))+$", re.I)
-_DROPPED_OBJECT = frozenset("sold quit left stopped gave finished cancelled canceled dropped returned broke lost retired switched swapped replaced traded binned scrapped ditched deleted passed failed threw".split())
+_TAIL = re.compile(
+    r"(?:,? (?:i think|i guess|i believe|lol|haha|please|thanks|thx|actually|ish|or so|right now|at the moment|these days|so far|though|ofc|obviously|of course))+$",
+    re.I,
+)
+_DROPPED_OBJECT = frozenset(
+    "sold quit left stopped gave finished cancelled canceled dropped returned broke lost retired switched swapped replaced traded binned scrapped ditched deleted passed failed threw".split()
+)
 
 
 def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
@@ -97,26 +102,53 @@ def _fits(value: str, frame: Frame) -> bool:
     if frame.wants in {"many", "much", "old"}:
         return has_number or re.match(r"(?:a|an|no|none|just|half|couple|few|dozen)\b", value, re.I) is not None
     if frame.wants == "when":
-        return corrections.typed(value) is not None or any(grammar.is_time_word(grammar.bare(part)) for part in value.split())
+        return corrections.typed(value) is not None or any(
+            grammar.is_time_word(grammar.bare(part)) for part in value.split()
+        )
     if frame.wants in {"long", "often"}:
-        return any(grammar.is_time_word(grammar.bare(part)) for part in value.split()) or has_number or value.lower().startswith(("since", "once", "twice", "forever", "all my"))
+        return (
+            any(grammar.is_time_word(grammar.bare(part)) for part in value.split())
+            or has_number
+            or value.lower().startswith(("since", "once", "twice", "forever", "all my"))
+        )
     return True
 
 
 def _filled(frame: Frame, value: str) -> str:
     statement = frame.statement
     if not statement:
-        return f"my {frame.noun} is {value}" if frame.noun and frame.wants != "many" else f"my {frame.noun}: {value}" if frame.noun else ""
+        return (
+            f"my {frame.noun} is {value}"
+            if frame.noun and frame.wants != "many"
+            else f"my {frame.noun}: {value}"
+            if frame.noun
+            else ""
+        )
     low = value.lower()
     first = low.split()[0]
     if frame.wants == "many" and frame.noun and grammar.bare(frame.noun.split()[-1]) in low:
         return statement.replace(f"{GAP} {frame.noun}", value)
-    if frame.wants == "where" and first not in lexicon.words("prepositions.txt") and first not in {"here", "abroad", "home", "nearby"}:
-        motion = re.search(r"\b(?:go|going|move|moving|travel|travelling|fly|flying|relocating|relocate|head|heading|went|moved)\b", statement)
+    if (
+        frame.wants == "where"
+        and first not in lexicon.words("prepositions.txt")
+        and first not in {"here", "abroad", "home", "nearby"}
+    ):
+        motion = re.search(
+            r"\b(?:go|going|move|moving|travel|travelling|fly|flying|relocating|relocate|head|heading|went|moved)\b",
+            statement,
+        )
         value = f"{'to' if motion else 'in'} {value}" if not re.search(r"\bfrom\b", statement) else value
-    if frame.wants == "when" and first not in lexicon.words("prepositions.txt") and re.match(r"(?:the )?\d|mon|tue|wed|thu|fri|sat|sun", low):
+    if (
+        frame.wants == "when"
+        and first not in lexicon.words("prepositions.txt")
+        and re.match(r"(?:the )?\d|mon|tue|wed|thu|fri|sat|sun", low)
+    ):
         value = f"on {value}" if not re.match(r"\d{1,2}(?::|\s?[ap]m|\.\d)", low) else f"at {value}"
-    if frame.wants == "long" and first not in {"since", "for", "until", "about", "all", "forever", "from"} and "been" in statement:
+    if (
+        frame.wants == "long"
+        and first not in {"since", "for", "until", "about", "all", "forever", "from"}
+        and "been" in statement
+    ):
         value = f"for {value}"
     if frame.wants == "old" and re.fullmatch(r"\w+", value):
         value = f"{value} years old"
@@ -146,13 +178,28 @@ def _anchored(statement: str, talk: Discourse) -> str | None:
     return resolved
 
 
+_THAT_IS = re.compile(r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) (?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$")
+
+
+def other_person(text: str, frame: Frame) -> str:
+    """"that's Kwame actually" to "is Amara the one with the allergy?": the question's statement said of the other."""
+    match = _THAT_IS.match(text.strip(" .!"))
+    parts = frame.statement.split()
+    if match is None or not parts or not grammar.is_name(parts[0]):
+        return ""
+    place = 2 if len(parts) > 1 and grammar.is_name(parts[1]) else 1
+    return re.sub(r"\bstill ", "", " ".join([match.group("name"), *parts[place:]]))
+
+
 def is_fragment(text: str) -> bool:
     """Whether a reply is too short to stand by itself and has no subject of its own."""
     parts = text.split()
     if not parts or len(parts) > LONGEST or dropping.is_chatter(text) or dropping.is_question(text, False):
         return False
+    if grammar.bare(parts[0]) in {"since", "until", "for", "every", "once", "twice", "about", "around"}:
+        return True
     filled = _FILLER.match(text)
-    if filled and filled.end() < len(text) and re.match(r"(?:it|they|that|she|he|i|that would) ", text, re.I):
+    if filled and filled.end() < len(text) and re.match(r"(?:it|they|that|that would) ", text, re.I):
         rest = text[filled.end() :].split()
         return grammar.find_verb(rest) < 0 and rest[0].lower() not in grammar.FIRST
     kind = grammar.subject_of(parts)
@@ -160,28 +207,39 @@ def is_fragment(text: str) -> bool:
 
 
 def with_object(text: str, frame: Frame) -> str:
-    """"sold it in spring" and "quit in september" with what the question was about in place of "it" or nothing."""
+    """ "sold it in spring" and "quit in september" with what the question was about in place of "it" or nothing."""
     parts = text.split()
     if not frame.label or not parts:
         return text
     head = grammar.bare(parts[0])
     place = 1 if head not in {"i", "we"} else 2
     verb = grammar.bare(parts[place - 1]) if len(parts) >= place else ""
-    if verb in {"gave", "threw", "traded"} and place < len(parts) and grammar.bare(parts[place]) in {"up", "away", "in", "out"}:
+    if (
+        verb in {"gave", "threw", "traded"}
+        and place < len(parts)
+        and grammar.bare(parts[place]) in {"up", "away", "in", "out"}
+    ):
         place += 1
     after = grammar.bare(parts[place]) if place < len(parts) else ""
     if after in {"it", "that", "them", "those"} and verb in verbs.pasts():
         return " ".join([*parts[:place], frame.label, *parts[place + 1 :]])
-    bare_end = not after or after in lexicon.words("prepositions.txt") or grammar.is_time_word(after) or after in {"last", "this", "ages", "a", "years", "two", "because"}
+    bare_end = (
+        not after
+        or after in lexicon.words("prepositions.txt")
+        or grammar.is_time_word(after)
+        or after in {"last", "this", "ages", "a", "years", "two", "because"}
+    )
     if verb in _DROPPED_OBJECT and bare_end and after not in {"to", "from", "out", "up"}:
-        if after == "a" and not (place + 1 < len(parts) and grammar.is_time_word(grammar.bare(parts[place + 1])) or "ago" in text):
+        if after == "a" and not (
+            place + 1 < len(parts) and grammar.is_time_word(grammar.bare(parts[place + 1])) or "ago" in text
+        ):
             return text
         return " ".join([*parts[:place], frame.label, *parts[place:]])
     return text
 
 
 def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
-    """"no, at Y" to "you work at X, right?": the question's statement with the new value in the old one's place."""
+    """ "no, at Y" to "you work at X, right?": the question's statement with the new value in the old one's place."""
     value = _value(text)
     statement = re.sub(r"\bstill ", "", frame.statement)
     if not value or not statement or len(value.split()) > 9:
@@ -199,7 +257,12 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
         if old:
             return _state(statement[: old.start()] + value + statement[old.end() :], "corrected", talk, sources)
     if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:
-        object_ = re.search(r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)", statement)
+        object_ = re.search(
+            r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)",
+            statement,
+        )
         if object_:
-            return _state(statement[: object_.start("old")] + value + statement[object_.end("old") :], "corrected", talk, sources)
+            return _state(
+                statement[: object_.start("old")] + value + statement[object_.end("old") :], "corrected", talk, sources
+            )
     return []

@@ -81,28 +81,30 @@ def _opens(text: str, joint: str, before: list[Clause], names: frozenset[str]) -
     if joint in ("(", ")"):
         return False
     if joint.startswith(","):
-        return True
+        return word != "or" or _begins_verbal(parts, previous)
     if word in ("and", "+", "then", "or") and _begins_verbal(parts, previous):
         return not _infinitive_pair(previous, parts)
     return joint in (":", "-") or word == "which"
 
 
 def _subordinate_tail(previous: str) -> bool:
-    """"when I was five" opens and waits for its main clause: "when X, Y" is one statement."""
+    """ "when I was five" opens and waits for its main clause: "when X, Y" is one statement."""
     head = grammar.bare(previous.split()[0]) if previous else ""
     return head in {"when", "whenever", "if", "unless", "once"} and previous.count(" ") < 12 and "," not in previous
 
 
 def _relative_complement(previous: str, word: str) -> bool:
-    """"I think that" and "the day and I": no clause has ended yet."""
+    """ "I think that" and "the day and I": no clause has ended yet."""
     tail = grammar.bare(previous.split()[-1])
     if tail in {"that", "if", "whether", "than", "when", "until", "where", "before", "after", "what", "how"}:
         return True
-    return word == "and" and len(previous.split()) <= 3 and grammar.find_verb(previous.split()) < 0 and tail not in ("ok",)
+    return (
+        word == "and" and len(previous.split()) <= 3 and grammar.find_verb(previous.split()) < 0 and tail not in ("ok",)
+    )
 
 
 def _noun_pair(previous: str, parts: list[str], joint: str) -> bool:
-    """"my wife and my son love it": the left side has no verb, so the noun belongs to it."""
+    """ "my wife and my son love it": the left side has no verb, so the noun belongs to it."""
     if joint.startswith(",") or joint in (":", "-"):
         return False
     return not has_verb(previous)
@@ -137,7 +139,7 @@ def _begins_verbal(parts: list[str], previous: str) -> bool:
 
 
 def _infinitive_pair(previous: str, parts: list[str]) -> bool:
-    """"want to buy a van and drive to Porto": the second verb hangs on the same "to" or modal."""
+    """ "want to buy a van and drive to Porto": the second verb hangs on the same "to" or modal."""
     head = grammar.bare(parts[0])
     if head not in verbs.bases() or head in verbs.AUXILIARIES:
         return False

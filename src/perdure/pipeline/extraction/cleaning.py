@@ -56,6 +56,7 @@ _CODE_LINE = re.compile(
 _SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
 _EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
 _TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
+_IN_LAW = re.compile(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
 _AMPM = re.compile(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
 _WORD = re.compile(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
 _NUMBER_WORD = {"2": "to", "4": "for"}
@@ -99,6 +100,7 @@ def clean(content: str) -> Cleaned:
     text = _PROTECTED.sub(lambda m: _protect(m.group(), cleaned.kept), text)
     text = _EMOJI.sub(_emoji, text)
     text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
+    text = _IN_LAW.sub(r"\1-in-law", text)
     text = _AMPM.sub(r"\1\2m", text)
     text = _WORD.sub(_spell, text)
     cleaned.text = expand(_possessives(text))
@@ -182,7 +184,11 @@ def _loose_kin(match: re.Match[str]) -> str:
         return match.group()
     plural = follower in verbs.bases() and follower not in lexicon.words("nounish.txt") - {"play", "work", "start"}
     plural = plural or follower in verbs.AUXILIARIES or follower in verbs.simple_pasts()
-    if plural or follower in {"and", "both", "all", "who", "in", "from", "at", "or", "to", "with"} or match.group(4) in {","}:
+    if (
+        plural
+        or follower in {"and", "both", "all", "who", "in", "from", "at", "or", "to", "with"}
+        or match.group(4) in {","}
+    ):
         return match.group()
     return f"{owner}{middle} {noun}'s "
 
@@ -195,7 +201,10 @@ _EXPANSIONS = (
     (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"), r"\1 had "),
     (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
     (re.compile(r"(?:^|(?<=[.!?\n] ))[Ii]d (?=like|love|rather|prefer|say|want)", re.M), "I would "),
-    (re.compile(r"(?:^|(?<=[.!?,\n] ))[Ww]ere (?=on\b|in\b|at\b|not\b|a\b|all\b|\w+ing\b|both\b|from\b)", re.M), "we are "),
+    (
+        re.compile(r"(?:^|(?<=[.!?,\n] ))[Ww]ere (?=on\b|in\b|at\b|not\b|a\b|all\b|\w+ing\b|both\b|from\b)", re.M),
+        "we are ",
+    ),
     (re.compile(r"\bcannot\b"), "can't"),
     (re.compile(r"\bI,? too,? (?=\w)"), "I also "),
 )

@@ -10,10 +10,19 @@ _MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|a
 _DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?s?"
 _NUMBER = r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|eighteen|twenty|thirty|forty|fifty)"
 TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("date", re.compile(rf"\b(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|(?:the )?\d{{1,2}}(?:st|nd|rd|th))\b", re.I)),
+    (
+        "date",
+        re.compile(
+            rf"\b(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|(?:the )?\d{{1,2}}(?:st|nd|rd|th))\b",
+            re.I,
+        ),
+    ),
     ("time", re.compile(r"\b(?:\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I)),
     ("weekday", re.compile(rf"\b{_DAY}\b", re.I)),
-    ("money", re.compile(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I)),
+    (
+        "money",
+        re.compile(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I),
+    ),
     ("month", re.compile(rf"\b{_MONTH}\b", re.I)),
     ("number", re.compile(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
 )
@@ -24,7 +33,9 @@ _CUE = re.compile(
     re.I,
 )
 _NOT = re.compile(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
-_NOT_FIRST = re.compile(r"^(?:it is |i said |i meant )?not (?P<old>[^,.]{1,40})[,.] ?(?:it is |but |it's )?(?P<new>[^,.]{1,40})$", re.I)
+_NOT_FIRST = re.compile(
+    r"^(?:it is |i said |i meant )?not (?P<old>[^,.]{1,40})[,.] ?(?:it is |but |it's )?(?P<new>[^,.]{1,40})$", re.I
+)
 
 
 def typed(text: str) -> tuple[str, str] | None:
@@ -60,7 +71,14 @@ def _replace_value(kind: str, new: str, rest: str, talk: Discourse, source: int)
             continue
         if old.group().lower() == new.lower():
             return True
-        lead = "the " if new.lower().startswith("the ") is False and old.group().lower().startswith("the ") and kind == "date" and not re.search(_MONTH, new, re.I) else ""
+        lead = (
+            "the "
+            if new.lower().startswith("the ") is False
+            and old.group().lower().startswith("the ")
+            and kind == "date"
+            and not re.search(_MONTH, new, re.I)
+            else ""
+        )
         text = draft.text[: old.start()] + lead + new + draft.text[old.end() :]
         _put(talk, draft, text, source)
         return True
@@ -68,7 +86,7 @@ def _replace_value(kind: str, new: str, rest: str, talk: Discourse, source: int)
 
 
 def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
-    """"it's leila not layla": the right word for the wrong one, wherever the last facts have it."""
+    """ "it's leila not layla": the right word for the wrong one, wherever the last facts have it."""
     body = _CUE.sub("", sentence, count=1) if _CUE.match(sentence) else sentence
     body = re.sub(r"^(?:.{0,30}\bit is |its |it's |.{0,20}\bmixed them up (?:lol )?)", "", body, flags=re.I)
     match = _NOT.match(body) or _NOT_FIRST.match(body)
@@ -81,7 +99,11 @@ def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     changed = False
     for draft in talk.drafts[-6:]:
         if not draft.forget and pattern.search(draft.text):
-            fitted = new.capitalize() if old[:1].islower() and pattern.search(draft.text).group()[:1].isupper() and new.islower() else new  # type: ignore[union-attr]
+            fitted = (
+                new.capitalize()
+                if old[:1].islower() and pattern.search(draft.text).group()[:1].isupper() and new.islower()
+                else new
+            )  # type: ignore[union-attr]
             _put(talk, draft, pattern.sub(fitted, draft.text), source)
             changed = True
     if changed and old.lower() in talk.names:
@@ -93,4 +115,13 @@ def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
 
 def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:
     place = next(at for at, kept in enumerate(talk.drafts) if kept is draft)
-    talk.drafts[place] = Draft(text, tuple(sorted({*draft.sources, source})), "correction", 0.8, draft.hedged, False, draft.procedural, draft.episodic)
+    talk.drafts[place] = Draft(
+        text,
+        tuple(sorted({*draft.sources, source})),
+        "correction",
+        0.8,
+        draft.hedged,
+        False,
+        draft.procedural,
+        draft.episodic,
+    )

@@ -30,6 +30,8 @@ class Discourse:
     gender: str = ""
     group: str = ""
     thing: str = ""
+    named: str = ""
+    """The proper name told last that is no person's: whom "they" may mean."""
     topic: str = ""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""

@@ -23,6 +23,11 @@ def _patterns(name: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{line})" for line in lexicon.lines(name)))
 
 
+_SARCASM = re.compile(
+    r"(?:oh |yeah |ah )?(?:sure|right|great|yeah|brilliant|fantastic),? (?:because|as if|like i)\b", re.I
+)
+
+
 @cache
 def _opener() -> re.Pattern[str]:
     phrases = sorted(lexicon.words("openers.txt"), key=len, reverse=True)
@@ -46,11 +51,18 @@ def _needed(text: str, start: int, match: re.Match[str]) -> bool:
     if "," in match.group() or ":" in match.group():
         return word in {"like", "right"} and False
     if word in {"like", "look", "see", "listen", "note", "update", "edit", "remember", "correction", "reminder"}:
-        return after not in grammar.FIRST | grammar.POSSESSIVES | {"that", "the"} or word in {"like", "see", "update", "edit"}
+        return after not in grammar.FIRST | grammar.POSSESSIVES | {"that", "the"} or word in {
+            "like",
+            "see",
+            "update",
+            "edit",
+        }
     if word in {"morning", "evening", "man", "mate", "bro", "dude", "context", "background", "confession", "attention", "right",
                 "memo", "shoot", "news", "cool", "nice", "great", "good", "perfect", "brilliant", "lovely", "sure", "dear",
                 "finally", "lastly", "technically", "besides", "background", "guys", "folks", "k"}:  # fmt: skip
-        return after in verbs.AUXILIARIES or not (after in grammar.SUBJECTS or after in grammar.POSSESSIVES or word == "finally")
+        return after in verbs.AUXILIARIES or not (
+            after in grammar.SUBJECTS or after in grammar.POSSESSIVES or word == "finally"
+        )
     return word in {"you know", "i mean", "i guess"} and after in {"how", "what", "that", "it", ""}
 
 
@@ -61,10 +73,15 @@ def is_task(message: str) -> bool:
 
 
 def is_word_problem(low: str) -> bool:
-    """"I have 12 apples and give 5 to Sam, how many left": numbers and a sum to do."""
+    """ "I have 12 apples and give 5 to Sam, how many left": numbers and a sum to do."""
     if len(low) > 400 or len(re.findall(r"\d+", low)) < 2:
         return False
-    return re.search(r"how (?:many|much)\b[^?]{0,60}\b(?:left|remain\w*|altogether|in all|in total|total|each get|change)\b", low) is not None
+    return (
+        re.search(
+            r"how (?:many|much)\b[^?]{0,60}\b(?:left|remain\w*|altogether|in all|in total|total|each get|change)\b", low
+        )
+        is not None
+    )
 
 
 def is_question(clause: str, marked: bool) -> bool:
@@ -74,7 +91,13 @@ def is_question(clause: str, marked: bool) -> bool:
     if first in {"what", "who", "whose", "why", "which", "how"}:
         return re.match(r"(?:how (?:i|we) .*:|which (?:is|was|means) )", low) is None
     if first in {"when", "where"}:
-        return re.match(r"(?:when|where) (?:is|are|was|were|do|does|did|will|would|should|can|could|to|has|have|am|the best)\b", low) is not None
+        return (
+            re.match(
+                r"(?:when|where) (?:is|are|was|were|do|does|did|will|would|should|can|could|to|has|have|am|the best)\b",
+                low,
+            )
+            is not None
+        )
     if marked and not _statement_shaped(clause):
         return True
     return _patterns("requests.txt").match(low) is not None and not _statement_shaped(clause)
@@ -89,7 +112,7 @@ def _statement_shaped(clause: str) -> bool:
     head = grammar.bare(parts[place]) if place < len(parts) else ""
     after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
     if head in grammar.FIRST:
-        return after not in {""} 
+        return after not in {""}
     if head in {"my", "our"} or (head in {"he", "she", "they", "it"} and after in verbs.AUXILIARIES):
         return grammar.find_verb(parts, place) > place
     if grammar.is_name(parts[place]) and place + 1 < len(parts):
@@ -108,19 +131,38 @@ def is_request(clause: str) -> bool:
     if _patterns("requests.txt").match(low):
         return True
     parts = low.split()
-    while parts and parts[0].strip(",") in {"please", "just", "now", "then", "kindly", "also", "maybe", "ok", "quickly", "pls"}:
+    while parts and parts[0].strip(",") in {
+        "please",
+        "just",
+        "now",
+        "then",
+        "kindly",
+        "also",
+        "maybe",
+        "ok",
+        "quickly",
+        "pls",
+    }:
         parts = parts[1:]
     if not parts or grammar.bare(parts[0]) not in lexicon.words("imperatives.txt"):
         return False
     if len(parts) > 1 and grammar.bare(parts[1]) in verbs.AUXILIARIES | {"for", "of"} - {"do"}:
         return False
-    return grammar.subject_of(parts) in ("", "first") or grammar.bare(parts[1]) in {"me", "us", "a", "an", "the", "my", "this"}
+    return grammar.subject_of(parts) in ("", "first") or grammar.bare(parts[1]) in {
+        "me",
+        "us",
+        "a",
+        "an",
+        "the",
+        "my",
+        "this",
+    }
 
 
 def is_hypothetical(clause: str) -> bool:
     """Whether the clause supposes instead of telling."""
     low = strip_openers(clause).lower()
-    if _patterns("hypotheticals.txt").match(low) is None:
+    if _patterns("hypotheticals.txt").match(low) is None and _SARCASM.match(clause) is None:
         return False
     habit = re.match(r"if (?:i|we) .*\b(?:i|we) (?:get|have to|need to|always|can't|usually|never|end up|start)\b", low)
     return habit is None or " would " in low or " should " in low

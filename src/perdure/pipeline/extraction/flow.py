@@ -25,9 +25,17 @@ from perdure.pipeline.extraction import (
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _FACT_LINE = re.compile(r"^(?:[Tt]he )?[Uu]ser(?:'s)? [^?\n]{2,500}$")
-_FICTION = re.compile(r"\b(?:in (?:my|the) (?:novel|story|book|campaign)|in chapter|the protagonist|my protagonist|backstory|plot twist)\b", re.I)
+_LABELLED = re.compile(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?) ?(?::|=) (?P<rest>\S.*)$")
+_MOVE = re.compile(
+    r"^(?:(?:please|pls|kindly|can you|could you|just|ok|yes|no|sorry|actually)[, ]+)*(?P<verb>move|change|switch|push|shift|reschedule|bring|set|put) "
+    r"(?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) (?:forward |back |up |over )?(?:to|on|for) (?P<when>.{2,60})$", re.I
+)
+_FICTION = re.compile(
+    r"\b(?:in (?:my|the) (?:novel|story|book|campaign)|in chapter|the protagonist|my protagonist|backstory|plot twist)\b",
+    re.I,
+)
 _APPOSITIVE = re.compile(
-    r"\b((?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er)(?: [\w'-]+){1,3}), ([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?),(?= [a-z])"
+    r"\b((?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]he)(?: [\w'-]+){1,3}), ([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?),(?= [a-z])"
 )
 _IN_BRACKETS = re.compile(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
 _NAME_FIRST = re.compile(r"\b([A-Z][\w'-]+), ((?:my|our) [\w' -]{2,30}?), (?=[a-z])")
@@ -61,7 +69,13 @@ def _ready_facts(content: str) -> list[str]:
     lines = [line.strip().lstrip("-* ").rstrip(". ") for line in content.splitlines() if line.strip()]
     if not lines or not all(_FACT_LINE.match(line) for line in lines):
         return []
-    if any(re.match(r"[Uu]ser (?:story|guide|manual|interface|input|id|name|stor|experience|agent|acceptance|research|group|data)\b", line) for line in lines):
+    if any(
+        re.match(
+            r"[Uu]ser (?:story|guide|manual|interface|input|id|name|stor|experience|agent|acceptance|research|group|data)\b",
+            line,
+        )
+        for line in lines
+    ):
         return []
     found: list[str] = []
     for line in lines:
@@ -83,6 +97,8 @@ def _task_rest(text: str, at: int, talk: Discourse) -> None:
 def _english(text: str, at: int, talk: Discourse) -> None:
     frames = questions.read(talk.assistant) if talk.assistant else []
     reply = bool(talk.assistant)
+    if reply and not talk.task:
+        _hear(talk)
     for number, sentence in enumerate(sentences.split(text)):
         sentence = replace(sentence, text=_normal(sentence.text))
         if _FICTION.search(sentence.text) and not re.search(r"\b(?:is|are) (?:called|named)\b", sentence.text):
@@ -90,12 +106,24 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         if _special(sentence, at, talk):
             frames = []
             continue
+        if talk.task and len(sentence.text) < 80 and not re.search(r"\b(?:I|my|we|our)\b", sentence.text):
+            continue
         if reply and number < 3 and not sentence.question:
             left = _reply(sentence, frames, at, talk, number == 0)
             if left is None:
                 continue
             sentence = replace(sentence, text=left)
         _plain(sentence, at, talk)
+
+
+def _hear(talk: Discourse) -> None:
+    """What the assistant's words make known: that they are about the user's things, and which one."""
+    if re.search(r"\byour\b|\byou(?:'re| are| have|'ve) ", talk.assistant, re.I) is None:
+        return
+    talk.own = True
+    match = re.search(r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?)\b", talk.assistant)
+    if match and not talk.topic:
+        talk.topic = talk.thing = f"{talk.who}'s {match.group(1)}"
 
 
 def _normal(text: str) -> str:
@@ -116,6 +144,12 @@ def _special(sentence: sentences.Sentence, at: int, talk: Discourse) -> bool:
         return False
     if corrections.read(sentence.text, talk, at):
         return True
+    moved = _MOVE.match(text)
+    if moved and corrections.typed(moved.group("when")):
+        talk.drafts.append(Draft(_moved(moved, talk), (at,), "rescheduled", 0.8))
+        return True
+    if _labelled(text, at, talk):
+        return True
     steps = procedures.read(text, talk.who)
     if steps:
         talk.drafts.extend(Draft(step, (at,), "procedure", 0.8, procedural=True) for step in steps)
@@ -123,10 +157,32 @@ def _special(sentence: sentences.Sentence, at: int, talk: Discourse) -> bool:
     return bool(steps)
 
 
+def _moved(match: re.Match[str], talk: Discourse) -> str:
+    what = match.group("what")
+    label = questions.label_of(questions.swap(talk.assistant)) if what.lower() in {"it", "them", "that", "those", "this", "these"} else what
+    named = statements.finish(label, talk) if label else talk.thing or what
+    return f"{talk.who} wants {named} moved to {match.group('when').strip(' .!')}"
+
+
+def _labelled(text: str, at: int, talk: Discourse) -> bool:
+    """"Physio exercises: clamshells 3x12, then bridge 3x15": each value is told of the label."""
+    match = _LABELLED.match(text)
+    if match is None or not fragments.is_label(match.group("label")):
+        return False
+    rest = match.group("rest")
+    pieces = [part for part in re.split(r",(?!\d)\s*(?:and |then )*|\s+\+\s+", rest) if part.strip()]
+    if any(clauses.has_verb(piece) and grammar.subject_of(piece.split()) for piece in pieces[:1]):
+        return False
+    talk.drafts.extend(fragments.labelled(match.group("label"), pieces, talk, at))
+    return True
+
+
 # ------------------------------------------------------------------ replies
 
 
-def _reply(sentence: sentences.Sentence, frames: list[questions.Frame], at: int, talk: Discourse, first: bool) -> str | None:
+def _reply(
+    sentence: sentences.Sentence, frames: list[questions.Frame], at: int, talk: Discourse, first: bool
+) -> str | None:
     """What is left of a reply's sentence when the part that answers a question has been read; None if nothing."""
     text = sentence.text
     sources = (talk.assistant_at, at) if talk.assistant_at >= 0 else (at,)
@@ -136,8 +192,14 @@ def _reply(sentence: sentences.Sentence, frames: list[questions.Frame], at: int,
         if done:
             return text or None
     elif first:
-        text = answers.YES.sub("", text, count=1) if not re.match(r"(?:always|same|true|right|of course) \w", text, re.I) else text
-        text = answers.NO.sub("", text, count=1) if re.match(r"(?:no|nope|nah)(?:,|$| i | we | it )", text, re.I) else text
+        text = (
+            answers.YES.sub("", text, count=1)
+            if not re.match(r"(?:always|same|true|right|of course) \w", text, re.I)
+            else text
+        )
+        text = (
+            answers.NO.sub("", text, count=1) if re.match(r"(?:no|nope|nah)(?:,|$| i | we | it )", text, re.I) else text
+        )
     if not text.strip():
         return None
     if not frames or talk.task:
@@ -160,13 +222,22 @@ def _yes_no(
         rest = text[no.end() :].strip()
         wrong = re.match(r"(?:person|one|guy|user|number)\b", rest, re.I)
         pieces = re.split(r",\s+", rest, maxsplit=1)
-        changed = [] if wrong or not pieces[0] or not answers.is_fragment(pieces[0]) else answers.replaced(pieces[0], asked, talk, (at,))
+        changed = (
+            []
+            if wrong or not pieces[0] or not answers.is_fragment(pieces[0])
+            else answers.replaced(pieces[0], asked, talk, (at,))
+        )
         if changed:
             talk.drafts.extend(changed)
             return True, pieces[1] if len(pieces) > 1 else ""
         if not wrong and not talk.task and not re.search(r"\bthe assistant\b", asked.statement):
             talk.drafts.extend(answers.deny(asked, talk, sources))
         return True, "" if wrong else answers.with_object(rest, asked)
+    other = answers.other_person(text, asked)
+    if other:
+        frames.remove(asked)
+        talk.drafts.extend(answers.confirm(replace(asked, statement=other), talk, sources))
+        return True, ""
     if answers.is_fragment(text):
         changed = answers.replaced(text, asked, talk, (at,))
         if changed and corrections.typed(text):
@@ -221,7 +292,11 @@ def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
             talk.drafts.extend(presupposed.read(piece.text, talk, at))
             asking = True
             continue
-        if asking and grammar.subject_of(piece.text.split()) not in {"first", "noun", "name", "pronoun"} and piece.joint != "because":
+        if (
+            asking
+            and grammar.subject_of(piece.text.split()) not in {"first", "noun", "name", "pronoun"}
+            and piece.joint != "because"
+        ):
             if not statements.self_describing(piece.text):
                 continue
         if marked and sentence.question and not asking and not _telling(piece.text):

@@ -21,7 +21,7 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*'?|\d[\w.,:%/]*\d|\d\w*|[\ue000-\uf8ff]|[^\w\s]|_")
 _ELISION = re.compile(r"\b([ldjnmtsc]|qu|un|dell|nell|sull|all|dall|quest)'(?=\w)", re.I)
-_TOKEN_EDGES = ".,!?;:()\"¿¡"
+_TOKEN_EDGES = '.,!?;:()"¿¡'
 
 
 @cache
@@ -37,8 +37,13 @@ def language_of(text: str, expected: str = "") -> str:
     words = [word.lower() for word in re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", sample)][:120]
     if not words:
         return expected
-    split = [part for word in words for part in ([word.split("'")[0] + "'", word.split("'")[1]] if "'" in word else [word])]
-    scores = {name: sum(word in known for word in words) + sum(word in known for word in split if word not in words) for name, known in _votes().items()}
+    split = [
+        part for word in words for part in ([word.split("'")[0] + "'", word.split("'")[1]] if "'" in word else [word])
+    ]
+    scores = {
+        name: sum(word in known for word in words) + sum(word in known for word in split if word not in words)
+        for name, known in _votes().items()
+    }
     english = scores.pop("en")
     best = max(scores, key=lambda name: (scores[name], name == expected))
     if expected and scores[expected] >= english and (scores[expected] or not english):
@@ -96,7 +101,14 @@ def _words(line: str, language: str) -> str:
 def _proper(word: str, place: int, out: list[str]) -> bool:
     """A capitalised word inside a sentence is a name, in German too if the table has it only by chance."""
     bare = word.strip(_TOKEN_EDGES)
-    return place > 0 and bare[:1].isupper() and len(bare) > 1 and out[-1:] != [] and out[-1][-1:] not in ".!?:" and bare.lower() in _NAMES_TOO
+    return (
+        place > 0
+        and bare[:1].isupper()
+        and len(bare) > 1
+        and out[-1:] != []
+        and out[-1][-1:] not in ".!?:"
+        and bare.lower() in _NAMES_TOO
+    )
 
 
 _NAMES_TOO = frozenset("mai rose linda bruno franco marina paz reis costa leal franca".split())
@@ -122,7 +134,9 @@ def _han(line: str) -> str:
         else:
             size = 1
             char = line[place]
-            out.append({",": ", ", "、": " and ", "。": ". ", "?": "? ", "!": "! ", ":": ": ", ";": "; "}.get(char, char))
+            out.append(
+                {",": ", ", "、": " and ", "。": ". ", "?": "? ", "!": "! ", ":": ": ", ";": "; "}.get(char, char)
+            )
         place += size
     text = " ".join("".join(out).split())
     for pattern, change in _HAN_FRAMES:
@@ -142,12 +156,18 @@ _HAN_FRAMES = (
 
 @cache
 def _ahead(language: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(left, re.I), right.replace("_", " ")) for left, right in lexicon.pairs(f"foreign_{language}_frames.tsv").items())
+    return tuple(
+        (re.compile(left, re.I), right.replace("_", " "))
+        for left, right in lexicon.pairs(f"foreign_{language}_frames.tsv").items()
+    )
 
 
 @cache
 def _behind() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(left), "" if right == NOTHING else right) for left, right in lexicon.pairs("foreign_after.tsv").items())
+    return tuple(
+        (re.compile(left), "" if right == NOTHING else right)
+        for left, right in lexicon.pairs("foreign_after.tsv").items()
+    )
 
 
 def _tidy(line: str) -> str:

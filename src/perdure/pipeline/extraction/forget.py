@@ -27,7 +27,10 @@ _TRAIL = re.compile(
     re.I,
 )
 _EMPTY = frozenset("it that this everything all them what that one it all that again".split())
-_MEMORY_VERBS = re.compile(r"\b(?:forget|don't (?:remember|save|store|keep)|do not (?:remember|save|store)|memory|delete|erase|scratch|unremember|wipe)\b", re.I)
+_MEMORY_VERBS = re.compile(
+    r"\b(?:forget|don't (?:remember|save|store|keep)|do not (?:remember|save|store)|memory|delete|erase|scratch|unremember|wipe)\b",
+    re.I,
+)
 _OWN_THING = re.compile(r"^(?:my|our|the|his|her|their|that|what|everything|all|anything|about|i|we)\b", re.I)
 
 
@@ -54,7 +57,10 @@ def read(sentence: str, who: str, last_fact: str) -> str | None:
 
 def _about_memory(match: re.Match[str]) -> bool:
     what = match.group("what").lower()
-    return re.search(r"\b(?:memory|i (?:said|told|mentioned)|what you know|you (?:know|remember|saved|stored))\b", what) is not None
+    return (
+        re.search(r"\b(?:memory|i (?:said|told|mentioned)|what you know|you (?:know|remember|saved|stored))\b", what)
+        is not None
+    )
 
 
 def is_deletion_of_own(sentence: str) -> bool:
@@ -65,4 +71,10 @@ def is_deletion_of_own(sentence: str) -> bool:
 
 def _named(what: str, who: str) -> str:
     turned = person.to_third(what, who)
-    return turned if turned[:1].isupper() and turned.startswith(who) else turned[:1].lower() + turned[1:] if turned[:4] in {"The ", "That"} else turned
+    return (
+        turned
+        if turned[:1].isupper() and turned.startswith(who)
+        else turned[:1].lower() + turned[1:]
+        if turned[:4] in {"The ", "That"}
+        else turned
+    )

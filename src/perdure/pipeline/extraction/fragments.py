@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import dropping, grammar, statements, verbs
+from perdure.pipeline.extraction import dropping, grammar, statements, subjects, verbs
 from perdure.pipeline.extraction.clauses import Clause
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _LIST_VERBS = frozenset(
     "have has use uses like likes love loves hate hates speak speaks play plays need needs eat eats drink drinks take takes own owns "
-    "prefer prefers know knows visit visited collect grow keep want do am is are run avoid enjoy study bought got dislike".split()
+    "prefer prefers know knows visit visited collect grow keep want do avoid enjoy study bought got dislike".split()
 )
 _LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?) ?(?::|=) ?(?P<value>\S.{0,200})$")
 LONGEST = 18
@@ -34,13 +34,55 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     return _of_topic(text, talk, sentence)
 
 
+def is_label(label: str) -> bool:
+    """Whether words before a colon name something of the user's ("goal for this year")."""
+    words = label.split()
+    head = grammar.bare(words[0])
+    if head in lexicon.words("imperatives.txt") - {"note", "name", "plan", "order", "move", "test"} or len(words) > 7:
+        return False
+    if grammar.bare(words[-1]) in {"this", "following", "sentence", "text", "example", "code", "error", "output", "question", "says", "said"}:
+        return False
+    if grammar.find_verb(words) >= 0 or head in {"error", "output", "example", "question", "input", "answer", "text", "system", "user", "assistant", "subject"}:
+        return False
+    own = words[1:] if head in {"my", "our", "the"} else words
+    return head in {"my", "our"} or subjects.is_personal(own)
+
+
+def labelled(label: str, values: list[str], talk: Discourse, at: int) -> list[Draft]:
+    """One fact for each value under a label."""
+    words = label.split()
+    bare = " ".join(words[1:]) if grammar.bare(words[0]) in {"my", "our", "the"} else label
+    bare = bare if grammar.is_name(bare.split()[0]) or bare.split()[0].isupper() else bare[:1].lower() + bare[1:]
+    owner = f"{talk.who}'s {bare}"
+    talk.thing = talk.topic = owner
+    single = len(values) == 1
+    return [
+        statements.make(f"{owner} {'is' if single or number == 0 and not owner.endswith('s') else '-'} {value}".replace(" - ", ": ", 1), "labelled", talk, at)
+        for number, value in enumerate(statements.finish(value, talk)[:200] if False else _said(value, talk) for value in values)
+        if value
+    ]
+
+
+def _said(value: str, talk: Discourse) -> str:
+    turned = statements.finish(value.strip(" ."), talk)
+    return turned[:1].lower() + turned[1:] if value[:1].islower() else turned
+
+
 def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
     match = _LABELLED.match(text)
     if match is None or len(match.group("label").split()) > 5:
         return []
     label = match.group("label").strip()
     head = grammar.bare(label.split()[0])
-    if head in lexicon.words("imperatives.txt") or head in {"error", "output", "example", "question", "input", "answer", "text"}:
+    if head in lexicon.words("imperatives.txt") or head in {
+        "error",
+        "output",
+        "example",
+        "question",
+        "input",
+        "answer",
+        "text",
+    }:
         return []
     owner = "" if head in {"my", "our", "the"} else "my "
     fact = statements.finish(f"{owner}{label} is {match.group('value')}", talk)
@@ -50,16 +92,24 @@ def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list
 def _tells(text: str) -> bool:
     """Whether a fragment holds a number, a name, a time, a negation, or two content words."""
     parts = text.split()
-    if any(grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts):
+    if any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
+    ):
         return True
-    content = [part for part in map(grammar.bare, parts) if len(part) > 2 and part not in lexicon.words("prepositions.txt")]
+    content = [
+        part for part in map(grammar.bare, parts) if len(part) > 2 and part not in lexicon.words("prepositions.txt")
+    ]
     return len(content) >= 1 and grammar.bare(parts[0]) not in lexicon.words("moods.txt")
 
 
 def _may_share(sentence: statements.Sentence, text: str) -> bool:
     verb = grammar.bare(sentence.list_head.split()[-1])
     head = grammar.bare(text.split()[0])
-    return verb in _LIST_VERBS and head not in lexicon.words("prepositions.txt") | {"no", "not", "now", "closed", "open", "all"}
+    return (
+        verb in _LIST_VERBS
+        and head not in lexicon.words("prepositions.txt") | {"no", "not", "now", "closed", "open", "all"}
+        and not grammar.is_number(text.split()[0])
+    )
 
 
 def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
@@ -67,7 +117,9 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list
         return []
     topic = talk.topic or talk.thing
     head = grammar.bare(text.split()[0])
-    if head in verbs.bases() and head not in lexicon.words("nounish.txt"):
+    if (head in verbs.bases() or head in verbs.thirds()) and head not in lexicon.words("nounish.txt"):
+        return []
+    if head in {"not", "tastes", "looks", "sounds", "means"}:
         return []
     fact = f"{topic}: {statements.finish(text, talk)}" if topic else f"{talk.who}: {statements.finish(text, talk)}"
     return [statements.make(fact, "fragment", talk, sentence.source)]

@@ -13,7 +13,9 @@ _STATE_PASTS = frozenset(
     "was were had used lived worked grew taught knew liked loved hated wanted needed studied owned belonged spoke preferred "
     "said told thought called named hit cost".split()
 )
-_RULE = re.compile(r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|steps?)\b|Every \w+ over|First\b)")
+_RULE = re.compile(
+    r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|steps?)\b|Every \w+ over|First\b)"
+)
 
 
 def kind_of(fact: str, procedural: bool, episodic: bool) -> Kind:

@@ -9,7 +9,9 @@ from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 from perdure.pipeline.extraction.discourse import Discourse, kin_gender
 
-_TWO_WORD = frozenset({"best friend", "best mate", "line manager", "tech lead", "little one", "head chef", "guinea pig"})
+_TWO_WORD = frozenset(
+    {"best friend", "best mate", "line manager", "tech lead", "little one", "head chef", "guinea pig"}
+)
 _KEPT = frozenset(
     "late older younger elder eldest youngest oldest little big twin best new old ex former step half line baby middle "
     "second first great foster adopted host tech head other".split()
@@ -69,7 +71,11 @@ def _name_at(parts: list[str], place: int) -> tuple[str, int]:
         place += 1
     elif parts[place - 1].endswith((".", ";", ":")):
         return "", place
-    if place + 1 < len(parts) and grammar.bare(parts[place]) == "is" and grammar.bare(parts[place + 1]) in {"called", "named"}:
+    if (
+        place + 1 < len(parts)
+        and grammar.bare(parts[place]) == "is"
+        and grammar.bare(parts[place + 1]) in {"called", "named"}
+    ):
         place += 2
     if place >= len(parts):
         return "", place
@@ -113,7 +119,12 @@ def _verb_follows(parts: list[str], place: int) -> bool:
     after = grammar.bare(parts[place + 1])
     if after in lexicon.words("adverbs.txt") and place + 2 < len(parts):
         after = grammar.bare(parts[place + 2])
-    return after in verbs.AUXILIARIES or after in verbs.thirds() or after in verbs.simple_pasts() or after in {"and", "has"}
+    return (
+        after in verbs.AUXILIARIES
+        or after in verbs.thirds()
+        or after in verbs.simple_pasts()
+        or after in {"and", "has"}
+    )
 
 
 def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:

@@ -72,7 +72,12 @@ class _Agreement:
             return turned
         if low == "to":
             self.infinitive = True
-        elif before in {"and", "or", "but", "then"} and self.converted and not self.infinitive and self._plain(low, pieces, place):
+        elif (
+            before in {"and", "or", "but", "then"}
+            and self.converted
+            and not self.infinitive
+            and self._plain(low, pieces, place)
+        ):
             return verbs.agree(word)
         return word
 
@@ -81,5 +86,7 @@ class _Agreement:
         if low in {"am", "are", "have", "do", "don't", "haven't"}:
             return True
         after = pieces[place + 2].lower() if place + 2 < len(pieces) else ""
-        noun = low in lexicon.words("nounish.txt") and (not after or after in verbs.AUXILIARIES or after in {"and", "or", "of"})
+        noun = low in lexicon.words("nounish.txt") and (
+            not after or after in verbs.AUXILIARIES or after in {"and", "or", "of"}
+        )
         return low in verbs.bases() and low not in verbs.ambiguous_pasts() and not noun

@@ -12,11 +12,20 @@ _OWNED = re.compile(
 )
 _AGED = re.compile(
     r"\b(?:my|our) (\d{1,2}|[a-z]+teen|two|three|four|five|six|seven|eight|nine|ten|twelve)[- ]?(?:year|yr|yo|y/o|month|week)s?[- ]?(?:old)? ?((?:[\w-]+ ){0,2}?)"
-    r"(son|daughter|kid|child|boy|girl|baby|dog|cat|puppy|kitten|nephew|niece|brother|sister|grandson|granddaughter|twins|toddler|beagle|labrador|husky|car|laptop|house)?\b(?: ([A-Z]\w+))?", re.I
+    r"(son|daughter|kid|child|boy|girl|baby|dog|cat|puppy|kitten|nephew|niece|brother|sister|grandson|granddaughter|twins|toddler|beagle|labrador|husky|car|laptop|house)?\b(?: ([A-Z]\w+))?",
+    re.I,
 )
-_WHO = re.compile(r"\bfor (?:a|my|our) ((?:[\w-]+ ){0,5}?[\w-]+?),? who(?: is|'s)? (.{3,60}?)(?=$|,| and (?:i|my)\b)", re.I)
-_AS = re.compile(r"\b(?:as|being) (an? (?!if\b|for\b|result\b|gift\b|present\b|bonus\b|side\b|last\b|way\b|start\b|whole\b|rule\b|beginner\b|user\b|test\b|list\b|table\b|poem\b)[^,?]{3,60}?)(?=$|,| (?:i|how|what|should|who|can|do|would)\b)", re.I)
-_GIVEN = re.compile(r"\b(?:given that|since|because|considering(?: that)?|as|now that|seeing as|bearing in mind(?: that)?|even though|although|but|and|when) ((?:i|we|my) (?:am|have|'ve|live|work|own|can't|don't|use|drive|only|just|already|got|is|has|am|take|eat|need|was|did|moved|bought|had|wife|husband|son|daughter|partner|kids|boss|dog|cat|landlord|car|mum|mom|dad)\b[^,?]{3,120})", re.I)
+_WHO = re.compile(
+    r"\bfor (?:a|my|our) ((?:[\w-]+ ){0,5}?[\w-]+?),? who(?: is|'s)? (.{3,60}?)(?=$|,| and (?:i|my)\b)", re.I
+)
+_AS = re.compile(
+    r"\b(?:as|being) (an? (?!if\b|for\b|result\b|gift\b|present\b|bonus\b|side\b|last\b|way\b|start\b|whole\b|rule\b|beginner\b|user\b|test\b|list\b|table\b|poem\b)[^,?]{3,60}?)(?=$|,| (?:i|how|what|should|who|can|do|would)\b)",
+    re.I,
+)
+_GIVEN = re.compile(
+    r"\b(?:given that|since|because|considering(?: that)?|as|now that|seeing as|bearing in mind(?: that)?|even though|although|but|and|when) ((?:i|we|my) (?:am|have|'ve|live|work|own|can't|don't|use|drive|only|just|already|got|is|has|am|take|eat|need|was|did|moved|bought|had|wife|husband|son|daughter|partner|kids|boss|dog|cat|landlord|car|mum|mom|dad)\b[^,?]{3,120})",
+    re.I,
+)
 
 
 def read(text: str, talk: Discourse, source: int) -> list[Draft]:
@@ -42,8 +51,17 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
     for match in _WHO.finditer(text):
         drafts.extend(_described(match, talk, source))
     for match in _AS.finditer(text):
-        if re.search(r"\b(?:i|me|my|we)\b", text, re.I) and not re.search(r"\b(?:act|pretend|think|explain|write|speak|answer)\b", text, re.I):
-            drafts.append(statements.make(f"{who} is {statements.finish(match.group(1), talk)[0].lower() + statements.finish(match.group(1), talk)[1:]}", "as", talk, source))
+        if re.search(r"\b(?:i|me|my|we)\b", text, re.I) and not re.search(
+            r"\b(?:act|pretend|think|explain|write|speak|answer)\b", text, re.I
+        ):
+            drafts.append(
+                statements.make(
+                    f"{who} is {statements.finish(match.group(1), talk)[0].lower() + statements.finish(match.group(1), talk)[1:]}",
+                    "as",
+                    talk,
+                    source,
+                )
+            )
     for match in _GIVEN.finditer(text):
         drafts.extend(statements.read(match.group(1), "", talk, statements.Sentence(source)))
     parts = text.split()

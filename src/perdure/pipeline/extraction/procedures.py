@@ -10,12 +10,23 @@ from perdure.pipeline.extraction import grammar, person, verbs
 _HEAD = (
     re.compile(r"^(?:to|in order to) (?P<goal>\w+[^:,]{1,80})[:,] ?(?P<steps>.+)$", re.I),
     re.compile(r"^how (?:we|i) (?P<goal>\w+[^:,]{0,60})[:=,-] ?(?P<steps>.+)$", re.I),
-    re.compile(r"^for (?P<noun>(?:the|a|an|our|my|every|each|any) [^,:]{2,60}?),? (?:you|we|i) (?:(?:always|first|just|usually) )?(?:have to|must|need to|should|then)? ?(?P<steps>.+)$", re.I),
-    re.compile(r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}), (?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|everyone)\b.+)$", re.I),
-    re.compile(r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|checklist|protocol|pipeline|drill|ritual|method))(?: (?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$", re.I),
+    re.compile(
+        r"^for (?P<noun>(?:the|a|an|our|my|every|each|any) [^,:]{2,60}?),? (?:you|we|i) (?:(?:always|first|just|usually) )?(?:have to|must|need to|should|then)? ?(?P<steps>.+)$",
+        re.I,
+    ),
+    re.compile(
+        r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}), (?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|everyone)\b.+)$",
+        re.I,
+    ),
+    re.compile(
+        r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|checklist|protocol|pipeline|drill|ritual|method))(?: (?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
+        re.I,
+    ),
     re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
 )
-_SEQUENCE = re.compile(r"\b(?:then|first|finally|afterwards?|next|before|after|until|lastly|step \d|and only then|second)\b|->|>", re.I)
+_SEQUENCE = re.compile(
+    r"\b(?:then|first|finally|afterwards?|next|before|after|until|lastly|step \d|and only then|second)\b|->|>", re.I
+)
 
 
 def read(sentence: str, who: str) -> list[str]:
@@ -37,10 +48,18 @@ def _is_steps(match: re.Match[str], sentence: str) -> bool:
             return False
         if re.search(r"\b(?:would|might)\b", steps, re.I):
             return False
-        return _enough(steps) or bool(groups.get("when") and re.match(r"(?:when|whenever|every time|each time|before|after|once)", sentence, re.I) and re.match(r"(?:we|i|you|always|first)\b", steps, re.I))
+        return _enough(steps) or bool(
+            groups.get("when")
+            and re.match(r"(?:when|whenever|every time|each time|before|after|once)", sentence, re.I)
+            and re.match(r"(?:we|i|you|always|first)\b", steps, re.I)
+        )
     if groups.get("goal") and sentence.lower().startswith(("to ", "in order")):
         first = grammar.bare(match.group("goal").split()[0])
-        return first in verbs.bases() and _enough(steps) and not re.match(r"(?:to )?(?:be|sum|clarify)\b", match.group("goal"), re.I)
+        return (
+            first in verbs.bases()
+            and _enough(steps)
+            and not re.match(r"(?:to )?(?:be|sum|clarify)\b", match.group("goal"), re.I)
+        )
     return _enough(steps)
 
 
@@ -62,7 +81,12 @@ def _facts(match: re.Match[str], who: str) -> list[str]:
         return [_capital(person.to_third(step, who)) + (f" ({head})" if groups.get("name") else "") for step in steps]
     if groups.get("name") and len(steps) >= 2 and all(_noun_step(step) for step in steps):
         return [f"{head}: {person.to_third(step, who)}" for step in steps]
-    body = person.to_third(re.sub(r"^(?:you|we|i) (?=\w)", "", match.group("steps"), flags=re.I) if not groups.get("when") else match.group("steps"), who)
+    body = person.to_third(
+        re.sub(r"^(?:you|we|i) (?=\w)", "", match.group("steps"), flags=re.I)
+        if not groups.get("when")
+        else match.group("steps"),
+        who,
+    )
     joint = ", " if groups.get("when") else ": "
     return [f"{head}{joint}{body}"]
 

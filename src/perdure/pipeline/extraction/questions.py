@@ -18,7 +18,9 @@ _OFFER = re.compile(
     r"what would you like (?:me|to)|which one would you like|what do you want (?:me|to (?:do|know|ask|write|hear|talk)))",
     re.I,
 )
-_SWAP = re.compile(r"\b(are you|were you|you are|you were|you've|you're|you'd|you'll|your|yours|yourself|you|I|my|me|I'm|I've)\b", re.I)
+_SWAP = re.compile(
+    r"\b(are you|were you|you are|you were|you've|you're|you'd|you'll|your|yours|yourself|you|I|my|me|I'm|I've)\b", re.I
+)
 _TO_USER = {
     "are you": "am I",
     "were you": "was I",
@@ -36,7 +38,7 @@ _LEAD = re.compile(
     r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|remind me|tell me|by the way|"
     r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|mentioned|told me)(?: that)?|"
     r"i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|you (?:said|mentioned|told me) (?:that )?|am i right that|"
-    r"judging by [^,]{3,40}|do i remember correctly that|is it (?:true|right|correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
+    r"judging by [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|do i remember correctly that|is it (?:true|right|correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
     re.I,
 )
 _WH = re.compile(
@@ -44,7 +46,10 @@ _WH = re.compile(
     r"(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|hot|deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
     re.I,
 )
-_TAGS = re.compile(r",? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|exactly|again|yet|now|currently|these days|at the moment|usually)$", re.I)
+_TAGS = re.compile(
+    r",? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|exactly|again|yet|now|currently|these days|at the moment|usually)$",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,10 @@ def _frames(question: str) -> list[Frame]:
     text = _TAGS.sub("", swap(_LEAD.sub("", question)).strip(" ,"))
     if _OFFER.match(question) or _OFFER.match(_LEAD.sub("", question)):
         return []
-    asks = re.split(r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|, (?=(?:what|which|who|where|when|why|how)\b)", text)
+    asks = re.split(
+        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|, (?=(?:what|which|who|where|when|why|how)\b)",
+        text,
+    )
     frames: list[Frame] = []
     for ask in asks:
         frame = _frame(_TAGS.sub("", ask.strip(" ,")), bool(frames))
@@ -113,7 +121,9 @@ def _frame(text: str, follows: bool) -> Frame | None:
     if grammar.bare(parts[0]) in verbs.AUXILIARIES:
         statement, _ = uninvert(parts)
         return _alternative(statement) if statement else None
-    if grammar.bare(parts[0]) in {"still", "any", "got", "ever", "done", "been", "using", "living", "working"} | set(verbs.ings()):
+    if grammar.bare(parts[0]) in {"still", "any", "got", "ever", "done", "been", "using", "living", "working"} | set(
+        verbs.ings()
+    ):
         return _elliptic(parts)
     if grammar.subject_of(parts):
         return Frame(text, wants="yesno", label=label_of(text))
@@ -133,7 +143,10 @@ def _elliptic(parts: list[str]) -> Frame | None:
 
 
 def _alternative(statement: str) -> Frame:
-    match = re.match(r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|take)\b) (.*) or (.*)$", statement)
+    match = re.match(
+        r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|take)\b) (.*) or (.*)$",
+        statement,
+    )
     if match:
         tail = re.search(r"\b(?:for|at|in|to) (?:my |the )?[\w' -]{2,30}$", match.group(3))
         return Frame(f"{match.group(1)} {GAP}", wants="what", label=tail.group() if tail else "")
@@ -202,7 +215,11 @@ def _wh(match: re.Match[str]) -> Frame | None:
         rest = f"is {rest}"
     parts = rest.split()
     noun: list[str] = []
-    while parts and grammar.bare(parts[0]) not in verbs.AUXILIARIES and not (grammar.bare(parts[0]) in verbs.thirds() and not noun):
+    while (
+        parts
+        and grammar.bare(parts[0]) not in verbs.AUXILIARIES
+        and not (grammar.bare(parts[0]) in verbs.thirds() and not noun)
+    ):
         noun.append(parts.pop(0))
         if len(noun) > 5:
             return None
@@ -225,7 +242,13 @@ def _bare_ask(wh: str, measure: str, prep: str, thing: str) -> Frame | None:
 def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> Frame | None:
     aux = grammar.bare(parts[0])
     be = aux in {"is", "are", "was", "were", "am"}
-    if wh == "who" and len(parts) > 1 and grammar.subject_of(parts[1:]) == "" and be and grammar.bare(parts[1]) in lexicon.words("prepositions.txt") | lexicon.words("adverbs.txt"):
+    if (
+        wh == "who"
+        and len(parts) > 1
+        and grammar.subject_of(parts[1:]) == ""
+        and be
+        and grammar.bare(parts[1]) in lexicon.words("prepositions.txt") | lexicon.words("adverbs.txt")
+    ):
         return Frame(f"{GAP} {' '.join(parts)}", wants="who")
     if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:
         return _identity(measure, thing, parts, aux)
@@ -243,7 +266,11 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
             return Frame(f"{statement} {GAP}", noun=thing, wants="when", label=label)
         place = _after_verb(words, verb)
         gap = f"{prep} {GAP}".strip() if place == len(words) else GAP
-        named = f"{gap} as {_article_free(thing)}" if thing and thing.split()[-1].lower() not in {"kind", "type", "sort"} else gap
+        named = (
+            f"{gap} as {_article_free(thing)}"
+            if thing and thing.split()[-1].lower() not in {"kind", "type", "sort"}
+            else gap
+        )
         return Frame(" ".join([*words[:place], named, *words[place:]]), noun=thing, wants="what", label=label)
     return Frame(f"{statement} {GAP}", wants=measure or wh, label=label)
 
@@ -255,12 +282,35 @@ def _article_free(thing: str) -> str:
 def _after_verb(words: list[str], verb: int) -> int:
     """Where an object goes: behind the last verb of the statement's chain ("plan to invite", "have been using")."""
     place = verb
-    chain = verbs.AUXILIARIES | {"to", "been", "be", "going", "planning", "trying", "still", "currently", "usually", "hoping", "expecting"}
+    chain = verbs.AUXILIARIES | {
+        "to",
+        "been",
+        "be",
+        "going",
+        "planning",
+        "trying",
+        "still",
+        "currently",
+        "usually",
+        "hoping",
+        "expecting",
+    }
     while place + 1 < len(words) and (
-        grammar.bare(words[place]) in chain or grammar.bare(words[place + 1]) in {"to"} or grammar.bare(words[place]) in lexicon.words("adverbs.txt")
+        grammar.bare(words[place]) in chain
+        or grammar.bare(words[place + 1]) in {"to"}
+        or grammar.bare(words[place]) in lexicon.words("adverbs.txt")
     ):
         place += 1
-    if grammar.bare(words[place]) in {"work", "live", "go", "study", "look", "come", "works", "lives"} and place + 1 < len(words):
+    if grammar.bare(words[place]) in {
+        "work",
+        "live",
+        "go",
+        "study",
+        "look",
+        "come",
+        "works",
+        "lives",
+    } and place + 1 < len(words):
         if grammar.bare(words[place + 1]) in lexicon.words("prepositions.txt"):
             return place + 2
     return place + 1
@@ -288,7 +338,10 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
     return Frame(f"{subject} {aux} {GAP}", wants=measure or "what", label=label_of(subject))
 
 
-_LABEL = re.compile(r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|are|was|as|of|this|when|still|from|that|by)\b)", re.I)
+_LABEL = re.compile(
+    r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|are|was|as|of|this|when|still|from|that|by)\b)",
+    re.I,
+)
 
 
 def label_of(text: str) -> str:

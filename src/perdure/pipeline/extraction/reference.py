@@ -43,7 +43,12 @@ def resolve(clause: str, talk: Discourse) -> str | None:
 
 
 def _verbal(word: str) -> bool:
-    return word in verbs.AUXILIARIES or word in verbs.thirds() or word in verbs.pasts() or word in lexicon.words("adverbs.txt")
+    return (
+        word in verbs.AUXILIARIES
+        or word in verbs.thirds()
+        or word in verbs.pasts()
+        or word in lexicon.words("adverbs.txt")
+    )
 
 
 def _owner(head: str, talk: Discourse) -> str:
@@ -66,7 +71,7 @@ def _swap(parts: list[str], place: int, display: str) -> str | None:
 
 
 def _they(parts: list[str], place: int, talk: Discourse) -> str | None:
-    display = talk.group or talk.thing or talk.person
+    display = talk.group or talk.named or talk.thing or talk.person
     if not display:
         return None
     if display == talk.group:
@@ -103,6 +108,9 @@ _ABOUT = re.compile(
 def note_thing(fact: str, talk: Discourse) -> None:
     """Remember what a fact was about, for a later "it" or a fragment: its subject's noun, or the object that it names."""
     parts = fact.split()
+    named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*", fact)
+    if named and named[-1].lower() not in talk.names and not named[-1].startswith(talk.who):
+        talk.named = named[-1]
     verb = grammar.find_verb(parts)
     if verb <= 0:
         return
@@ -125,13 +133,31 @@ def note_thing(fact: str, talk: Discourse) -> None:
         talk.topic = subject
 
 
+_NOT_THINGS = frozenset(
+    "me him her them it us you himself herself here there one two three four five six seven eight nine ten eleven twelve to so too".split()
+)
+
+
 def _noun_phrase(words: str) -> str:
     kept: list[str] = []
     for word in words.split():
         low = grammar.bare(word)
-        if low in lexicon.words("prepositions.txt") - {"of", "for"} or low in {"and", "or", "who", "that", "which", "to", "called"}:
+        if low in lexicon.words("prepositions.txt") - {"of", "for"} or low in {
+            "and",
+            "or",
+            "who",
+            "that",
+            "which",
+            "to",
+            "called",
+        }:
             break
-        if low in lexicon.words("adverbs.txt") or low in verbs.AUXILIARIES:
+        if (
+            low in lexicon.words("adverbs.txt")
+            or low in verbs.AUXILIARIES
+            or low in _NOT_THINGS
+            or grammar.is_time_word(low)
+        ):
             break
         kept.append(word.strip(grammar.PUNCTUATION))
     while kept and grammar.bare(kept[-1]) in {"of", "for", "the", "a"}:

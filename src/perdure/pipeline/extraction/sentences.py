@@ -8,7 +8,9 @@ from dataclasses import dataclass
 LONGEST = 700
 """Characters; a longer run is cut, so that every later step works on bounded text."""
 
-_END = re.compile(r"([.!?]+)(?:[\"')\]]*)(?=\s|$|[\ue000-\uf8ff])|\n+|(?<=\s)-{1,2}(?=\s)|;|[\u3002\uff01\uff1f\uff1b]|\.{2,}|\u2026")
+_END = re.compile(
+    r"([.!?]+)(?:[\"')\]]*)(?=\s|$|[\ue000-\uf8ff])|\n+|(?<=\s)-{1,2}(?=\s)|;|[\u3002\uff01\uff1f\uff1b]|\.{2,}|\u2026"
+)
 _INITIAL = re.compile(r"(?:^|\s)(?:[A-Z]|e\.?g|i\.?e|ca|c)$")
 _BULLET = re.compile(r"^\s*(?:[-*+>]|\d{1,2}[.)])\s+")
 _CUT = re.compile(r"(?:,|\band\b|\bbut\b|\bso\b|\bbecause\b|\bthen\b)\s+")
@@ -31,12 +33,20 @@ def split(text: str) -> list[Sentence]:
         body = _BULLET.sub("", line, count=1)
         start = 0
         for mark in _END.finditer(body):
-            if mark.group() == "." and _INITIAL.search(body[max(0, mark.start() - 6) : mark.start()]):
+            if mark.group() == "." and _is_initial(body, mark.start(), mark.end()):
                 continue
             _take(found, body[start : mark.start()], "?" in mark.group() or "\uff1f" in mark.group(), item)
             start = mark.end()
         _take(found, body[start:], False, item)
     return found
+
+
+def _is_initial(body: str, start: int, end: int) -> bool:
+    """ "J. Smith" and "e.g. this": the point ends no sentence."""
+    if _INITIAL.search(body[max(0, start - 6) : start]) is None:
+        return False
+    after = body[end : end + 2].strip()
+    return not body[start - 1 : start].isupper() or after[:1].isupper()
 
 
 def _take(found: list[Sentence], text: str, question: bool, item: bool) -> None:

@@ -23,7 +23,8 @@ _OBJECT = re.compile(
     re.I,
 )
 _CALL = re.compile(
-    r"^(?:please |pls |just |you can |you may |do |so |and |also |ok )*(?:call|address|refer to) me (?:as )?(?P<what>[^,.;]{1,60})", re.I
+    r"^(?:please |pls |just |you can |you may |do |so |and |also |ok )*(?:call|address|refer to) me (?:as )?(?P<what>[^,.;]{1,60})",
+    re.I,
 )
 _DONT = re.compile(
     r"^(?:and |but |so |also |just |ok |,|then )*(?:please |pls |kindly )?(?:and )?(?:please )?(?P<neg>don't|do not|never|dont you dare|don't you dare|don't ever|stop|no more|avoid|quit|no)"
@@ -86,7 +87,11 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
         return f"{who} does not want {person.to_third(what, who)}"
     if not _ASSISTANT_ACTS.match(plain):
         return None
-    if negation == "never" and not _LASTING.search(plain) and re.match(r"(?:try|start|end|make|be|use|book|share)\b", plain, re.I):
+    if (
+        negation == "never"
+        and not _LASTING.search(plain)
+        and re.match(r"(?:try|start|end|make|be|use|book|share)\b", plain, re.I)
+    ):
         return None
     if negation == "stop":
         return f"{who} wants the assistant to stop {person.to_third(what, who)}"
@@ -94,10 +99,25 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
 
 
 def _short_order(match: re.Match[str], plain: str) -> bool:
-    """"keep answers short", "use metric", "give me bullet points": about the manner, not about one text."""
-    if re.search(r"\b(?:this|these|it|them|above|below|draft|essay|paragraph|about|of the|for a|for an)\b", plain, re.I):
+    """ "keep answers short", "use metric", "give me bullet points": about the manner, not about one text."""
+    if re.search(
+        r"\b(?:this|these|it|them|above|below|draft|essay|paragraph|about|of the|for a|for an)\b", plain, re.I
+    ):
         return False
-    return len(plain.split()) <= 22 and match.group("verb").lower() not in {"show", "list", "check", "write", "tell", "ask", "make", "add", "remind", "convert", "send", "cite"}
+    return len(plain.split()) <= 22 and match.group("verb").lower() not in {
+        "show",
+        "list",
+        "check",
+        "write",
+        "tell",
+        "ask",
+        "make",
+        "add",
+        "remind",
+        "convert",
+        "send",
+        "cite",
+    }
 
 
 def _order(match: re.Match[str], who: str) -> str:
@@ -105,13 +125,26 @@ def _order(match: re.Match[str], who: str) -> str:
     lead = match.string[: match.start("verb")].strip(" ,").lower()
     when = re.search(r"\b(?:always|from now on|whenever i [^,]{2,60}|in future|going forward|for code)", lead)
     turned = person.to_third(order, who).strip(" .,")
-    return f"{when.group()} {turned}" if when and when.group() == "always" else turned if not when else f"{turned} ({person.to_third(when.group(), who)})"
+    return (
+        f"{when.group()} {turned}"
+        if when and when.group() == "always"
+        else turned
+        if not when
+        else f"{turned} ({person.to_third(when.group(), who)})"
+    )
 
 
 def _rest(clause: str, who: str) -> str:
-    words = re.sub(r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) ", "", clause, flags=re.I)
+    words = re.sub(
+        r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) ",
+        "",
+        clause,
+        flags=re.I,
+    )
     return person.to_third(words, who)
 
 
 def _trim(name: str) -> str:
-    return re.split(r"\s+(?:please|pls|from now on|instead|not|and|because|everyone|but|ok)\b", name.strip(), maxsplit=1, flags=re.I)[0].strip(" .!'\"")
+    return re.split(
+        r"\s+(?:please|pls|from now on|instead|not|and|because|everyone|but|ok)\b", name.strip(), maxsplit=1, flags=re.I
+    )[0].strip(" .!'\"")

@@ -14,6 +14,7 @@ _REPORTED = re.compile(
     r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? (?:saying|telling me)|insists?|"
     r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always says?)(?: that)? (?P<what>.+)$"
 )
+_HABIT = re.compile(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
 _GENERIC = frozenset(
     "people everyone everybody nobody someone somebody anyone there one you life things it's this that these those "
     "everything something nothing which what who whoever".split()
@@ -33,6 +34,8 @@ class Sentence:
     """Subject and verb that later members of a comma list share ("I use")."""
     last: str = ""
     """The last clause's text, completed."""
+    tail: str = ""
+    """The last clause's own words."""
 
 
 def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
@@ -41,10 +44,56 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     if not text or dropping.is_chatter(text) or dropping.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
+    if joint.strip(", ") in {"who", "which"}:
+        carried = last_noun(sentence.tail) or carried
+        joint = ","
+    sentence.tail = text
+    head = grammar.bare(text.split()[0])
+    if joint == "," and head in verbs.thirds() and carried.lower() in grammar.FIRST and " me" in f" {text} ":
+        carried = _object_of(sentence.last)
+    if not carried and (stretch := _stretch(text)):
+        text = stretch
     full, rule = subjects.complete(text, carried)
     if not full:
         return []
     return _statement(full, rule, talk, sentence)
+
+
+def last_noun(text: str) -> str:
+    """The name or the noun phrase that ends a text: what "who" and "which" stand for."""
+    names = re.findall(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)*", text)
+    if names and text.rstrip(" .,").endswith(names[-1]) and grammar.is_name(names[-1].split()[0]):
+        return names[-1]
+    match = re.search(r"\b(?:my|our|the|a|an) (?:[\w'-]+ ){0,3}[\w'-]+$", text.rstrip(" .,"))
+    return re.sub(r"^an? ", "the ", match.group()) if match else ""
+
+
+def _object_of(clause: str) -> str:
+    parts = clause.split()
+    verb = grammar.find_verb(parts)
+    words = [grammar.bare(part) for part in parts[verb + 1 :]] if verb > 0 else []
+    if len(words) > 1 and words[0] in verbs.bases():
+        words = words[1:]
+    return " ".join(words[:3]) if 0 < len(words) <= 3 else ""
+
+
+_STRETCH = re.compile(
+    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) (?P<unit>days?|weeks?|months?|years?|nights?|shifts?)"
+    r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|vegan|vegetarian|nicotine|alcohol)\b.*))$", re.I
+)
+
+
+def _stretch(text: str) -> str:
+    """"4 nights on 3 off", "11 days without a cigarette", "15 years in the army": a stretch of time that is the speaker's."""
+    match = _STRETCH.match(text)
+    if match is None:
+        return ""
+    if match.group("unit").lower().startswith(("night", "shift")) or re.search(r"\boff\b", text):
+        return f"I work {text}"
+    rest = match.group("rest")
+    if re.match(r"(?:without|sober|clean|smoke|vegan|vegetarian|nicotine|alcohol|married|together|straight)", rest, re.I):
+        return f"I have been {match.group('n')} {match.group('unit')} {rest}"
+    return f"I have {text}" if not rest.startswith("off") else ""
 
 
 def _may_carry(joint: str, text: str) -> bool:
@@ -91,9 +140,11 @@ def _naming(naming: tuple[str, str] | None, talk: Discourse, source: int) -> lis
 
 
 def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: Sentence) -> list[Draft]:
-    """"my doctor says I must rest" is kept as a report; what others say of the world in general is not."""
+    """ "my doctor says I must rest" is kept as a report; what others say of the world in general is not."""
     what = reported.group("what")
-    if not (_CARRIES.search(what) or re.search(r"\d", what) or re.match(r"(?:no|to|not|never)\b", what)):
+    first = grammar.bare(what.split()[0])
+    telling = first in {"no", "to", "not", "never"} or first in verbs.bases() or _specific(what.split())
+    if not (_CARRIES.search(what) or telling):
         return []
     fact = finish(resolved, talk)
     return [make(fact, "reported", talk, sentence.source)]
@@ -104,15 +155,18 @@ def finish(clause: str, talk: Discourse) -> str:
     turned = person.to_third(clause, talk.who)
     turned = re.sub(rf"\b({re.escape(talk.who)}(?:'s)?) (?:has|have) got (?!to\b)", r"\1 has ", turned)
     turned = re.sub(r"\bhas got (?!to\b|\w+ed\b)", "has ", turned)
-    turned = re.sub(r",? (?:though|too|lol|haha|btw|actually|anyway|ok|okay|please|thanks|i think|tbh|fyi|as well|you know|or so|i guess|right now)$", "", turned)
+    turned = re.sub(
+        r",? (?:though|too|lol|haha|btw|actually|anyway|ok|okay|please|thanks|i think|tbh|fyi|as well|you know|or so|i guess|right now)$",
+        "",
+        turned,
+    )
     turned = " ".join(turned.split()).strip(" ,.:;-!")
     return turned[:1].upper() + turned[1:]
 
 
 def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
     """A draft with the rule's confidence; the telling opens the gate for less explicit statements."""
-    if fact.startswith(talk.who):
-        talk.own = True
+    talk.own = True
     return Draft(fact, sources, rule, _CONFIDENCE.get(rule, 0.7))
 
 
@@ -122,7 +176,9 @@ def _allowed(full: str, talk: Discourse) -> bool:
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
     if _CARRIES.search(full) or head in {"both"}:
-        return head not in _GENERIC or re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
+        return (
+            head not in _GENERIC or re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
+        )
     if head in _GENERIC:
         return False
     if head in {"his", "her", "their"}:
@@ -134,15 +190,40 @@ def _allowed(full: str, talk: Discourse) -> bool:
     if head in {"the", "this", "that", "each", "every", "all", "both", "any"}:
         subject = subject[1:]
         personal = subjects.is_personal(subject) and not dropping.is_chatter(full)
-        return talk.own or (personal and _specific(parts[verb:]))
+        return talk.own or (personal and _specific(parts))
     if grammar.is_name(parts[place]):
-        return talk.own or people.relation_in(parts) is not None or _specific(parts[verb:]) and not talk.task
-    return talk.own or _specific(parts[verb:]) and subjects.is_personal(subject)
+        return talk.own or people.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
+    return talk.own or (_specific(parts) and subjects.is_personal(subject)) or _HABIT.search(full) is not None
+
+
+_PRIVATE = frozenset(
+    "want hate love like need start quit join refuse learn live move work bite sleep eat turn get have throw play fall lose bring "
+    "swap cover help take pick drive cook walk call visit stay come go keep prefer know use speak weigh attend".split()
+)
+
+
+def _of_a_friend(parts: list[str], verb: int, talk: Discourse) -> bool:
+    """Whether a name that was never introduced is told of as one tells of people and pets one knows."""
+    if talk.task or verb < 1 or verb > 2 or re.search(r"\b1[0-9]{3}\b", " ".join(parts)):
+        return False
+    word = grammar.bare(parts[verb])
+    base = verbs.thirds().get(word) or verbs.pasts().get(word) or word
+    after = grammar.bare(parts[verb + 1]) if verb + 1 < len(parts) else ""
+    if base == "be":
+        rest = [grammar.bare(part) for part in parts[verb + 1 :]]
+        return any(
+            word in lexicon.words("states.txt") or word in people.relation_nouns() or word.isdigit()
+            for word in rest[:5]
+        )
+    return base in _PRIVATE and after != ""
 
 
 def _specific(predicate: list[str]) -> bool:
     """Whether a predicate holds a number, a name or a time."""
-    return any(grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in predicate)
+    return any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part))
+        for part in predicate
+    )
 
 
 _EMPTY_FACT = re.compile(
@@ -155,11 +236,35 @@ _EMPTY_FACT = re.compile(
 def worthy(fact: str, talk: Discourse) -> bool:
     """Whether a finished fact says something: more than a subject with an empty predicate."""
     words = fact.split()
-    if len(words) < 3 or len(fact) > 500:
-        return len(words) >= 2 and len(fact) <= 500 and not fact.startswith(talk.who + " ") and words[-1].isalpha()
+    if len(fact) > 500 or len(words) < 2:
+        return False
+    if len(words) == 2:
+        base = verbs.thirds().get(words[1].lower(), "")
+        return base not in {
+            "",
+            "think",
+            "know",
+            "say",
+            "see",
+            "mean",
+            "try",
+            "guess",
+            "hope",
+            "agree",
+            "wonder",
+            "forget",
+            "promise",
+            "go",
+        }
     verb = grammar.find_verb(words)
     if verb < 0:
         verb = 1
+    if (
+        verb > 1
+        and words[0].lower() not in {"the", "it", "they", "this", "that"}
+        and words[verb] in {"is", "was", "are"}
+    ):
+        return True
     return _EMPTY_FACT.match(" ".join(words[verb:])) is None
 
 

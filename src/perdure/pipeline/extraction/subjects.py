@@ -12,8 +12,12 @@ from perdure.pipeline.extraction import grammar, people, verbs
 
 _PLACE = frozenset("in at from on with near off into out between under over behind by".split())
 _HERE = re.compile(r"^(.{2,60}?),? here$", re.I)
-_ROLE_TAIL = re.compile(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
-_PARENT = re.compile(r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny) (?:of|to) ", re.I)
+_ROLE_TAIL = re.compile(
+    r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$"
+)
+_PARENT = re.compile(
+    r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny) (?:of|to) ", re.I
+)
 _ARTICLE_AN = "aeiou"
 
 
@@ -64,7 +68,9 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return f"{subject} {text}", "past"
     if head in verbs.thirds() and carried and not first and not _noun_use(head, after):
         return f"{subject} {text}", "third"
-    if head in verbs.ings() and after and after not in {"is", "was", "and"}:
+    if head in verbs.ings() and after in {"me", "us"} and carried and not first:
+        return f"{carried} is {text}", "progressive"
+    if head in verbs.ings() and after and after not in {"is", "was", "and", "me", "us"}:
         return f"{subject} {be} {text}", "progressive"
     if head in verbs.bases() and not _noun_use(head, after):
         if carried or head in lexicon.words("statement_verbs.txt"):
@@ -74,10 +80,16 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
 
 
 def _nominal(text: str, parts: list[str], place: int, head: str, subject: str, be: str) -> tuple[str, str]:
+    after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
     if _PARENT.match(text) or _is_role(parts, place):
         noun = text if head in {"a", "an", "the"} else f"{article(' '.join(parts[place:]))} {text}"
         return f"{subject} {be} {noun}", "role"
-    if head in _PLACE and len(parts) > place + 1 and not _time_only(parts[place:]):
+    if (
+        head in _PLACE
+        and after not in {"everything", "all", "it", "that", "this", "them", "fact", "general"}
+        and len(parts) > place + 1
+        and not _time_only(parts[place:])
+    ):
         return f"{subject} {be} {text}", "place"
     return "", ""
 
@@ -100,13 +112,15 @@ def _noun_use(head: str, after: str) -> bool:
 
 def _time_only(parts: list[str]) -> bool:
     return all(
-        grammar.is_time_word(grammar.bare(part)) or grammar.is_number(part) or grammar.bare(part) in _PLACE | {"the", "last"}
+        grammar.is_time_word(grammar.bare(part))
+        or grammar.is_number(part)
+        or grammar.bare(part) in _PLACE | {"the", "last"}
         for part in parts
     )
 
 
 def _is_role(parts: list[str], place: int) -> bool:
-    """"sparky in Geelong", "retired bus driver", "phd student": an occupation within the first words, then an end."""
+    """ "sparky in Geelong", "retired bus driver", "phd student": an occupation within the first words, then an end."""
     roles = lexicon.words("roles.txt")
     for at in range(place, min(place + 5, len(parts))):
         word = grammar.bare(parts[at])
@@ -141,7 +155,7 @@ _OWN_SUBJECT = frozenset(
 
 
 def _owned(text: str, parts: list[str]) -> str:
-    """"rent is 780" with its owner: bare personal nouns, relatives and animals get "my"."""
+    """ "rent is 780" with its owner: bare personal nouns, relatives and animals get "my"."""
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
     verb = grammar.find_verb(parts, place)
@@ -170,5 +184,7 @@ def is_personal(subject: list[str]) -> bool:
     for word in (head, head.rstrip("s"), " ".join(kept), " ".join(kept[-2:])):
         if word in personal or word in people.relation_nouns():
             return True
+    if any(word in people.relation_nouns() for word in kept) or (kept[0] in personal and grammar.is_name(subject[-1])):
+        return True
     before = [at for at, word in enumerate(kept) if word in {"for", "of", "at", "in", "with", "to", "on"}]
     return bool(before) and before[0] > 0 and is_personal(subject[: before[0]])

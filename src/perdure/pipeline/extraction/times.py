@@ -8,18 +8,28 @@ from datetime import UTC, datetime, timedelta
 MONTHS = {name: number + 1 for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())}
 DAYS = {name: number for number, name in enumerate("mon tue wed thu fri sat sun".split())}
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-NUMBERS = {name: number + 1 for number, name in enumerate("one two three four five six seven eight nine ten eleven twelve".split())} | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
+NUMBERS = {
+    name: number + 1
+    for number, name in enumerate("one two three four five six seven eight nine ten eleven twelve".split())
+} | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
 _MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 _DATE = re.compile(
     rf"(?P<iso>\b(?:19|20)\d\d-\d\d-\d\d\b)|(?:\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?\b{_MONTH}\b\.?(?: (?:the )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y1>(?:19|20)\d\d))?|"
     r"\b(?P<year>(?:19|20)\d\d)\b|\b(?P<word>yesterday|today|tonight|tomorrow|last night|this morning)\b|"
     r"\b(?P<n>\d{1,3}|a couple of|a few|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) (?P<unit>day|week|month|year)s? ago\b|"
-    r"\b(?P<which>last|this|next) (?P<span>week|month|year|weekend|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|" + _MONTH.replace("?P<month>", "") + r")\b",
+    r"\b(?P<which>last|this|next) (?P<span>week|month|year|weekend|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|"
+    + _MONTH.replace("?P<month>", "")
+    + r")\b",
     re.I,
 )
 _UNTIL = re.compile(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
-_AGO_SPAN = re.compile(r"\bfor (?:the (?:last|past) )?(?P<n>\d{1,3}|a|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) (?P<unit>day|week|month|year)s?\b(?! (?:from|in))", re.I)
-_PERFECT = re.compile(r"\b(?:has|have) (?:\w+ )?(?:been|lived|worked|had|known|studied|played|used|owned)\b|\bsince\b", re.I)
+_AGO_SPAN = re.compile(
+    r"\bfor (?:the (?:last|past) )?(?P<n>\d{1,3}|a|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) (?P<unit>day|week|month|year)s?\b(?! (?:from|in))",
+    re.I,
+)
+_PERFECT = re.compile(
+    r"\b(?:has|have) (?:\w+ )?(?:been|lived|worked|had|known|studied|played|used|owned)\b|\bsince\b", re.I
+)
 
 
 def validity(text: str, anchor: datetime) -> tuple[datetime | None, datetime | None]:
@@ -64,7 +74,9 @@ def _moment(match: re.Match[str], anchor: datetime, text: str) -> datetime | Non
 def _year(year: str, text: str, match: re.Match[str]) -> datetime | None:
     """A year counts where a preposition says that it is one ("since 2019"), not in "2016 Subaru"."""
     before = text[max(0, match.start() - 10) : match.start()]
-    if not re.search(r"\b(?:in|since|from|until|till|by|of|during|before|after|early|late|mid|to|around|through)[ -]$", before, re.I):
+    if not re.search(
+        r"\b(?:in|since|from|until|till|by|of|during|before|after|early|late|mid|to|around|through)[ -]$", before, re.I
+    ):
         return None
     return datetime(int(year), 1, 1, tzinfo=UTC)
 
@@ -73,14 +85,23 @@ def _calendar(groups: dict[str, str | None], anchor: datetime, text: str, start:
     name = (groups["month"] or "").lower()
     day_text = groups["d1"] or groups["d2"]
     before = text[max(0, start - 10) : start].lower()
-    if name in {"may", "mar", "march"} and not day_text and not groups["y1"] and not re.search(r"\b(?:in|since|from|until|by|last|next|this|of|during|before|after) $", before):
+    if (
+        name in {"may", "mar", "march"}
+        and not day_text
+        and not groups["y1"]
+        and not re.search(r"\b(?:in|since|from|until|by|last|next|this|of|during|before|after) $", before)
+    ):
         return None
     day = int(day_text) if day_text else 1
     month = MONTHS[name[:3]]
     if groups["y1"]:
         return datetime(int(groups["y1"]), month, day, tzinfo=UTC)
     here = datetime(anchor.year, month, day, tzinfo=UTC)
-    past = re.search(r"\b(?:since|last|was|were|\w+ed|went|bought|got|had|left|quit|sold|began|met|came|became|broke|lost)\b", text[:start], re.I)
+    past = re.search(
+        r"\b(?:since|last|was|were|\w+ed|went|bought|got|had|left|quit|sold|began|met|came|became|broke|lost)\b",
+        text[:start],
+        re.I,
+    )
     if past and not re.search(r"\b(?:will|going to|need|needs|is|are|due)\b", text[:start]) and here > anchor:
         return datetime(anchor.year - 1, month, day, tzinfo=UTC)
     if not past and (anchor - here).days > 180:

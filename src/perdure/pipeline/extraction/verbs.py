@@ -110,7 +110,7 @@ def ings() -> dict[str, str]:
 @cache
 def ambiguous_pasts() -> frozenset[str]:
     """Words that are base and past form at once: put, cut, read."""
-    return frozenset(form for form in pasts() if form in bases())
+    return frozenset(base for base, forms in _irregular().items() if forms[0] == base)
 
 
 @cache

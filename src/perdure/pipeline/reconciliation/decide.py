@@ -29,7 +29,9 @@ def decide(
     matter = requested(fact.text)
     if fact.forget or matter is not None:
         found = holders(matter if matter is not None else fact.text, neighbours, word_similarity)
-        return [Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found]
+        return [
+            Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found
+        ]
     for memory in neighbours:
         if folded(memory.item.memory) == folded(fact.text):
             return [Decision(event="NONE", target=memory.item.id, rule="same.text", confidence=1.0)]
@@ -109,6 +111,4 @@ def _add(fact: Fact, verdicts: Sequence[Verdict]) -> Decision:
     links = tuple(verdict.pair.id for verdict in verdicts if verdict.relation != "same")
     rule = next((verdict.rule for verdict in verdicts), "add")
     sure = 1.0 if not verdicts else 1.0 - max(verdict.confidence for verdict in verdicts) / 2
-    return Decision(
-        event="ADD", text=fact.text, rule=rule, confidence=sure, slots=read_slots(fact.text), links=links
-    )
+    return Decision(event="ADD", text=fact.text, rule=rule, confidence=sure, slots=read_slots(fact.text), links=links)

@@ -10,6 +10,7 @@ from perdure.pipeline.reconciliation.pairing import (
     WordSimilarity,
     concept_set,
     content,
+    core,
     covers,
     generic,
     same_party,
@@ -48,18 +49,33 @@ def _dies(pair: Pair) -> Verdict | None:
     if relation and not covers(held, relation):
         return None
     rest = {c for c in held if c not in name and c != relation and not generic(c)}
-    return Verdict("ends", pair, "end.died", 0.9) if old.verb in ("", "have", "own", "keep", "be") and len(rest) <= 1 else None
+    return (
+        Verdict("ends", pair, "end.died", 0.9)
+        if old.verb in ("", "have", "own", "keep", "be") and len(rest) <= 1
+        else None
+    )
 
 
 def _over(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
     """The fact ends something ("gave up", "no longer", "sold", "was joking about"): what says that it is so."""
     new, old = pair.new, pair.old
-    if not (new.mood.ended or new.mood.denied) or old.mood.ended or old.mood.negated != (new.mood.denied and new.mood.negated and old.mood.negated):
+    if (
+        not (new.mood.ended or new.mood.denied)
+        or old.mood.ended
+        or old.mood.negated != (new.mood.denied and new.mood.negated and old.mood.negated)
+    ):
         return None
     if (old.mood.past and not new.mood.denied) or not same_party(new.party, old.party, pair.aliases):
         return None
-    matter = [c for c in (*new.topic, *([new.verb] if new.verb not in ("be", "have", "do", "") else []),
-                          *(c for chunk in _main(new) for c in chunk.concepts)) if c != USER]
+    matter = [
+        c
+        for c in (
+            *new.topic,
+            *([new.verb] if new.verb not in ("be", "have", "do", "") else []),
+            *(c for chunk in _main(new) for c in chunk.concepts),
+        )
+        if c != USER
+    ]
     theirs = content(old)
     names = {c for c in matter if c in new.names}
     telling = [c for c in matter if not generic(c)] or matter
@@ -82,8 +98,10 @@ def _over(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
 
 def _main(reading: Reading) -> tuple:  # type: ignore[type-arg]
     """The phrases that tell what ended: the objects, else the first phrase."""
-    unled = tuple(chunk for chunk in reading.chunks if chunk.lead in ("", "with", "of", "from", "about", "at", "in", "on", "to"))
-    return unled[:2] if unled else reading.chunks[:1]
+    unled = tuple(
+        chunk for chunk in reading.main if chunk.lead in ("", "with", "of", "from", "about", "at", "in", "on", "to")
+    )
+    return unled[:2] if unled else reading.main[:1]
 
 
 def _main_values(reading: Reading) -> list:  # type: ignore[type-arg]
@@ -92,12 +110,17 @@ def _main_values(reading: Reading) -> list:  # type: ignore[type-arg]
 
 def _about(new: Reading, old: Reading, telling: list[str]) -> bool:
     """Whether the memory is about what ended, not about something that borrows a word of it ("motorbike licence")."""
-    for chunk in old.chunks:
+    for chunk in old.main:
         if not chunk.concepts or chunk.head in chunk.names or generic(chunk.head):
             continue
         if any(c in telling for c in chunk.concepts) and not akin(chunk.head, frozenset(telling)):
             return False
-    if old.topic and any(c in telling for c in old.topic) and old.topic[-1] not in telling and not generic(old.topic[-1]):
+    if (
+        old.topic
+        and any(c in telling for c in old.topic)
+        and old.topic[-1] not in telling
+        and not generic(old.topic[-1])
+    ):
         return False
     return not (old.topic and not new.topic and old.topic[-1] not in telling and new.verb == "")
 
@@ -143,7 +166,10 @@ def _flips(pair: Pair) -> Verdict | None:
     if new.verb in content(new) and old.verb in content(old) and not opposed and not verbs_agree(new, old):
         return None
     lacking, missing = uncovered(mine, theirs), uncovered(theirs, mine)
-    if (lacking and missing) or len(lacking) + len(missing) > 2 or not values_fit(new.values, old.values):
+    lacking &= core(new)
+    if lacking and missing & core(old) or len(lacking) + len(missing & core(old)) > 2:
+        return None
+    if not {c for c in mine if covers(theirs, c)} or not values_fit(_main_values(new), old.values):
         return None
     if missing and not _about(new, old, sorted(mine)):
         return None
@@ -178,7 +204,8 @@ def _opposes(pair: Pair) -> Verdict | None:
                 continue
             rest = {c for c in mine - here if not generic(c)}
             other = {c for c in theirs - there if not generic(c)}
-            if not (uncovered(rest, theirs) and uncovered(other, mine)) and len(uncovered(rest, theirs) | uncovered(other, mine)) <= 1:
+            lacking, missing = uncovered(rest & core(new), theirs), uncovered(other & core(old), mine)
+            if not (lacking and missing) and len(lacking | missing) <= 1:
                 return Verdict("ends", pair, "end.opposite", 0.85)
     return None
 

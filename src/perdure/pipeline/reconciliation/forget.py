@@ -17,6 +17,10 @@ _REQUEST = re.compile(
     r"(?:to|that)? ?(?:(?:please )?(?:forget|delete|erase|remove|drop|discard|scrub|wipe|stop remembering|not remember|not keep|not store)|"
     r"(?:the )?(?:removal|deletion|erasure) of)\b|"
     r"^(?:the )?user (?:does not|doesn't|did not|no longer) wants? (.+?)(?: to be)? (?:stored|remembered|kept|saved|on file|on record)$|"
+    r"^(?:the )?user (?:wants|wanted|asked for|would like|needs) (.+?) (?:to be )?(?:removed|deleted|forgotten|erased|wiped|scrubbed|"
+    r"taken out|taken off|cleared|struck|gone|off the record|out of memory)\b.*$|"
+    r"^(?:the )?user (?:should not have|shouldn't have|regrets|wishes .{0,20}? had not) (?:mentioned|mentioning|told|telling|shared|sharing|brought up) (.+?)"
+    r"(?: and (?:wants|asks|asked|would like).*)?$|"
     r"^(?:please )?(?:forget|delete|erase)\b",
     re.IGNORECASE,
 )
@@ -32,7 +36,8 @@ def requested(text: str) -> str | None:
     match = _REQUEST.search(text.strip())
     if match is None:
         return None
-    matter = match.group(1) if match.group(1) else text.strip()[match.end() :]
+    named = next((group for group in match.groups() if group), None)
+    matter = named if named is not None else text.strip()[match.end() :]
     matter = matter.strip(" .:!,")
     for _ in range(3):
         shorter = _ABOUT.sub("", matter).strip()
@@ -42,7 +47,9 @@ def requested(text: str) -> str | None:
     return re.sub(r"\b(?:their|his|her|my)\b", "User's", matter)
 
 
-def holders(matter: str, memories: Sequence[Neighbour], similar: WordSimilarity | None) -> list[tuple[Neighbour, float]]:
+def holders(
+    matter: str, memories: Sequence[Neighbour], similar: WordSimilarity | None
+) -> list[tuple[Neighbour, float]]:
     """The memories that hold the matter, each with a confidence; empty if none does."""
     wanted = _words(matter)
     if not wanted[0] and not wanted[1].values:

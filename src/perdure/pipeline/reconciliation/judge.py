@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perdure.domain.fact import Fact, Neighbour
+from perdure.pipeline.reconciliation.cue import judge_by_cue
 from perdure.pipeline.reconciliation.ends import judge_ends
 from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity, alias_table
 from perdure.pipeline.reconciliation.refine import judge_refines
@@ -18,7 +19,9 @@ from perdure.pipeline.slots import Reading, read
 RETIRE = 0.7
 """Confidence from which a finding changes a memory; a weaker one only links the two."""
 
-_CLAUSE = re.compile(r",? (?:and|but) (?=(?:is|was|has|had|lives?|lived|works?|worked|likes?|owns?|plays?|speaks?|used to)\b)")
+_CLAUSE = re.compile(
+    r",? (?:and|but) (?=(?:is|was|has|had|lives?|lived|works?|worked|likes?|owns?|plays?|speaks?|used to)\b)"
+)
 
 
 def judge_all(fact: Fact, neighbours: Sequence[Neighbour], similar: WordSimilarity | None) -> list[Verdict]:
@@ -35,18 +38,21 @@ def _moody(reading: Reading, fact: Fact) -> Reading:
     return replace(reading, mood=mood) if mood is not reading.mood else reading
 
 
-def judge_reading(
-    new: Reading, neighbours: Sequence[Neighbour], similar: WordSimilarity | None
-) -> list[Verdict]:
+def judge_reading(new: Reading, neighbours: Sequence[Neighbour], similar: WordSimilarity | None) -> list[Verdict]:
     """The same of a reading."""
     readings = [read(memory.item.memory) for memory in neighbours]
     aliases = alias_table([*readings, new])
     found: list[Verdict] = []
+    pairs: list[Pair] = []
     for memory, reading in zip(neighbours, readings, strict=True):
         pair = Pair(new, reading, memory, memory.similarity, aliases)
+        pairs.append(pair)
         verdict = judge_same(pair, similar) or _judge_clauses(pair, similar) or _judge(pair, similar)
         if verdict is not None:
             found.append(verdict)
+    if not any(verdict.confidence >= RETIRE for verdict in found):
+        cued = judge_by_cue(pairs)
+        found = [*found, cued] if cued is not None else found
     return found
 
 

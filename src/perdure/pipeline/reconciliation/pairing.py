@@ -79,6 +79,54 @@ def content(reading: Reading) -> frozenset[str]:
     return frozenset(concept for concept in reading.concepts if concept not in own)
 
 
+def core(reading: Reading) -> frozenset[str]:
+    """What a statement is about at the least: its topic, its verb, its objects (else its first phrase)."""
+    found = set(reading.topic) | {reading.verb}
+    main = reading.main
+    objects = [chunk for chunk in main if not chunk.lead] or list(main[:1])
+    for chunk in objects:
+        found.update(chunk.concepts)
+    return frozenset(found) & content(reading)
+
+
+def everything(reading: Reading) -> frozenset[str]:
+    """Every concept of a statement with the words that name its party; the user is none of them."""
+    party = reading.party
+    own = set(party.name.split()) | ({concept_of(party.relation)} if party.relation else set())
+    aside = {concept for chunk in reading.chunks if chunk.aside for concept in chunk.concepts}
+    return frozenset(((reading.concepts - aside) | own) - {USER, ""})
+
+
+def people(reading: Reading) -> frozenset[str]:
+    """Who a statement names beside the user: names, else what they are to the user."""
+    party = reading.party
+    named = set(party.name.split()) | {concept for concept in reading.names if concept not in aside_names(reading)}
+    relation = {concept_of(party.relation)} if party.relation and not party.name else set()
+    spoken = {concept for concept in everything(reading) if (concept,) in relations() and (concept,) != ()}
+    return frozenset(named | relation | spoken)
+
+
+def aside_names(reading: Reading) -> frozenset[str]:
+    """Names that only a subordinate clause holds."""
+    aside = {name for chunk in reading.chunks if chunk.aside for name in chunk.names}
+    main = {name for chunk in reading.main for name in chunk.names}
+    return frozenset(aside - main)
+
+
+def parties_agree(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
+    """Whether two statements are about the same party, or about a thing in whose description the same people stand."""
+    if same_party(new.party, old.party, aliases):
+        return True
+    kinds_met = {new.party.kind, old.party.kind}
+    if kinds_met == {"user", "thing"}:
+        mine, theirs = people(new), people(old)
+        return mine == theirs or (not mine and not theirs)
+    if "thing" in kinds_met or (new.topic and old.topic) or (new.topic or old.topic):
+        mine, theirs = people(new), people(old)
+        return bool(mine) and mine == theirs
+    return False
+
+
 def heads(reading: Reading) -> frozenset[str]:
     """What a statement is about: the head of its topic, its verb, the heads of its phrases."""
     found = {chunk.head for chunk in reading.chunks if chunk.concepts}
@@ -117,7 +165,9 @@ def _relations_agree(one: Party, two: Party) -> bool:
     bare_mine, bare_theirs = [w for w in mine if w not in ranks], [w for w in theirs if w not in ranks]
     if mine_ranks and theirs_ranks and mine_ranks != theirs_ranks:
         return False
-    if bool(mine_ranks) != bool(theirs_ranks) and {"ex", "step", "half", "former", "late"} & (mine_ranks | theirs_ranks):
+    if bool(mine_ranks) != bool(theirs_ranks) and {"ex", "step", "half", "former", "late"} & (
+        mine_ranks | theirs_ranks
+    ):
         return False
     left, right = concept_of(" ".join(bare_mine)), concept_of(" ".join(bare_theirs))
     return left == right or is_kind_of(left, right) or is_kind_of(right, left)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity, content, generic, same_party, uncovered, values_fit
+from perdure.pipeline.reconciliation.pairing import (
+    Pair,
+    WordSimilarity,
+    content,
+    core,
+    generic,
+    same_party,
+    uncovered,
+    values_fit,
+)
 from perdure.pipeline.reconciliation.same import STATES, akin, slots_conflict
 from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import Reading
@@ -25,12 +34,13 @@ def judge_refines(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
         return None
     mine, theirs = content(new), content(old)
     firmed = (old.mood.planned or old.mood.hedged) and not (new.mood.planned or new.mood.hedged)
-    lacking = {concept for concept in uncovered(theirs, mine) if not generic(concept)}
+    needed = core(old) if firmed else theirs
+    lacking = {concept for concept in uncovered(needed, mine) if not generic(concept)}
     if lacking or not theirs or not _heads_kept(new, old, mine, theirs):
         return None
     if all(generic(concept) for concept in theirs) and not old.values and not old.topic:
         return None
-    more = len(uncovered(mine, theirs)) + len(new.values) - len(old.values)
+    more = len([c for c in uncovered(mine, theirs) if not generic(c)]) + len(new.values) - len(old.values)
     if firmed:
         return Verdict("refines", pair, "refine.firm", 0.9)
     return Verdict("refines", pair, "refine.detail", 0.9) if more > 0 else None
@@ -38,7 +48,13 @@ def judge_refines(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
 
 def _tenses_allow(new: Reading, old: Reading) -> bool:
     mine, theirs = new.mood, old.mood
-    if mine.negated != theirs.negated or mine.ended or theirs.ended or mine.denied or mine.temporary != theirs.temporary:
+    if (
+        mine.negated != theirs.negated
+        or mine.ended
+        or theirs.ended
+        or mine.denied
+        or mine.temporary != theirs.temporary
+    ):
         return False
     if (mine.hedged or mine.planned) and not (theirs.hedged or theirs.planned):
         return False
@@ -50,7 +66,12 @@ def _tenses_allow(new: Reading, old: Reading) -> bool:
 
 def _heads_kept(new: Reading, old: Reading, mine: frozenset[str], theirs: frozenset[str]) -> bool:
     """Whether each phrase of the fact that takes up the memory's words is about the same thing."""
-    if bool(new.topic) and new.topic[-1] not in theirs and any(c in theirs for c in new.topic) and not generic(new.topic[-1]):
+    if (
+        bool(new.topic)
+        and new.topic[-1] not in theirs
+        and any(c in theirs for c in new.topic)
+        and not generic(new.topic[-1])
+    ):
         if not any(is_kind_of(new.topic[-1], one) for one in theirs):
             return False
     for chunk in new.chunks:

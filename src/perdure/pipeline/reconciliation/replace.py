@@ -8,13 +8,16 @@ from perdure.pipeline.reconciliation.pairing import (
     concept_set,
     content,
     covers,
+    everything,
     exclusive,
     generic,
+    parties_agree,
     same_party,
     uncovered,
 )
 from perdure.pipeline.reconciliation.same import slot_fits
 from perdure.pipeline.reconciliation.verdict import Verdict
+from perdure.pipeline.reconciliation.same import verbs_agree
 from perdure.pipeline.slots import Chunk, Reading, Value, comparable, fits
 from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of
 
@@ -24,6 +27,9 @@ _DISTINGUISHING = frozenset(
     "former left right upper lower north south east west front rear".split()
 )
 _TYPED_NEAR = 0.45
+_PLACES = frozenset(
+    "in at on to into up along by near through around over under across behind beside above below".split()
+)
 
 
 def judge_replaces(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
@@ -31,12 +37,12 @@ def judge_replaces(pair: Pair, similar: WordSimilarity | None) -> Verdict | None
     new, old = pair.new, pair.old
     if not _may_replace(new, old):
         return None
-    verdict = _named(pair) or _takeover(pair)
+    verdict = _named(pair) or _takeover(pair) or _successor(pair)
     if verdict is not None:
         return verdict
     if not _parties_allow(pair):
         return None
-    return _slots(pair) or _topics(pair, similar) or _typed(pair)
+    return _slots(pair) or _topics(pair, similar) or _typed(pair) or _parallel(pair)
 
 
 def _may_replace(new: Reading, old: Reading) -> bool:
@@ -47,11 +53,7 @@ def _may_replace(new: Reading, old: Reading) -> bool:
 
 
 def _parties_allow(pair: Pair) -> bool:
-    new, old = pair.new, pair.old
-    if same_party(new.party, old.party, pair.aliases):
-        return True
-    both_topics = bool(new.topic) and bool(old.topic)
-    return both_topics and {new.party.kind, old.party.kind} == {"user", "thing"}
+    return parties_agree(pair.new, pair.old, pair.aliases)
 
 
 # ---------------------------------------------------------------- what the fact itself names as given up
@@ -93,6 +95,19 @@ def _takeover(pair: Pair) -> Verdict | None:
     return None
 
 
+def _successor(pair: Pair) -> Verdict | None:
+    """Someone else now does what another did ("Torvald keeps the vendor list now")."""
+    new, old = pair.new, pair.old
+    if not new.mood.changed or {new.party.kind, old.party.kind} != {"named"} or new.topic or old.topic:
+        return None
+    if same_party(new.party, old.party, pair.aliases) or new.verb != old.verb or old.mood.past:
+        return None
+    mine, theirs = content(new), content(old)
+    if uncovered(mine, theirs) or uncovered(theirs, mine) or new.verb in ("", "be", "have", "lik", "liv"):
+        return None
+    return Verdict("replaces", pair, "replace.successor", 0.85)
+
+
 # ---------------------------------------------------------------- attributes of a person
 
 
@@ -128,8 +143,28 @@ def _only_past(new: Reading, old: Reading) -> bool:
     """Whether the fact tells of an earlier time: it may not overwrite the present."""
     ending = any(chunk.lead in ("until", "till") for chunk in new.chunks)
     spell = any(chunk.lead == "from" for chunk in new.chunks) and bool(new.values)
-    moved = new.verb in ("mov", "promot", "join", "turn", "marri", "settl", "becom", "switch", "start", "tak", "take", "get", "hir", "appoint", "call")
-    return ending or (new.mood.past and not moved and not new.mood.changed and not old.mood.past) or (spell and new.mood.past)
+    moved = new.verb in (
+        "mov",
+        "promot",
+        "join",
+        "turn",
+        "marri",
+        "settl",
+        "becom",
+        "switch",
+        "start",
+        "tak",
+        "take",
+        "get",
+        "hir",
+        "appoint",
+        "call",
+    )
+    return (
+        ending
+        or (new.mood.past and not moved and not new.mood.changed and not old.mood.past)
+        or (spell and new.mood.past)
+    )
 
 
 # ---------------------------------------------------------------- attributes of a thing
@@ -203,9 +238,20 @@ def _same_matter(new: Reading, old: Reading) -> bool:
     settled = {"be", "", "mov", "call", "have", "hold", "get", "own", "tak", "take"}
     if _purposes(new) != _purposes(old):
         return False
-    if new.verb == old.verb and (new.verb in settled or new.values or new.mood.changed or _purposes(new)) or new.mood.changed and new.verb in settled:
+    if (
+        new.verb == old.verb
+        and (new.verb in settled or new.values or new.mood.changed or _purposes(new))
+        or new.mood.changed
+        and new.verb in settled
+    ):
         return True
-    return new.verb in settled and old.verb in settled or (new.verb in settled or old.verb in settled) and _timed(new) and _timed(old)
+    return (
+        new.verb in settled
+        and old.verb in settled
+        or (new.verb in settled or old.verb in settled)
+        and _timed(new)
+        and _timed(old)
+    )
 
 
 def _purposes(reading: Reading) -> set[str]:
@@ -234,7 +280,7 @@ def _said_otherwise(
     if not mine or not theirs or not mine[0].concepts or not theirs[0].concepts:
         return None
     one, two = mine[0], theirs[0]
-    if one.lead != two.lead and {one.lead, two.lead} - {"in", "at", "on", "to", "into", ""}:
+    if one.lead != two.lead and {one.lead, two.lead} - _PLACES - {""}:
         return None
     if one.lead != two.lead and "" in (one.lead, two.lead) and not pair.new.mood.changed:
         return None
@@ -264,21 +310,54 @@ def _typed(pair: Pair) -> Verdict | None:
         return None
     if set(new.topic_values) != set(old.topic_values):
         return None
-    mine, theirs = content(new), content(old)
-    lacking = {c for c in uncovered(mine, theirs) if not generic(c)}
+    mine, theirs = everything(new), everything(old)
+    lacking = {c for c in uncovered(mine, theirs) if not generic(c) and c != new.verb}
     missing = {c for c in uncovered(theirs, mine) if not generic(c) and c != old.verb}
+    if lacking & new.names and missing & old.names:
+        return None
     shared = {c for c in mine if covers(theirs, c) and not generic(c)}
     if not shared:
         return None
-    event = new.mood.past and not new.mood.changed
+    event = new.mood.past and not new.mood.changed and not new.mood.corrected
     if event:
         return None
     if not lacking and not missing:
-        if not new.mood.changed and not (new.topic and old.topic) and (_timed(new) or new.verb == ""):
+        if (
+            not new.mood.changed
+            and not new.mood.corrected
+            and not (new.topic and old.topic)
+            and (_timed(new) or new.verb == "")
+        ):
             return Verdict("soft", pair, "soft.typed", 0.5)  # two meetings, two visits
         return Verdict("replaces", pair, "replace.typed", 0.9 if new.mood.changed else 0.82)
-    if new.mood.changed and (not lacking or not missing) and len(lacking | missing) <= 1 and pair.near >= _TYPED_NEAR:
+    cue = new.mood.changed or new.mood.corrected
+    if cue and (not lacking or not missing) and len(lacking | missing) <= 2 and pair.near >= _TYPED_NEAR:
         return Verdict("replaces", pair, "replace.typed-changed", 0.8)
     if new.mood.changed:
         return Verdict("soft", pair, "soft.typed", 0.4)
     return None
+
+
+# ---------------------------------------------------------------- statements alike but for one phrase
+
+
+def _parallel(pair: Pair) -> Verdict | None:
+    """The same verb and phrases but for one, with a word of change ("wants answers in English from now on")."""
+    new, old = pair.new, pair.old
+    if new.topic or old.topic or not verbs_agree(new, old) or not same_party(new.party, old.party, pair.aliases):
+        return None
+    mine, theirs = list(new.main), list(old.main)
+    shared = [chunk for chunk in mine if chunk.concepts and not uncovered(chunk.concepts, everything(old))]
+    other = [chunk for chunk in mine if chunk.concepts and chunk not in shared]
+    gone = [chunk for chunk in theirs if chunk.concepts and uncovered(chunk.concepts, everything(new))]
+    if len(other) != 1 or len(gone) != 1 or not shared or new.mood.past and not new.mood.changed:
+        return None
+    one, two = other[0], gone[0]
+    if one.lead != two.lead or set(one.concepts) & set(two.concepts):
+        return None
+    kin = exclusive(one.head, two.head)
+    if new.mood.changed and kin:
+        return Verdict("replaces", pair, "replace.parallel", 0.85)
+    if new.mood.changed and bool(one.names) == bool(two.names) and pair.near >= 0.5:
+        return Verdict("replaces", pair, "replace.parallel", 0.75)
+    return Verdict("soft", pair, "soft.parallel", 0.4) if kin else None

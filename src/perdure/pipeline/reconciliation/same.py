@@ -8,8 +8,10 @@ from perdure.pipeline.reconciliation.pairing import (
     Pair,
     WordSimilarity,
     content,
+    everything,
     exclusive,
     generic,
+    parties_agree,
     same_party,
     uncovered,
     values_fit,
@@ -21,11 +23,41 @@ from perdure.pipeline.slots.lexis import is_kind_of
 SYNONYM_SIMILARITY = 0.6
 """Cosine from which two words may stand for one another, if their sentences are near too."""
 SENTENCE_SIMILARITY = 0.8
-STATES = frozenset({"liv", "work", "be", "have", "own", "base", "driv", "smok", "play", "us", "use", "date", "marri", ""})
+STATES = frozenset(
+    {"liv", "work", "be", "have", "own", "base", "driv", "smok", "play", "us", "use", "date", "marri", ""}
+)
 """Verbs of lasting states: told in the past tense, they say that the state is over."""
 
-SLIGHT = frozenset({"", "be", "have", "do", "get", "own", "keep", "go", "com", "come", "tak", "take", "mak", "make", "giv", "us", "use",
-                    "follow", "attend", "hold", "becom", "member", "membership", "sit", "put", "set"})
+SLIGHT = frozenset(
+    {
+        "",
+        "be",
+        "have",
+        "do",
+        "get",
+        "own",
+        "keep",
+        "go",
+        "com",
+        "come",
+        "tak",
+        "take",
+        "mak",
+        "make",
+        "giv",
+        "us",
+        "use",
+        "follow",
+        "attend",
+        "hold",
+        "becom",
+        "member",
+        "membership",
+        "sit",
+        "put",
+        "set",
+    }
+)
 """Verbs that leave it to their phrases to tell what is done."""
 
 
@@ -42,8 +74,10 @@ def judge_same(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
 
 
 def _holds(new: Reading, old: Reading, pair: Pair, similar: WordSimilarity | None) -> float:
-    if not same_party(new.party, old.party, pair.aliases) or not moods_agree(new, old):
+    if not moods_agree(new, old):
         return 0.0
+    if not same_party(new.party, old.party, pair.aliases):
+        return _same_thing(new, old, pair)
     if _slots_hold(new, old):
         return 0.97
     if not values_fit(new.values, old.values) or slots_conflict(new, old):
@@ -65,6 +99,19 @@ def _holds(new: Reading, old: Reading, pair: Pair, similar: WordSimilarity | Non
     if len(extra) == 1 and similar is not None and pair.near >= SENTENCE_SIMILARITY:
         return _by_synonym(next(iter(extra)), new, theirs - mine, pair, similar)
     return 0.0
+
+
+def _same_thing(new: Reading, old: Reading, pair: Pair) -> float:
+    """Two shapes of one statement ("the target for User's novel is ...", "User's novel has a target of ...")."""
+    if not (new.topic or old.topic) or not parties_agree(new, old, pair.aliases):
+        return 0.0
+    if not values_fit(new.values, old.values) or slots_conflict(new, old):
+        return 0.0
+    mine, theirs = everything(new), everything(old)
+    telling = {concept for concept in mine if not generic(concept)}
+    if not telling or {c for c in uncovered(mine, theirs) if c in new.names or not generic(c)}:
+        return 0.0
+    return 0.9 if _heads_held(new, old, mine) else 0.0
 
 
 def _by_synonym(word: str, new: Reading, left: frozenset[str], pair: Pair, similar: WordSimilarity) -> float:

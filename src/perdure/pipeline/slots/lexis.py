@@ -107,4 +107,3 @@ def relations() -> dict[tuple[str, ...], str]:
             if key := stems(phrase):
                 table.setdefault(key, relation)
     return table
-

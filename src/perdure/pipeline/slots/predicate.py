@@ -29,6 +29,8 @@ _ASPECTS = frozenset({"@end", "@start", "@change", "@deny"})
 """Marks that are verbs of their own: an -ing form after them is what they speak of, else their object is."""
 _DETERMINERS = frozenset("a an the their his her its this that these those some".split())
 _CHANGE_WORDS = frozenset("now new again instead anymore nowadays lately recently meanwhile finally".split())
+_SUBORDINATORS = frozenset("because so while when although though whereas which who that where".split())
+_SPAN_LEADS = frozenset({"since", "until", "till"})
 _HEDGING = frozenset("might may would could if perhaps maybe possibly probably unless whether".split())
 _NEGATIVES = frozenset("not never without neither nor".split())
 _JOINERS = frozenset({"and", "or", "but", "nor", "plus"})
@@ -51,12 +53,11 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
     """The predicate that begins at a place."""
     mood = Mood()
     verb = said = ""
-    past_aux = False
+    past_aux = bare = False
     at = place
     light = stem_set("reconcile_light.txt")
     while at < len(tokens):
         token = tokens[at]
-        first = token.low.split(" ", 1)[0]
         if token.stop or token.low in ("always", "also"):
             at += 1
         elif token.stem in _ASPECTS or (token.stem == "start" and _gerund(tokens, at + 1)):
@@ -66,8 +67,9 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
             at += 1
             if not _gerund(tokens, at):
                 break
-        elif token.stem in _FLAGS or first in _MODALS or token.low in _NEGATIVES or token.low == "to":
+        elif token.stem in _FLAGS or _is_modal(token) or token.low in _NEGATIVES or token.low == "to":
             mood = _flagged(mood, token)
+            bare = bare or token.stem in ("@plan", "@used") or _is_modal(token) or token.low == "to"
             at += 1
         elif token.low in _DETERMINERS and verb != "be":
             break
@@ -84,11 +86,16 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
             if (not verb or _is_participle(token)) and token.value is None and not token.name:
                 verb = token.stem
                 said = stem(token.low.split(" ", 1)[0])
-                past_aux = past_aux or _is_past(token)
+                past_aux = past_aux or (_is_past(token) and not bare)
                 at += 1
             break
-    if any(token.low in _CHANGE_WORDS for token in tokens):
+    lows = {token.low for token in tokens}
+    if lows & _CHANGE_WORDS:
         mood = replace(mood, changed=True)
+    if lows & fold_set("reconcile_corrections.txt"):
+        mood = replace(mood, corrected=True)
+    if "again" in lows and lows & {"may", "can"}:
+        mood = replace(mood, hedged=False)
     mood = replace(mood, past=mood.past or past_aux)
     return _settle(replace(_phrases(tokens, at, verb, mood), said=said))
 
@@ -150,6 +157,10 @@ def _is_past(token: Token) -> bool:
     return first.endswith("ed") or first in fold_set("reconcile_pasts.txt")
 
 
+def _is_modal(token: Token) -> bool:
+    return token.low in _MODALS and token.stem == token.low
+
+
 def _flagged(mood: Mood, token: Token) -> Mood:
     if token.stem in _FLAGS:
         mood = replace(mood, **_FLAGS[token.stem])
@@ -173,6 +184,7 @@ class _Phrases:
         self.values: list[Value] = []
         self.start = -1
         self.end = -1
+        self.aside = False
 
     def take(self, token: Token, concept: str) -> None:
         if concept:
@@ -187,7 +199,15 @@ class _Phrases:
     def close(self, lead: str) -> None:
         if self.concepts or self.values:
             self.done.append(
-                Chunk(self.lead, tuple(self.concepts), frozenset(self.names), tuple(self.values), self.start, self.end)
+                Chunk(
+                    self.lead,
+                    tuple(self.concepts),
+                    frozenset(self.names),
+                    tuple(self.values),
+                    self.start,
+                    self.end,
+                    self.aside or (self.lead in _SPAN_LEADS and bool(self.concepts)),
+                )
             )
         self.lead, self.concepts, self.names, self.values = lead, [], set(), []
         self.start = self.end = -1
@@ -223,6 +243,9 @@ def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
         elif token.low in _HEDGING:
             mood = replace(mood, hedged=True)
             phrases.close("if" if token.low == "if" else phrases.lead)
+        elif token.low in _SUBORDINATORS:
+            phrases.close(token.low)
+            phrases.aside = True
         elif token.low in leads:
             opened = phrases.lead in _GIVEN_UP and not phrases.concepts and not phrases.values
             phrases.close(phrases.lead if opened else token.low)

@@ -27,6 +27,8 @@ def read(text: str) -> Reading:
     tokens = join_phrases(type_values(scan(rewritten.text)))
     subject = read_subject(tokens)
     predicate = read_predicate(tokens, subject.place)
+    if predicate.verb == "mov" and subject.topic:
+        predicate = replace(predicate, mood=replace(predicate.mood, changed=True))
     if rewritten.denied:
         mood = replace(predicate.mood, denied=True, negated=not predicate.mood.negated)
         predicate = replace(predicate, mood=mood)

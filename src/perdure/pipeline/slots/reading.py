@@ -35,6 +35,8 @@ class Chunk:
     values: tuple[Value, ...] = ()
     start: int = 0
     end: int = 0
+    aside: bool = False
+    """Stands in a subordinate clause: a reason, a circumstance, a result."""
 
     @property
     def head(self) -> str:
@@ -75,6 +77,8 @@ class Mood:
     changed: bool = False
     """Says that something changed: now, moved to, instead, again."""
     temporary: bool = False
+    corrected: bool = False
+    """Says that an earlier telling was wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,6 @@ class Reading:
     """The same said from the other side ("Marek sold User the tent": User bought it from Marek)."""
 
     @property
-    def objects(self) -> tuple[Chunk, ...]:
-        """The phrases that nothing leads: what the verb is about."""
-        return tuple(chunk for chunk in self.chunks if not chunk.lead)
+    def main(self) -> tuple[Chunk, ...]:
+        """The phrases of the main clause."""
+        return tuple(chunk for chunk in self.chunks if not chunk.aside)

@@ -41,22 +41,52 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, replacement in (
         (r"^[Tt]he user\b", "User"),
         (r"^user\b", "User"),
-        (r"^User (?:misspelled|misspelt|mistyped|miswrote|got wrong|mixed up) (?:User's |the |their |his |her )?([\w -]{2,30}?)'s (?:sur)?name[:;,]? (?:it is|it's|it should be|and it is|is) (?=\S)",
-         r"User's \1 is now called "),
+        (
+            r"^(?:The|A|User's) [\w' -]{2,30}? (?:says|said|thinks|confirmed|confirms|found|told User|believes)(?: that)? (?=User\b)",
+            "",
+        ),
+        (
+            r"^(?!User\b)([^,;]{2,40}?) is (?:the )?(?:person|one|man|woman|colleague)? ?(?:that |who |whom )?User (reports to|works for|answers to)$",
+            r"User \2 \1",
+        ),
+        (
+            rf"^(The [\w ]{{2,40}}?|User's [\w ]{{2,40}}?|[\w ]{{2,30}}?) (?:is|was|are|were|gets|has been|have been) (now )?(\w+(?:ed|en|ept|ade|un|old|ught)) by ({_NAME})\b",
+            r"\4 \2\3 \1",
+        ),
+        (
+            r"^User (?:misspelled|misspelt|mistyped|miswrote|got wrong|mixed up) (?:User's |the |their |his |her )?([\w -]{2,30}?)'s (?:sur)?name[:;,]? (?:it is|it's|it should be|and it is|is) (?=\S)",
+            r"User's \1 is now called ",
+        ),
         (rf"^({_NAME}), (?:who is |who's |)User's ([\w -]{{2,30}}?), (?=\w)", r"User's \2 \1 "),
-        (r"^(?:The )?[Nn]ame of ([^,;]{2,60}?) is (?:now )?(?:called |written |spelled |spelt )?(?=\S)", r"\1 is called "),
+        (
+            r"^(?:The )?[Nn]ame of ([^,;]{2,60}?) is (?:now )?(?:called |written |spelled |spelt )?(?=\S)",
+            r"\1 is called ",
+        ),
         (r"^(User's [^,;]{2,50}?)'s (?:first )?name is (?:now )?(?:written |spelled |spelt )?(?=\S)", r"\1 is called "),
         (r"^([^,;]{2,50}?) goes by the name (?:of )?(?=\S)", r"\1 is called "),
-        (rf"^(.{{2,60}}?) is the ([\w -]{{2,30}}?) (?:that |which |who )?User (?:likes|loves|enjoys|prefers) (?:best|most|the most|above all)\b",
-         r"User's favourite \2 is \1"),
-        (r"^Of all (?:the )?([\w -]{2,30}?)s?,? User (?:likes|loves|enjoys) (.{2,60}?) (?:best|most|the most)\b", r"User's favourite \1 is \2"),
-        (r"^User (?:likes|loves|enjoys) (.{2,40}?) (?:best|most|the most) of all (?:the )?([\w -]{2,30}?)s?$", r"User's favourite \2 is \1"),
+        (
+            rf"^(.{{2,60}}?) is the ([\w -]{{2,30}}?) (?:that |which |who )?User (?:likes|loves|enjoys|prefers) (?:best|most|the most|above all)\b",
+            r"User's favourite \2 is \1",
+        ),
+        (
+            r"^Of all (?:the )?([\w -]{2,30}?)s?,? User (?:likes|loves|enjoys) (.{2,60}?) (?:best|most|the most)\b",
+            r"User's favourite \1 is \2",
+        ),
+        (
+            r"^User (?:likes|loves|enjoys) (.{2,40}?) (?:best|most|the most) of all (?:the )?([\w -]{2,30}?)s?$",
+            r"User's favourite \2 is \1",
+        ),
         (r"^User's ([\w -]{2,20}?) of choice is ", r"User's favourite \1 is "),
-        (r"^(?!User\b)(?!It\b)([^,;]{2,60}?) (is|was|became|has become) (now |currently |still )?User's ([^,;]{2,60}?)( now| these days)?$",
-         r"User's \4 \2 \3\1\5"),
+        (
+            r"^(?!User\b)(?!It\b)([^,;]{2,60}?) (is|was|became|has become) (now |currently |still )?User's ([^,;]{2,60}?)( now| these days)?$",
+            r"User's \4 \2 \3\1\5",
+        ),
         (r"^([^,;]{2,50}?) (?:belongs|belong) to User\b", r"User owns \1"),
         (r"^([^,;]{2,50}?) is owned by User\b", r"User owns \1"),
-        (rf"^({_NAME}) (is|was|became) (?:now )?(?=the )(the (?:new |acting |current )?[a-z][\w -]{{2,40}}?)( now)?$", r"\3 \2 \1\4"),
+        (
+            rf"^(?!User\b)({_NAME}) (is|was|became) (?:now )?(?=the )(the (?:new |acting |current )?[a-z][\w -]{{2,40}}?)( now)?$",
+            r"\3 \2 \1\4",
+        ),
     )
 )
 
@@ -73,7 +103,6 @@ def rewrite(text: str) -> Rewritten:
     """The statement in its plain shape; a text that fits none of the shapes comes back as it is."""
     text = plain(" ".join(text[:MAX_TEXT].split())).rstrip(" .!;,")
     text = _FILLER.sub("", text)
-    text = text.split(";", 1)[0] if ";" in text else text
     denial = _FALSE.match(text)
     if denial is not None:
         text = text[denial.end() :]

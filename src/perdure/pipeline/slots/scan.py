@@ -28,7 +28,12 @@ _SCAN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_CONTRACTIONS = {"can't": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not"), "cannot": ("can", "not")}
+_CONTRACTIONS = {
+    "can't": ("can", "not"),
+    "won't": ("will", "not"),
+    "shan't": ("shall", "not"),
+    "cannot": ("can", "not"),
+}
 _TAILS = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
 _IS_HOSTS = frozenset({"it", "he", "she", "that", "there", "who", "what", "here", "this"})
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "−": "-", "‑": "-", "‐": "-", " ": " "})

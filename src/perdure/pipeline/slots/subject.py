@@ -61,7 +61,11 @@ def _users(tokens: list[Token], place: int) -> Subject:
     place += 1
     if _low(tokens, place) == "and":
         end = _verb_place(tokens, place + 1)
-        partner = tuple(t.stem or t.low for t in tokens[place + 1 : end] if not t.stop and t.low not in _OPEN and t.low not in ("'s", "user"))
+        partner = tuple(
+            t.stem or t.low
+            for t in tokens[place + 1 : end]
+            if not t.stop and t.low not in _OPEN and t.low not in ("'s", "user")
+        )
         return Subject(Party("user"), (), frozenset(), (), end, partner)
     if _low(tokens, place) != "'s":
         return Subject(Party("user"), (), frozenset(), (), place)
@@ -73,7 +77,9 @@ def _relative(tokens: list[Token], place: int) -> Subject:
     start = place
     ranks = fold_set("reconcile_ranks.txt")
     rank = ""
-    while _low(tokens, place) in ranks or (place < len(tokens) and tokens[place].value is not None and tokens[place].value.kind == "ordinal"):
+    while _low(tokens, place) in ranks or (
+        place < len(tokens) and tokens[place].value is not None and tokens[place].value.kind == "ordinal"
+    ):
         rank = f"{rank}{_low(tokens, place)} "
         place += 1
     relation, length = relation_at(tokens, place)
@@ -92,7 +98,12 @@ def _continues(tokens: list[Token], place: int) -> bool:
     if place >= len(tokens):
         return False
     token = tokens[place]
-    if token.stop or token.name or token.value is not None or token.low in ("'s", "and", "or", "who", "in", "on", "at", "of", "with", "from", "for"):
+    if (
+        token.stop
+        or token.name
+        or token.value is not None
+        or token.low in ("'s", "and", "or", "who", "in", "on", "at", "of", "with", "from", "for")
+    ):
         return False
     return not is_verb(token) and token.low not in stem_set("reconcile_light.txt") and token.stem not in AUXILIARIES
 
@@ -166,7 +177,9 @@ def is_verb(token: Token) -> bool:
     """Whether a token has the form of a finite verb that the vocabulary knows."""
     if token.name or token.value is not None or token.stop:
         return False
-    first = token.low.split(" ", 1)[0]
+    first, _, more = token.low.partition(" ")
+    if more and stem(first) in AUXILIARIES:
+        return True
     if first.endswith("ing"):
         return False
     inflected = first.endswith(("s", "ed")) or first in fold_set("reconcile_pasts.txt")

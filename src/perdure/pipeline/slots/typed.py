@@ -198,7 +198,6 @@ def _measure(tokens: list[Token], place: int) -> Found:
 @cache
 def _table(name: str) -> dict[str, float]:
 
-
     return {word: float(number) for word, number in pairs(name).items()}
 
 

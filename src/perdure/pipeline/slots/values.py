@@ -54,8 +54,13 @@ def comparable(left: Value, right: Value) -> bool:
     if left.kind == right.kind:
         return left.kind != "measure" or left.unit == right.unit
     kinds = {left.kind, right.kind}
-    return kinds <= {"number", "money"} or kinds <= {"number", "clock"} or kinds <= {"date", "ordinal"} \
-        or kinds <= {"date", "weekday"} or kinds <= {"number", "code"}
+    return (
+        kinds <= {"number", "money"}
+        or kinds <= {"number", "clock"}
+        or kinds <= {"date", "ordinal"}
+        or kinds <= {"date", "weekday"}
+        or kinds <= {"number", "code"}
+    )
 
 
 def _same_clock(new: Value, old: Value) -> bool:
