@@ -2,8 +2,8 @@
 
     python benchmarks/bulk.py [--messages 2000]
 
-Prints messages a second of `add([...], infer=False)` in calls of 250, with `minilm` beside the encoder alone on the same
-texts, and with `hashed`; then single durable adds a second, beside single fsyncs a second of the same disk.
+Prints messages a second of `add([...], infer=False)` in calls of 250, with `minilm` beside the encoder alone, and with
+`hashed`; then single durable adds a second, beside single fsyncs a second of the same disk.
 """
 
 from __future__ import annotations

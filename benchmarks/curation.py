@@ -2,7 +2,7 @@
 
     python benchmarks/curation.py DIR [--scorer DIR/score.py] [--suffix _dev] [--details]
 
-DIR holds `extraction.jsonl`, `reconcile.jsonl`, `dialogues.jsonl` and `memory_decision.jsonl` (those that exist are run;
+DIR holds `extraction.jsonl`, `reconcile.jsonl`, `dialogues.jsonl` and `memory_decision.jsonl` (those that are there;
 with `--suffix _dev` the files are `extraction_dev.jsonl` and so on), in the formats that the scorer's docstring tells.
 Every prediction is made with a fresh user of one embedded memory, as the scorer asks.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/search.py [--sizes 10000 100000 1000000]
 
-Fills a folder with users of 1,000 memories each (`hashed`, 384 dimensions), then measures `Memory.search` with `limit=10`
+Fills a folder with users of 1,000 memories each (`hashed`, 384 dimensions), then measures `Memory.search`, `limit=10`,
 less `memory.embedder.embed` of the same query: warm (a user searched before) and cold (a user's first search), beside
 NumPy's bare product with that user's 1,000 vectors in the same run. Recall is against exact cosine over those vectors.
 """

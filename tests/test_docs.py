@@ -1,4 +1,4 @@
-"""Docs that cannot lie: every Python block runs, every generated page is what the code says, every link leads somewhere."""
+"""Docs that cannot lie: Python blocks run, generated pages are what the code says, links lead somewhere."""
 
 from __future__ import annotations
 

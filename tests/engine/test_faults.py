@@ -1,4 +1,4 @@
-"""Faults: kills, a full disk, a locked database, a clock that goes back; nothing lost, nothing half done (DESIGN §3)."""
+"""Faults: kills, a full disk, a locked database, a clock set back; nothing lost, nothing half done (DESIGN §3)."""
 
 from __future__ import annotations
 

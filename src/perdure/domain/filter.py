@@ -32,8 +32,8 @@ TIME_FIELDS = frozenset(
 
 RECORD_FIELDS = TIME_FIELDS | frozenset(SCOPE_FIELDS) | frozenset(
     {
-        "speaker", "id", "memory", "hash", "kind", "role", "type", "meta_type", "state", "version", "version_of", "lineage_id",
-        "replaced_by", "unique", "importance", "access_count", "sources", "source", "subject", "attribute", "value",
+        "id", "memory", "hash", "kind", "role", "speaker", "type", "meta_type", "state", "version", "version_of",
+        "lineage_id", "replaced_by", "unique", "importance", "access_count", "sources", "source", "subject", "attribute", "value",
         "polarity", "confidence", "visibility", "truth_level", "validation_status", "position", "document_id",
     }
 )  # fmt: skip

@@ -32,7 +32,7 @@ _TAIL = re.compile(
     re.I,
 )
 _DROPPED_OBJECT = frozenset(
-    "sold quit left stopped gave finished cancelled canceled dropped returned broke lost retired switched swapped replaced traded binned scrapped ditched deleted passed failed threw".split()
+    ["sold", "quit", "left", "stopped", "gave", "finished", "cancelled", "canceled", "dropped", "returned", "broke", "lost", "retired", "switched", "swapped", "replaced", "traded", "binned", "scrapped", "ditched", "deleted", "passed", "failed", "threw"]
 )
 
 
@@ -231,7 +231,7 @@ def with_object(text: str, frame: Frame) -> str:
     )
     if verb in _DROPPED_OBJECT and bare_end and after not in {"to", "from", "out", "up"}:
         if after == "a" and not (
-            place + 1 < len(parts) and grammar.is_time_word(grammar.bare(parts[place + 1])) or "ago" in text
+            (place + 1 < len(parts) and grammar.is_time_word(grammar.bare(parts[place + 1]))) or "ago" in text
         ):
             return text
         return " ".join([*parts[:place], frame.label, *parts[place:]])

@@ -14,7 +14,7 @@ _JOINT = re.compile(
     r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
     re.I,
 )
-_STRONG = frozenset("but so because while whereas although though plus however".split())
+_STRONG = frozenset(["but", "so", "because", "while", "whereas", "although", "though", "plus", "however"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ def _opens(text: str, joint: str, before: list[Clause], names: frozenset[str]) -
 
 def _subordinate_tail(previous: str) -> bool:
     """ "when I was five" opens and waits for its main clause: "when X, Y" is one statement."""
-    head = grammar.bare(previous.split()[0]) if previous else ""
+    head = grammar.bare(previous.split(maxsplit=1)[0]) if previous else ""
     return head in {"when", "whenever", "if", "unless", "once"} and previous.count(" ") < 12 and "," not in previous
 
 
 def _relative_complement(previous: str, word: str) -> bool:
     """ "I think that" and "the day and I": no clause has ended yet."""
-    tail = grammar.bare(previous.split()[-1])
+    tail = grammar.bare(previous.rsplit(maxsplit=1)[-1])
     if tail in {"that", "if", "whether", "than", "when", "until", "where", "before", "after", "what", "how"}:
         return True
     return (

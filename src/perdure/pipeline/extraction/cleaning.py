@@ -156,17 +156,14 @@ _BE_NEXT = (
 )
 _LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w+)?) ([a-zé-]+)s (?=(\S+))")
 _ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|[A-Z]|to\b|pronounced|spelled)")
-_LOOSE_S = re.compile(rf"^((?:[\w-]+ ){{0,2}}[a-z]+)s (?=(?:gone|been|got|called|named|broken|moved)\b)", re.I | re.M)
+_LOOSE_S = re.compile(r"^((?:[\w-]+ ){0,2}[a-z]+)s (?=(?:gone|been|got|called|named|broken|moved)\b)", re.I | re.M)
 _S_BE = re.compile(r"\b([A-Za-zÀ-ÿ][\w-]*)'s (?=(\S+))")
 _PRONOUN_S = frozenset(
-    "it he she that this there here what who where how when everything everyone nobody someone somebody nothing "
-    "something name's one which".split()
+    ["it", "he", "she", "that", "this", "there", "here", "what", "who", "where", "how", "when", "everything", "everyone", "nobody", "someone", "somebody", "nothing", "something", "name's", "one", "which"]
 )
-_HAS_NEXT = frozenset("been got had gone become moved changed started gotten done taken grown turned left died".split())
+_HAS_NEXT = frozenset(["been", "got", "had", "gone", "become", "moved", "changed", "started", "gotten", "done", "taken", "grown", "turned", "left", "died"])
 _NOUN_ING = frozenset(
-    "wedding training building meeting painting housing parking clothing heating cooking reading writing morning evening "
-    "feeling ring king spring string thing sibling ceiling earring wing swimming hearing handwriting christening naming "
-    "gathering recording offspring dressing".split()
+    ["wedding", "training", "building", "meeting", "painting", "housing", "parking", "clothing", "heating", "cooking", "reading", "writing", "morning", "evening", "feeling", "ring", "king", "spring", "string", "thing", "sibling", "ceiling", "earring", "wing", "swimming", "hearing", "handwriting", "christening", "naming", "gathering", "recording", "offspring", "dressing"]
 )
 
 

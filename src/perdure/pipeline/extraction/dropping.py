@@ -59,7 +59,7 @@ def _needed(text: str, start: int, match: re.Match[str]) -> bool:
         }
     if word in {"morning", "evening", "man", "mate", "bro", "dude", "context", "background", "confession", "attention", "right",
                 "memo", "shoot", "news", "cool", "nice", "great", "good", "perfect", "brilliant", "lovely", "sure", "dear",
-                "finally", "lastly", "technically", "besides", "background", "guys", "folks", "k"}:  # fmt: skip
+                "finally", "lastly", "technically", "besides", "guys", "folks", "k"}:  # fmt: skip
         return after in verbs.AUXILIARIES or not (
             after in grammar.SUBJECTS or after in grammar.POSSESSIVES or word == "finally"
         )

@@ -111,7 +111,7 @@ def _proper(word: str, place: int, out: list[str]) -> bool:
     )
 
 
-_NAMES_TOO = frozenset("mai rose linda bruno franco marina paz reis costa leal franca".split())
+_NAMES_TOO = frozenset(["mai", "rose", "linda", "bruno", "franco", "marina", "paz", "reis", "costa", "leal", "franca"])
 
 
 def _edges(group: list[str], found: str) -> str:

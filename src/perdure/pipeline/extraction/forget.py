@@ -26,7 +26,7 @@ _TRAIL = re.compile(
     r", (?:my|it|the|we|i|he|she|they|his|her|their|because|since|as)\b.*$",
     re.I,
 )
-_EMPTY = frozenset("it that this everything all them what that one it all that again".split())
+_EMPTY = frozenset(["it", "that", "this", "everything", "all", "them", "what", "that", "one", "it", "all", "that", "again"])
 _MEMORY_VERBS = re.compile(
     r"\b(?:forget|don't (?:remember|save|store|keep)|do not (?:remember|save|store)|memory|delete|erase|scratch|unremember|wipe)\b",
     re.I,
@@ -40,7 +40,7 @@ def read(sentence: str, who: str, last_fact: str) -> str | None:
     `last_fact` is what "forget that" means: the fact told last, "" if there was none.
     """
     match = _ASK.match(sentence)
-    if match is None or not _MEMORY_VERBS.search(sentence[: match.start("what")]) and not _about_memory(match):
+    if match is None or (not _MEMORY_VERBS.search(sentence[: match.start("what")]) and not _about_memory(match)):
         return None
     what = match.group("what").strip(" ,.:;-")
     while True:

@@ -10,8 +10,7 @@ from perdure.pipeline.extraction.clauses import Clause
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _LIST_VERBS = frozenset(
-    "have has use uses like likes love loves hate hates speak speaks play plays need needs eat eats drink drinks take takes own owns "
-    "prefer prefers know knows visit visited collect grow keep want do avoid enjoy study bought got dislike".split()
+    ["have", "has", "use", "uses", "like", "likes", "love", "loves", "hate", "hates", "speak", "speaks", "play", "plays", "need", "needs", "eat", "eats", "drink", "drinks", "take", "takes", "own", "owns", "prefer", "prefers", "know", "knows", "visit", "visited", "collect", "grow", "keep", "want", "do", "avoid", "enjoy", "study", "bought", "got", "dislike"]
 )
 _LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?) ?(?::|=) ?(?P<value>\S.{0,200})$")
 LONGEST = 18
@@ -57,7 +56,7 @@ def labelled(label: str, values: list[str], talk: Discourse, at: int) -> list[Dr
     talk.thing = talk.topic = owner
     single = len(values) == 1
     return [
-        statements.make(f"{owner} {'is' if single or number == 0 and not owner.endswith('s') else '-'} {value}".replace(" - ", ": ", 1), "labelled", talk, at)
+        statements.make(f"{owner} {'is' if single or (number == 0 and not owner.endswith('s')) else '-'} {value}".replace(" - ", ": ", 1), "labelled", talk, at)
         for number, value in enumerate(statements.finish(value, talk)[:200] if False else _said(value, talk) for value in values)
         if value
     ]
@@ -104,11 +103,11 @@ def _tells(text: str) -> bool:
 
 def _may_share(sentence: statements.Sentence, text: str) -> bool:
     verb = grammar.bare(sentence.list_head.split()[-1])
-    head = grammar.bare(text.split()[0])
+    head = grammar.bare(text.split(maxsplit=1)[0])
     return (
         verb in _LIST_VERBS
         and head not in lexicon.words("prepositions.txt") | {"no", "not", "now", "closed", "open", "all"}
-        and not grammar.is_number(text.split()[0])
+        and not grammar.is_number(text.split(maxsplit=1)[0])
     )
 
 
@@ -116,7 +115,7 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list
     if not (talk.own or sentence.kept) or talk.task:
         return []
     topic = talk.topic or talk.thing
-    head = grammar.bare(text.split()[0])
+    head = grammar.bare(text.split(maxsplit=1)[0])
     if (head in verbs.bases() or head in verbs.thirds()) and head not in lexicon.words("nounish.txt"):
         return []
     if head in {"not", "tastes", "looks", "sounds", "means"}:

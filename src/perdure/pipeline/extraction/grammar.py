@@ -9,14 +9,13 @@ from perdure.pipeline.extraction import verbs
 
 PUNCTUATION = ".,!?;:()[]\"'*…"
 FIRST = frozenset({"i", "we"})
-SUBJECTS = frozenset("i we he she they it you".split())
-POSSESSIVES = frozenset("my our his her their its your".split())
-RELATIVES = frozenset("who which that where when whose".split())
+SUBJECTS = frozenset(["i", "we", "he", "she", "they", "it", "you"])
+POSSESSIVES = frozenset(["my", "our", "his", "her", "their", "its", "your"])
+RELATIVES = frozenset(["who", "which", "that", "where", "when", "whose"])
 PLURAL_SUBJECTS = frozenset(
-    "people parents kids children twins folks grandparents grandkids grandchildren police staff they we you i both "
-    "all women men".split()
+    ["people", "parents", "kids", "children", "twins", "folks", "grandparents", "grandkids", "grandchildren", "police", "staff", "they", "we", "you", "i", "both", "all", "women", "men"]
 )
-_BLOCKERS_EXTRA = frozenset("to and or not very so too more most less such like as".split())
+_BLOCKERS_EXTRA = frozenset(["to", "and", "or", "not", "very", "so", "too", "more", "most", "less", "such", "like", "as"])
 
 
 def bare(token: str) -> str:
@@ -95,10 +94,10 @@ def _strength(low: list[str], parts: list[str], place: int, start: int, names: f
         return 1 if noun or before in lexicon.words("states.txt") else 2
     if word in verbs.simple_pasts():
         participle = place + 1 < len(low) and word.endswith("ed") and low[place + 1] not in _after_past()
-        return 1 if noun or participle and is_number(before) else 2
+        return 1 if noun or (participle and is_number(before)) else 2
     if word in verbs.bases():
         plural = before in PLURAL_SUBJECTS or (before.endswith("s") and not before.endswith("ss")) or before in names
-        plural = plural or before in lexicon.words("adverbs.txt") and _plural_subject(low[start:place])
+        plural = plural or (before in lexicon.words("adverbs.txt") and _plural_subject(low[start:place]))
         return (1 if noun else 2) if plural else 0
     return 0
 
@@ -135,7 +134,7 @@ def _verb_next(parts: list[str], place: int) -> bool:
     return place + 1 < len(parts) and bare(parts[place + 1]) in verbs.AUXILIARIES | set(verbs.thirds())
 
 
-_TIME_OPENERS = frozenset("in on at since from by last next this every until during after before around over".split())
+_TIME_OPENERS = frozenset(["in", "on", "at", "since", "from", "by", "last", "next", "this", "every", "until", "during", "after", "before", "around", "over"])
 
 
 def skip_adverbials(parts: list[str]) -> int:

@@ -107,7 +107,7 @@ def _has_subject(step: str) -> bool:
 
 
 def _noun_step(step: str) -> bool:
-    head = grammar.bare(step.split()[0])
+    head = grammar.bare(step.split(maxsplit=1)[0])
     return head not in verbs.bases() or head in lexicon.words("nounish.txt")
 
 

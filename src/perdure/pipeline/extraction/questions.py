@@ -233,7 +233,7 @@ def _wh(match: re.Match[str]) -> Frame | None:
 
 def _bare_ask(wh: str, measure: str, prep: str, thing: str) -> Frame | None:
     if wh in {"what", "which", "how"} and thing and measure in ("", "many", "much"):
-        if thing.split()[0].lower() in {"about", "of", "to"}:
+        if thing.split(maxsplit=1)[0].lower() in {"about", "of", "to"}:
             return Frame("", label=label_of(" ".join(thing.split()[1:])))
         return Frame("", noun=thing, wants="many" if measure else "what", label=label_of(thing))
     return Frame("", wants=measure or wh)
@@ -268,7 +268,7 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
         gap = f"{prep} {GAP}".strip() if place == len(words) else GAP
         named = (
             f"{gap} as {_article_free(thing)}"
-            if thing and thing.split()[-1].lower() not in {"kind", "type", "sort"}
+            if thing and thing.rsplit(maxsplit=1)[-1].lower() not in {"kind", "type", "sort"}
             else gap
         )
         return Frame(" ".join([*words[:place], named, *words[place:]]), noun=thing, wants="what", label=label)

@@ -134,7 +134,7 @@ def note_thing(fact: str, talk: Discourse) -> None:
 
 
 _NOT_THINGS = frozenset(
-    "me him her them it us you himself herself here there one two three four five six seven eight nine ten eleven twelve to so too".split()
+    ["me", "him", "her", "them", "it", "us", "you", "himself", "herself", "here", "there", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "to", "so", "too"]
 )
 
 

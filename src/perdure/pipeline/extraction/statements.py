@@ -16,8 +16,7 @@ _REPORTED = re.compile(
 )
 _HABIT = re.compile(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
 _GENERIC = frozenset(
-    "people everyone everybody nobody someone somebody anyone there one you life things it's this that these those "
-    "everything something nothing which what who whoever".split()
+    ["people", "everyone", "everybody", "nobody", "someone", "somebody", "anyone", "there", "one", "you", "life", "things", "it's", "this", "that", "these", "those", "everything", "something", "nothing", "which", "what", "who", "whoever"]
 )
 _CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 
@@ -98,7 +97,7 @@ def _stretch(text: str) -> str:
 
 def _may_carry(joint: str, text: str) -> bool:
     """Whether a clause without a subject goes on with the one before."""
-    head = grammar.bare(text.split()[0])
+    head = grammar.bare(text.split(maxsplit=1)[0])
     if head in verbs.thirds() or joint.strip(", ") in {"and", "but", "then", "or", "so", "yet", "which", "who", "+"}:
         return True
     return joint in (",", ":", ")", "(") and head not in lexicon.words("statement_verbs.txt")
@@ -177,7 +176,7 @@ def _allowed(full: str, talk: Discourse) -> bool:
     head = grammar.bare(parts[place])
     if _CARRIES.search(full) or head in {"both"}:
         return (
-            head not in _GENERIC or re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
+            head not in _GENERIC or (re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"})
         )
     if head in _GENERIC:
         return False
@@ -197,8 +196,7 @@ def _allowed(full: str, talk: Discourse) -> bool:
 
 
 _PRIVATE = frozenset(
-    "want hate love like need start quit join refuse learn live move work bite sleep eat turn get have throw play fall lose bring "
-    "swap cover help take pick drive cook walk call visit stay come go keep prefer know use speak weigh attend".split()
+    ["want", "hate", "love", "like", "need", "start", "quit", "join", "refuse", "learn", "live", "move", "work", "bite", "sleep", "eat", "turn", "get", "have", "throw", "play", "fall", "lose", "bring", "swap", "cover", "help", "take", "pick", "drive", "cook", "walk", "call", "visit", "stay", "come", "go", "keep", "prefer", "know", "use", "speak", "weigh", "attend"]
 )
 
 
@@ -283,4 +281,4 @@ _HEDGE = re.compile(
 
 def self_describing(text: str) -> bool:
     """Whether a clause without a subject can only be about the speaker ("im lefty" shortened to "lefty")."""
-    return grammar.bare(text.split()[0]) in lexicon.words("states.txt") if text.split() else False
+    return grammar.bare(text.split(maxsplit=1)[0]) in lexicon.words("states.txt") if text.split() else False

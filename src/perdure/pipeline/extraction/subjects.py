@@ -10,7 +10,7 @@ import re
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, verbs
 
-_PLACE = frozenset("in at from on with near off into out between under over behind by".split())
+_PLACE = frozenset(["in", "at", "from", "on", "with", "near", "off", "into", "out", "between", "under", "over", "behind", "by"])
 _HERE = re.compile(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = re.compile(
     r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$"
@@ -149,8 +149,7 @@ def _here(words: str) -> str:
 
 
 _OWN_SUBJECT = frozenset(
-    "my our his her their its the a an this that these those every each any some no one someone somebody everyone everybody "
-    "nobody people there what which who all most many few nothing something everything anything another other".split()
+    ["my", "our", "his", "her", "their", "its", "the", "a", "an", "this", "that", "these", "those", "every", "each", "any", "some", "no", "one", "someone", "somebody", "everyone", "everybody", "nobody", "people", "there", "what", "which", "who", "all", "most", "many", "few", "nothing", "something", "everything", "anything", "another", "other"]
 )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.pipeline.reconciliation.forget import holders, requested
-from perdure.pipeline.reconciliation.merge import merged
 from perdure.pipeline.reconciliation.judge import RETIRE, judge_all, judge_reading
+from perdure.pipeline.reconciliation.merge import merged
 from perdure.pipeline.reconciliation.pairing import WordSimilarity, folded
 from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import read, read_slots

@@ -155,9 +155,7 @@ def _flips(pair: Pair) -> Verdict | None:
     if opposed:
         mine -= _LIKES | _DISLIKES
         theirs -= _LIKES | _DISLIKES
-    elif not ((new.mood.negated or new.mood.ended) != (old.mood.negated or old.mood.ended)):
-        return None
-    elif bool(mine & (_LIKES | _DISLIKES)) != bool(theirs & (_LIKES | _DISLIKES)):
+    elif not ((new.mood.negated or new.mood.ended) != (old.mood.negated or old.mood.ended)) or bool(mine & (_LIKES | _DISLIKES)) != bool(theirs & (_LIKES | _DISLIKES)):
         return None
     if not mine or not theirs or (new.mood.ended and not opposed):
         return None
@@ -167,7 +165,7 @@ def _flips(pair: Pair) -> Verdict | None:
         return None
     lacking, missing = uncovered(mine, theirs), uncovered(theirs, mine)
     lacking &= core(new)
-    if lacking and missing & core(old) or len(lacking) + len(missing & core(old)) > 2:
+    if (lacking and missing & core(old)) or len(lacking) + len(missing & core(old)) > 2:
         return None
     if not {c for c in mine if covers(theirs, c)} or not values_fit(_main_values(new), old.values):
         return None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from perdure.domain.fact import Neighbour
+from perdure.pipeline.lexicon import words
 from perdure.pipeline.slots import USER, Party, Reading, Value, fits
 from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of, kinds, relations
 from perdure.pipeline.slots.stems import fold
-from perdure.pipeline.lexicon import words
 
 WordSimilarity = Callable[[str, str], float]
 

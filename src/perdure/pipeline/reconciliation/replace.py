@@ -15,20 +15,18 @@ from perdure.pipeline.reconciliation.pairing import (
     same_party,
     uncovered,
 )
-from perdure.pipeline.reconciliation.same import slot_fits
+from perdure.pipeline.reconciliation.same import slot_fits, verbs_agree
 from perdure.pipeline.reconciliation.verdict import Verdict
-from perdure.pipeline.reconciliation.same import verbs_agree
 from perdure.pipeline.slots import Chunk, Reading, Value, comparable, fits
 from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of
 
 _SETTLED = frozenset({"be", "", "chang", "mov", "be call"})
 _DISTINGUISHING = frozenset(
-    "second third other another old work personal private main spare extra next last first back back-up backup home ex "
-    "former left right upper lower north south east west front rear".split()
+    ["second", "third", "other", "another", "old", "work", "personal", "private", "main", "spare", "extra", "next", "last", "first", "back", "back-up", "backup", "home", "ex", "former", "left", "right", "upper", "lower", "north", "south", "east", "west", "front", "rear"]
 )
 _TYPED_NEAR = 0.45
 _PLACES = frozenset(
-    "in at on to into up along by near through around over under across behind beside above below".split()
+    ["in", "at", "on", "to", "into", "up", "along", "by", "near", "through", "around", "over", "under", "across", "behind", "beside", "above", "below"]
 )
 
 
@@ -239,18 +237,18 @@ def _same_matter(new: Reading, old: Reading) -> bool:
     if _purposes(new) != _purposes(old):
         return False
     if (
-        new.verb == old.verb
-        and (new.verb in settled or new.values or new.mood.changed or _purposes(new))
-        or new.mood.changed
-        and new.verb in settled
+        (new.verb == old.verb
+        and (new.verb in settled or new.values or new.mood.changed or _purposes(new)))
+        or (new.mood.changed
+        and new.verb in settled)
     ):
         return True
     return (
-        new.verb in settled
-        and old.verb in settled
-        or (new.verb in settled or old.verb in settled)
+        (new.verb in settled
+        and old.verb in settled)
+        or ((new.verb in settled or old.verb in settled)
         and _timed(new)
-        and _timed(old)
+        and _timed(old))
     )
 
 
@@ -350,7 +348,7 @@ def _parallel(pair: Pair) -> Verdict | None:
     shared = [chunk for chunk in mine if chunk.concepts and not uncovered(chunk.concepts, everything(old))]
     other = [chunk for chunk in mine if chunk.concepts and chunk not in shared]
     gone = [chunk for chunk in theirs if chunk.concepts and uncovered(chunk.concepts, everything(new))]
-    if len(other) != 1 or len(gone) != 1 or not shared or new.mood.past and not new.mood.changed:
+    if len(other) != 1 or len(gone) != 1 or not shared or (new.mood.past and not new.mood.changed):
         return None
     one, two = other[0], gone[0]
     if one.lead != two.lead or set(one.concepts) & set(two.concepts):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
     WordSimilarity,
@@ -184,7 +182,7 @@ def verbs_agree(new: Reading, old: Reading) -> bool:
 
 def _turned_agree(new: Reading, old: Reading) -> bool:
     """Whether the user is not doer here and done-to there: "has a key to Bente's house" / "Bente has a key ..."."""
-    return (USER in new.concepts) == (USER in old.concepts) or not (USER in new.concepts)
+    return (USER in new.concepts) == (USER in old.concepts) or USER not in new.concepts
 
 
 def _heads_held(new: Reading, old: Reading, mine: frozenset[str]) -> bool:

@@ -10,9 +10,9 @@ from perdure.pipeline.slots.scan import Token
 from perdure.pipeline.slots.stems import stem
 from perdure.pipeline.slots.values import Value
 
-_MODALS = frozenset("will would can could must should might may shall".split())
+_MODALS = frozenset(["will", "would", "can", "could", "must", "should", "might", "may", "shall"])
 _TENSE = frozenset({"be", "have", "do"})
-_PRESENT = frozenset("is are am has have do does be being".split())
+_PRESENT = frozenset(["is", "are", "am", "has", "have", "do", "does", "be", "being"])
 _FLAGS = {
     "@end": {"ended": True},
     "@nolonger": {"ended": True},
@@ -27,12 +27,12 @@ _FLAGS = {
 }
 _ASPECTS = frozenset({"@end", "@start", "@change", "@deny"})
 """Marks that are verbs of their own: an -ing form after them is what they speak of, else their object is."""
-_DETERMINERS = frozenset("a an the their his her its this that these those some".split())
-_CHANGE_WORDS = frozenset("now new again instead anymore nowadays lately recently meanwhile finally".split())
-_SUBORDINATORS = frozenset("because so while when although though whereas which who that where".split())
+_DETERMINERS = frozenset(["a", "an", "the", "their", "his", "her", "its", "this", "that", "these", "those", "some"])
+_CHANGE_WORDS = frozenset(["now", "new", "again", "instead", "anymore", "nowadays", "lately", "recently", "meanwhile", "finally"])
+_SUBORDINATORS = frozenset(["because", "so", "while", "when", "although", "though", "whereas", "which", "who", "that", "where"])
 _SPAN_LEADS = frozenset({"since", "until", "till"})
-_HEDGING = frozenset("might may would could if perhaps maybe possibly probably unless whether".split())
-_NEGATIVES = frozenset("not never without neither nor".split())
+_HEDGING = frozenset(["might", "may", "would", "could", "if", "perhaps", "maybe", "possibly", "probably", "unless", "whether"])
+_NEGATIVES = frozenset(["not", "never", "without", "neither", "nor"])
 _JOINERS = frozenset({"and", "or", "but", "nor", "plus"})
 
 
@@ -79,7 +79,7 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
             at += 1
             if not _auxiliary(tokens, at):
                 break
-        elif token.stem in light or not token.stem and token.value is None:
+        elif token.stem in light or (not token.stem and token.value is None):
             mood = _flagged(mood, token)
             at += 1
         else:

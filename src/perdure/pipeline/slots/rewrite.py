@@ -18,8 +18,8 @@ _LEAD = re.compile(
     r"(?=(?:User|user|the user)\b|[A-Z]\w+ (?:is|was|has|will)\b)",
     re.IGNORECASE,
 )
-_PARTICLE_WORDS = frozenset("back off up away out down over".split())
-_PREPOSITIONS = frozenset("to from in at on with for by of into as about and but".split()) | _PARTICLE_WORDS
+_PARTICLE_WORDS = frozenset(["back", "off", "up", "away", "out", "down", "over"])
+_PREPOSITIONS = frozenset(["to", "from", "in", "at", "on", "with", "for", "by", "of", "into", "as", "about", "and", "but"]) | _PARTICLE_WORDS
 _FALSE = re.compile(
     r"^(?:it (?:is|was) not|it isn't|it's not|it wasn't) (?:actually )?(?:true|the case|right|correct|so) that |"
     r"^it is (?:false|wrong|untrue) that |^contrary to [^,]{1,40}, ",
@@ -65,7 +65,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^(User's [^,;]{2,50}?)'s (?:first )?name is (?:now )?(?:written |spelled |spelt )?(?=\S)", r"\1 is called "),
         (r"^([^,;]{2,50}?) goes by the name (?:of )?(?=\S)", r"\1 is called "),
         (
-            rf"^(.{{2,60}}?) is the ([\w -]{{2,30}}?) (?:that |which |who )?User (?:likes|loves|enjoys|prefers) (?:best|most|the most|above all)\b",
+            r"^(.{2,60}?) is the ([\w -]{2,30}?) (?:that |which |who )?User (?:likes|loves|enjoys|prefers) (?:best|most|the most|above all)\b",
             r"User's favourite \2 is \1",
         ),
         (

@@ -11,10 +11,10 @@ from perdure.pipeline.slots.stems import stem
 from perdure.pipeline.slots.values import Value
 
 _LONGEST_RELATION = 4
-_OPEN = frozenset("the a an this that these those both all some any user's".split())
-_NO_VERB_AFTER = frozenset("the a an of for with in on at 's to from my their his her this that and by".split())
+_OPEN = frozenset(["the", "a", "an", "this", "that", "these", "those", "both", "all", "some", "any", "user's"])
+_NO_VERB_AFTER = frozenset(["the", "a", "an", "of", "for", "with", "in", "on", "at", "'s", "to", "from", "my", "their", "his", "her", "this", "that", "and", "by"])
 AUXILIARIES = frozenset(
-    "be have do will would can could must should might may shall use-to @end @plan @hedge @used need not never".split()
+    ["be", "have", "do", "will", "would", "can", "could", "must", "should", "might", "may", "shall", "use-to", "@end", "@plan", "@hedge", "@used", "need", "not", "never"]
 )
 
 

@@ -15,8 +15,8 @@ Found = tuple[Value, int] | None
 Step = Callable[[list[Token], int], Found]
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
-_YEAR_LEADS = frozenset("in since until till from by of during before after around to for through mid and".split())
-_DATE_LEADS = _YEAR_LEADS | frozenset("on every each next last this early late".split())
+_YEAR_LEADS = frozenset(["in", "since", "until", "till", "from", "by", "of", "during", "before", "after", "around", "to", "for", "through", "mid", "and"])
+_DATE_LEADS = _YEAR_LEADS | frozenset(["on", "every", "each", "next", "last", "this", "early", "late"])
 _VAGUE_DAYS = frozenset({"sat", "sun", "mon", "wed"})
 _THOUSANDS = {"k": 1e3, "thousand": 1e3, "grand": 1e3, "million": 1e6, "hundred": 1e2}
 _POINTS = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}
