@@ -119,7 +119,8 @@ def sweep(encoder: Encoder, texts: list[str], rounds: int) -> None:
     }
     groupings["32 texts, unsorted"] = [rows[start : start + 32] for start in range(0, len(rows), 32)]
     prepared = [bare_feeds(tokens, groups) for groups in groupings.values()]
-    times = best_of(rounds, *(partial(_run_all, encoder, feeds) for feeds in prepared))
+    runs = [partial(_run_all, encoder, feeds) for feeds in prepared]
+    times = best_of(rounds, *runs, repeats=max(1, 80 // len(texts)))
     print(f"\n{f'batches of {len(texts)} texts':<26}{'runs':>6}{'padding':>10}{'texts/s':>10}")
     for name, feeds, seconds in zip(groupings, prepared, times, strict=True):
         padding = sum(feed["input_ids"].size for feed in feeds) / sum(lengths) - 1

@@ -22,7 +22,7 @@ from perdure.backends import registry
 from perdure.engine.config import MemoryConfig
 
 INTRODUCTION = """`Memory(config)` takes these keys as a dict or a `MemoryConfig`, `Memory.from_file` reads them from TOML,
-and `PERDURE_...` variables set them, with nested keys joined by two underscores (`PERDURE_VECTOR_STORE__PROVIDER=memory`).
+and `PERDURE_...` variables set them, nested keys joined by two underscores: `PERDURE_EMBEDDER__PROVIDER=hashed`.
 In rising order: the file, the variables, the arguments. A part that is left out is the embedded set's. An unknown key
 is an error that names the nearest right one."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +11,19 @@ from typing import Any
 import pytest
 
 from perdure import Memory
+from perdure.backends.embedders.minilm import MiniLMEmbedder
+
+
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for the whole run: the model's graph is built once, not for every test."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def clean_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, cache_folder: Path
+) -> None:
     """No variable of the developer's own reaches a test, and nothing is written to their home."""
     for name in list(os.environ):
         if name.startswith("PERDURE_") and name != "PERDURE_MINILM_REFERENCE":
@@ -21,6 +31,15 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+
+
+@pytest.fixture(scope="session")
+def loaded_model() -> MiniLMEmbedder:
+    """Keeps the model loaded between tests: memories of one process share it while one of them holds it."""
+    embedder = MiniLMEmbedder(MiniLMEmbedder.Settings())
+    asyncio.run(embedder.embed("load now"))
+    return embedder
 
 
 Open = Callable[..., Memory]
@@ -43,7 +62,7 @@ def open_memory(tmp_path: Path) -> Iterator[Open]:
 
 
 @pytest.fixture(params=["sqlite", "memory"])
-def memory(request: pytest.FixtureRequest, open_memory: Open) -> Memory:
+def memory(request: pytest.FixtureRequest, open_memory: Open, loaded_model: MiniLMEmbedder) -> Memory:
     """A memory with the rules curator and `minilm`, on each embedded store."""
     return open_memory(vector_store={"provider": request.param})
 

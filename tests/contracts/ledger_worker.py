@@ -146,12 +146,14 @@ async def hold(ledger: Ledger, argument: str) -> None:
 
 
 async def count(ledger: Ledger, argument: str) -> None:
-    """Add to a number in a file under the lock, reading and writing it in two steps."""
+    """Once told to go, add to a number in a file under the lock, reading and writing it in two steps."""
     file = Path(sys.argv[2]) / "number"
+    say("ready")
+    sys.stdin.readline()
     for _ in range(int(argument)):
         async with ledger.lock(USER):
             number = int(file.read_text())
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
             file.write_text(str(number + 1))
     say("done")
 

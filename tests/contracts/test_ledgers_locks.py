@@ -122,6 +122,18 @@ def test_threads_with_loops_of_their_own_share_the_lock(place: Place) -> None:
 
 
 @awaited
+async def test_waiters_of_one_process_do_not_burden_the_database(place: Place) -> None:
+    async with place.opened() as ledger, place.opened() as other:
+        track = Track()
+        async with ledger.lock(USER):
+            tasks = [asyncio.create_task(track.visit(handle, USER, n)) for n in range(5) for handle in (ledger, other)]
+            await asyncio.sleep(0.05)
+            assert (await ledger.stats())["locks"] == 1
+        await asyncio.wait_for(asyncio.gather(*tasks), SOON)
+        assert track.most == 1
+
+
+@awaited
 async def test_a_cancelled_waiter_leaves_the_queue(place: Place) -> None:
     async with place.opened() as ledger:
         track = Track()
@@ -243,6 +255,11 @@ async def test_two_processes_lose_no_update_under_the_lock(place: Place) -> None
     (place.folder / "number").write_text("0")
     async with place.opened():
         workers = [place.worker("count", "60") for _ in range(2)]
+        for worker in workers:
+            assert await asyncio.to_thread(line_of, worker) == "ready"
+        for worker in workers:
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
         for worker in workers:
             assert await asyncio.to_thread(line_of, worker) == "done"
             worker.communicate()

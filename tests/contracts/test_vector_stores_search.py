@@ -370,9 +370,10 @@ def test_both_embedded_stores_agree_on_words(shelf: Shelf, store: Sync, common: 
     other = Shelf("memory", shelf.folder, shelf.loop).open()
     other.create_collection("words", DIMENSION)
     store.reset()
-    vocabulary = (
-        ["run", "running", "runner", "happy", "happiness", "relational", "cafés", "Café", "naïve", "don't", "I'm", "2026", "x9", "tea", "teas", "绿茶", "茶", "ты"]
-    )
+    vocabulary = [
+        "run", "running", "runner", "happy", "happiness", "relational", "cafés", "Café", "naïve", "don't", "I'm",
+        "2026", "x9", "tea", "teas", "绿茶", "茶", "ты",
+    ]  # fmt: skip
     sentences = st.lists(st.sampled_from(vocabulary), max_size=6).map(" ".join)
     points = [row(str(n), memory=text) for n, text in enumerate(data.draw(st.lists(sentences, max_size=6)))]
     store.apply(common, points)

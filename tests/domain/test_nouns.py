@@ -122,7 +122,8 @@ def test_messages_in_every_form() -> None:
 
 @pytest.mark.parametrize(
     "value", [5, b"x", [5], ["x"], [{"content": "x"}], [{"role": "x", "content": "y"}],
-              [{"role": "user", "content": 5}], [{"role": "user", "content": "x", "name": 5}], [{"role": "user", "content": [5]}]]
+              [{"role": "user", "content": 5}], [{"role": "user", "content": "x", "name": 5}],
+              [{"role": "user", "content": [5]}]]
 )  # fmt: skip
 def test_what_is_no_message(value: Any) -> None:
     with pytest.raises(InvalidInputError):
@@ -140,7 +141,8 @@ def test_text_of_refuses_other_things() -> None:
 PAYLOAD = {
     "memory": "User likes Python", "user_id": "ana", "created_at": "2026-03-01T10:00:00.000000+00:00",
     "metadata": {
-        "tag": "work", "tags": ["a", "b"], "n": 5, "flag": True, "on": "2026-02-03", "user_id": "no", "a.b": 1, "%": "x",
+        "tag": "work", "tags": ["a", "b"], "n": 5, "flag": True, "on": "2026-02-03",
+        "user_id": "no", "a.b": 1, "%": "x",
     },
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ BATCH_TOKENS = 256
 
 RUN_COST = 8
 """What a run costs beside its tokens, in tokens: more padding than this is dearer than another run (measured as above;
-for eight texts of mixed length this nearly doubles the speed)."""
+a few texts of mixed length are up to 1.9 times as fast as in one run filled to BATCH_TOKENS)."""
 
 LONG_TEXT = 4096
 """Characters; a longer text is tokenized from its beginning only, as far as 256 tokens reach."""
@@ -147,6 +147,8 @@ def _start_session(model: str | bytes, threads: int) -> Session:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    # Threads that wait by spinning burn three times the processor time of a short text to save a tenth of its delay.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

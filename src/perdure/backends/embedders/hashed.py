@@ -31,7 +31,7 @@ class HashedEmbedder(Embedder):
     class Settings(BaseModel):
         """How many buckets there are."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True)
+        model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         dimensions: int = Field(default=384, ge=1, le=65_536)
 

@@ -45,7 +45,7 @@ class MiniLMEmbedder(Embedder):
     class Settings(BaseModel):
         """Where the model lies and how many threads it takes."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True)
+        model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         path: Path | None = None
         """A folder with tokenizer.json and model.safetensors, onnx/model.onnx or model.onnx; None: the installed

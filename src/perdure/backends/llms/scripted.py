@@ -19,7 +19,7 @@ Failure = Literal["rate_limit", "timeout", "server", "connection", "authenticati
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Call(_Part):
@@ -91,7 +91,7 @@ class ScriptedLLM(LLM):
     class Settings(BaseModel):
         """What to say."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True)
+        model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         answers: tuple[Answer, ...] = ()
         """Given in this order, one for each call that no rule answers."""

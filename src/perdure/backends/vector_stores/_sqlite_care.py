@@ -71,24 +71,24 @@ def sync(database: Database) -> None:
 
 def scrub(database: Database) -> bool:
     """Write the file anew without what was deleted, and empty the log; False if another process holds it."""
-    with database.writing() as connection:
-        write_meta(connection, _SCRUB, _TO_WRITE)
-        for collection in all_collections(connection):
-            _forget_homes(connection, collection)
-            _rebuild_text(connection, collection)
-    return finish_scrub(database)
+    try:
+        with database.writing() as connection:
+            write_meta(connection, _SCRUB, _TO_WRITE)
+            for collection in all_collections(connection):
+                _forget_homes(connection, collection)
+                _rebuild_text(connection, collection)
+        return finish_scrub(database)
+    except VectorStoreError as error:
+        if isinstance(error.__cause__, sqlite3.Error) and is_busy(error.__cause__):
+            return False
+        raise
 
 
 def finish_scrub(database: Database) -> bool:
-    """Do what is left of a scrub that was begun; True if nothing is."""
+    """Do what is left of a scrub that was begun, here or by another process; True if nothing is."""
     with database.alone() as connection:
         if read_meta(connection, _SCRUB) == _TO_WRITE:
-            try:
-                connection.execute("VACUUM")
-            except sqlite3.OperationalError as error:
-                if is_busy(error):
-                    return False
-                raise
+            connection.execute("VACUUM")
             write_meta(connection, _SCRUB, _TO_EMPTY)
         if read_meta(connection, _SCRUB) == _TO_EMPTY:
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

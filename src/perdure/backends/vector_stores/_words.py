@@ -24,7 +24,7 @@ _UNSPACED = (
 _UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
 _RUN = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 
-_ACCENTS = re.compile("([A-Za-z])[\u0300-\u036f]+")
+_ACCENT = re.compile("[\u0300-\u036f]")
 
 K1 = 1.2
 B = 0.75
@@ -32,16 +32,19 @@ B = 0.75
 
 
 def index_text(text: str) -> str:
-    """The text with unspaced scripts spaced out, as the full-text index gets it."""
+    """The words of the text, with spaces between those that need them, as the full-text index gets them.
+
+    An index that keeps no texts must be told the same again to forget one: whoever changes what this gives must have
+    every index made anew.
+    """
     if text.isascii():
-        return text
-    spaced = _UNSPACED_CHARACTER.sub(lambda found: f" {found[0]} ", text)
-    return spaced.encode("utf-8", "replace").decode()  # a lone surrogate is no character, and no index takes it
+        return text  # SQLite finds the same words in it
+    return " ".join(" ".join(run) if _UNSPACED_CHARACTER.match(run) else run for run in _runs(text))
 
 
 def _runs(text: str) -> Iterator[str]:
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _ACCENTS.sub(r"\1", unicodedata.normalize("NFD", text)))
+        text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
     for found in _RUN.finditer(text.lower()):
         run = found[0]
         if _UNSPACED_CHARACTER.match(run):

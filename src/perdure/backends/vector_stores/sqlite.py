@@ -68,6 +68,7 @@ class SqliteVectorStore(VectorStore):
         self.settings = settings
         self._opening = threading.Lock()
         self._open: tuple[Database, BlockCache] | None = None
+        self._scrub_asked = False  # the file remembers too, but for a scrub that could not even write that down
 
     # ------------------------------------------------------------------ life
     async def open(self) -> None:
@@ -91,9 +92,11 @@ class SqliteVectorStore(VectorStore):
             database, _ = self._open
             self._open = None
             try:
-                _sqlite_care.finish_scrub(database)
+                done = _sqlite_care.scrub(database) if self._scrub_asked else _sqlite_care.finish_scrub(database)
+                if not done:
+                    _log.warning("deleted text may still be read in %s: another process holds it", database.path)
             except VectorStoreError as error:
-                _log.warning("a pending scrub is left to the next close: %s", error)
+                _log.warning("a scrub of %s may be left to do: %s", database.path, error)
             finally:
                 database.close()
 
@@ -221,7 +224,12 @@ class SqliteVectorStore(VectorStore):
 
     async def scrub(self) -> bool:
         """Make deleted text unreadable in the file; False if another process prevents it, and a later close does it."""
-        return await run_blocking(lambda: _sqlite_care.scrub(self._database()))
+        return await run_blocking(self._scrub_file)
+
+    def _scrub_file(self) -> bool:
+        self._scrub_asked = True
+        self._scrub_asked = not _sqlite_care.scrub(self._database())
+        return not self._scrub_asked
 
     async def check(self, collection: str) -> Names:
         """What disagrees inside the file, a sentence each."""

@@ -10,8 +10,8 @@ from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.questions import GAP, Frame
 
 YES = re.compile(
-    r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|are|the same|there)|i do|i am|i did|i have|it is|"
-    r"she is|he is|they are|we are|we do|that is (?:right|correct|the one|it|him|her)|that one|the same|same|absolutely|of course|sure|definitely|"
+    r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|are|the same|there)|(?:i do|i am|i did|i have|it is|"
+    r"she is|he is|they are|we are|we do|i can|i will)(?=\s*(?:$|[,.!]| indeed| still))|that is (?:right|correct|the one|it|him|her)|that one|the same|same|absolutely|of course|sure|definitely|"
     r"affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly yes)\b(?: (?:still|it is|i do|i am|is|that one|the same|indeed|she is|he is|please|sir|do|am|they are|we do|we are|still is|still the same))*[\s,.!:-]*",
     re.I,
 )
@@ -32,7 +32,32 @@ _TAIL = re.compile(
     re.I,
 )
 _DROPPED_OBJECT = frozenset(
-    ["sold", "quit", "left", "stopped", "gave", "finished", "cancelled", "canceled", "dropped", "returned", "broke", "lost", "retired", "switched", "swapped", "replaced", "traded", "binned", "scrapped", "ditched", "deleted", "passed", "failed", "threw"]
+    [
+        "sold",
+        "quit",
+        "left",
+        "stopped",
+        "gave",
+        "finished",
+        "cancelled",
+        "canceled",
+        "dropped",
+        "returned",
+        "broke",
+        "lost",
+        "retired",
+        "switched",
+        "swapped",
+        "replaced",
+        "traded",
+        "binned",
+        "scrapped",
+        "ditched",
+        "deleted",
+        "passed",
+        "failed",
+        "threw",
+    ]
 )
 
 
@@ -178,11 +203,13 @@ def _anchored(statement: str, talk: Discourse) -> str | None:
     return resolved
 
 
-_THAT_IS = re.compile(r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) (?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$")
+_THAT_IS = re.compile(
+    r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) (?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$"
+)
 
 
 def other_person(text: str, frame: Frame) -> str:
-    """"that's Kwame actually" to "is Amara the one with the allergy?": the question's statement said of the other."""
+    """ "that's Kwame actually" to "is Amara the one with the allergy?": the question's statement said of the other."""
     match = _THAT_IS.match(text.strip(" .!"))
     parts = frame.statement.split()
     if match is None or not parts or not grammar.is_name(parts[0]):
@@ -238,6 +265,15 @@ def with_object(text: str, frame: Frame) -> str:
     return text
 
 
+def _same_kinds(value: str, statement: str) -> tuple[int, int] | None:
+    """Where the statement has values of the kinds that the new value has, from the first to the last of them."""
+    spans = []
+    for _, pattern in corrections.TYPES:
+        if pattern.search(value) and (old := pattern.search(statement)):
+            spans.append(old.span())
+    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+
+
 def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """ "no, at Y" to "you work at X, right?": the question's statement with the new value in the old one's place."""
     value = _value(text)
@@ -250,12 +286,9 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
         old = re.search(rf"\b{re.escape(first)} .+$", statement, re.I)
         if old:
             return _state(statement[: old.start()] + value, "corrected", talk, sources)
-    kind = corrections.typed(value)
-    if kind:
-        pattern = dict(corrections.TYPES)[kind[0]]
-        old = pattern.search(statement)
-        if old:
-            return _state(statement[: old.start()] + value + statement[old.end() :], "corrected", talk, sources)
+    span = _same_kinds(value, statement)
+    if span:
+        return _state(statement[: span[0]] + value + statement[span[1] :], "corrected", talk, sources)
     if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:
         object_ = re.search(
             r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)",

@@ -9,8 +9,8 @@ from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 
 _JOINT = re.compile(
-    r"\s*(?:,\s*(?:and|but|so|because|while|whereas|although|though|plus|then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
-    r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?!\s+(?:much|many|far|that|long|good|bad|called))|\bbecause\b(?!\s+of\b)|"
+    r"\s*(?:,\s*(?:and|but|so(?! (?:much|many|far|good|bad))|because|while|whereas|although|though|plus|then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
+    r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?=\s+(?:i|we|he|she|they|it|my|our|the|no|now|please|don't|not|you|his|her|their|for|is|can|need|have|had|never|that i|any|what|how|when|where|which|who|in|every|always|there)\b)|\bbecause\b(?!\s+of\b)|"
     r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
     re.I,
 )

@@ -157,18 +157,100 @@ _BE_NEXT = (
 _LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w+)?) ([a-zé-]+)s (?=(\S+))")
 _ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|[A-Z]|to\b|pronounced|spelled)")
 _LOOSE_S = re.compile(r"^((?:[\w-]+ ){0,2}[a-z]+)s (?=(?:gone|been|got|called|named|broken|moved)\b)", re.I | re.M)
+_TILL = re.compile(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
+_KIN_FIRST = re.compile(
+    r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|will)\b|birthday|car|house|name|dog|cat)",
+    re.I | re.M,
+)
 _S_BE = re.compile(r"\b([A-Za-zÀ-ÿ][\w-]*)'s (?=(\S+))")
 _PRONOUN_S = frozenset(
-    ["it", "he", "she", "that", "this", "there", "here", "what", "who", "where", "how", "when", "everything", "everyone", "nobody", "someone", "somebody", "nothing", "something", "name's", "one", "which"]
+    [
+        "it",
+        "he",
+        "she",
+        "that",
+        "this",
+        "there",
+        "here",
+        "what",
+        "who",
+        "where",
+        "how",
+        "when",
+        "everything",
+        "everyone",
+        "nobody",
+        "someone",
+        "somebody",
+        "nothing",
+        "something",
+        "name's",
+        "one",
+        "which",
+    ]
 )
-_HAS_NEXT = frozenset(["been", "got", "had", "gone", "become", "moved", "changed", "started", "gotten", "done", "taken", "grown", "turned", "left", "died"])
+_HAS_NEXT = frozenset(
+    [
+        "been",
+        "got",
+        "had",
+        "gone",
+        "become",
+        "moved",
+        "changed",
+        "started",
+        "gotten",
+        "done",
+        "taken",
+        "grown",
+        "turned",
+        "left",
+        "died",
+    ]
+)
 _NOUN_ING = frozenset(
-    ["wedding", "training", "building", "meeting", "painting", "housing", "parking", "clothing", "heating", "cooking", "reading", "writing", "morning", "evening", "feeling", "ring", "king", "spring", "string", "thing", "sibling", "ceiling", "earring", "wing", "swimming", "hearing", "handwriting", "christening", "naming", "gathering", "recording", "offspring", "dressing"]
+    [
+        "wedding",
+        "training",
+        "building",
+        "meeting",
+        "painting",
+        "housing",
+        "parking",
+        "clothing",
+        "heating",
+        "cooking",
+        "reading",
+        "writing",
+        "morning",
+        "evening",
+        "feeling",
+        "ring",
+        "king",
+        "spring",
+        "string",
+        "thing",
+        "sibling",
+        "ceiling",
+        "earring",
+        "wing",
+        "swimming",
+        "hearing",
+        "handwriting",
+        "christening",
+        "naming",
+        "gathering",
+        "recording",
+        "offspring",
+        "dressing",
+    ]
 )
 
 
 def _possessives(text: str) -> str:
     """Apostrophes that lazy typing left out, where only one reading makes sense ("my husbands allergic")."""
+    text = _TILL.sub("until", text)
+    text = _KIN_FIRST.sub(r"\1's ", text)
     text = _LOOSE_KIN.sub(_loose_kin, text)
     text = _ITS.sub(lambda m: f"{m.group(1)}t is ", text)
     return _LOOSE_S.sub(r"\1's ", text)

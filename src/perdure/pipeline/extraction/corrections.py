@@ -17,12 +17,18 @@ TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
             re.I,
         ),
     ),
-    ("time", re.compile(r"\b(?:\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I)),
+    (
+        "time",
+        re.compile(
+            r"\b(?:\d{1,2}h\d{0,2}|\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I
+        ),
+    ),
     ("weekday", re.compile(rf"\b{_DAY}\b", re.I)),
     (
         "money",
         re.compile(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I),
     ),
+    ("model", re.compile(r"\b(?![ap]m\b)[a-z]{1,3}-?\d{1,4}[a-z]?\b", re.I)),
     ("month", re.compile(rf"\b{_MONTH}\b", re.I)),
     ("number", re.compile(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
 )

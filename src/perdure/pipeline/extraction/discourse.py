@@ -39,6 +39,8 @@ class Discourse:
     """The conversation is about a text, a story or a quiz: what is said belongs to that."""
     language: str = ""
     """The foreign language of the conversation so far, "" for English."""
+    pending: list[str] = field(default_factory=list)
+    """Predicates told of somebody who is yet to be named."""
     names: dict[str, str] = field(default_factory=dict)
     """Lower-case name to how the person is called in facts ("User's sister Ana")."""
     kin: dict[str, str] = field(default_factory=dict)

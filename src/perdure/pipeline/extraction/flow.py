@@ -25,13 +25,21 @@ from perdure.pipeline.extraction import (
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _FACT_LINE = re.compile(r"^(?:[Tt]he )?[Uu]ser(?:'s)? [^?\n]{2,500}$")
-_LABELLED = re.compile(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?) ?(?::|=) (?P<rest>\S.*)$")
+_LABELLED = re.compile(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?)(?: ?: | ?= )(?P<rest>\S.*)$")
 _MOVE = re.compile(
     r"^(?:(?:please|pls|kindly|can you|could you|just|ok|yes|no|sorry|actually)[, ]+)*(?P<verb>move|change|switch|push|shift|reschedule|bring|set|put) "
-    r"(?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) (?:forward |back |up |over )?(?:to|on|for) (?P<when>.{2,60})$", re.I
+    r"(?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) (?:forward |back |up |over )?(?:to|on|for) (?P<when>.{2,60})$",
+    re.I,
+)
+_CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
+_RHETORICAL = re.compile(
+    r"^(?:\W|so |and )*(?:would|can|could) you believe|^did you know|^guess what|^you know what", re.I
+)
+_IT_IS_FOR = re.compile(
+    r"^(?:it is|this is|that is|they are|it would be|asking|is) (?:for|about) (?P<who>(?:my|our) .{2,60})$", re.I
 )
 _FICTION = re.compile(
-    r"\b(?:in (?:my|the) (?:novel|story|book|campaign)|in chapter|the protagonist|my protagonist|backstory|plot twist)\b",
+    r"\b(?:put my foot down|walks? into a bar|knock knock|in (?:my|the) (?:novel|story|book|campaign)|in chapter|the protagonist|my protagonist|backstory|plot twist)\b",
     re.I,
 )
 _APPOSITIVE = re.compile(
@@ -121,7 +129,9 @@ def _hear(talk: Discourse) -> None:
     if re.search(r"\byour\b|\byou(?:'re| are| have|'ve) ", talk.assistant, re.I) is None:
         return
     talk.own = True
-    match = re.search(r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?)\b", talk.assistant)
+    match = re.search(
+        r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?)\b", talk.assistant
+    )
     if match and not talk.topic:
         talk.topic = talk.thing = f"{talk.who}'s {match.group(1)}"
 
@@ -159,13 +169,17 @@ def _special(sentence: sentences.Sentence, at: int, talk: Discourse) -> bool:
 
 def _moved(match: re.Match[str], talk: Discourse) -> str:
     what = match.group("what")
-    label = questions.label_of(questions.swap(talk.assistant)) if what.lower() in {"it", "them", "that", "those", "this", "these"} else what
+    label = (
+        questions.label_of(questions.swap(talk.assistant))
+        if what.lower() in {"it", "them", "that", "those", "this", "these"}
+        else what
+    )
     named = statements.finish(label, talk) if label else talk.thing or what
     return f"{talk.who} wants {named} moved to {match.group('when').strip(' .!')}"
 
 
 def _labelled(text: str, at: int, talk: Discourse) -> bool:
-    """"Physio exercises: clamshells 3x12, then bridge 3x15": each value is told of the label."""
+    """ "Physio exercises: clamshells 3x12, then bridge 3x15": each value is told of the label."""
     match = _LABELLED.match(text)
     if match is None or not fragments.is_label(match.group("label")):
         return False
@@ -272,7 +286,15 @@ def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discou
 
 
 def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
+    if dropping.is_hypothetical(sentence.text):
+        return
     text = dropping.strip_openers(sentence.text)
+    meant = _IT_IS_FOR.match(text)
+    if meant:
+        talk.drafts.extend(presupposed.bearer(meant.group("who"), talk, at))
+        return
+    if sentence.question and _RHETORICAL.match(sentence.text):
+        sentence = replace(sentence, question=False)
     if sentence.question:
         text = dropping.without_tag(text) if dropping.is_question(text, False) is False else text
     pieces = clauses.split(text, names=talk.known_names())
@@ -298,6 +320,10 @@ def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
             and piece.joint != "because"
         ):
             if not statements.self_describing(piece.text):
+                continue
+        if asking and not _telling(piece.text) and not _CARRIES.search(piece.text):
+            parts = piece.text.split()
+            if grammar.subject_of(parts) in {"noun", "name"} and grammar.bare(parts[0]) not in talk.names:
                 continue
         if marked and sentence.question and not asking and not _telling(piece.text):
             continue

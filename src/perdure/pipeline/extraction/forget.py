@@ -26,7 +26,9 @@ _TRAIL = re.compile(
     r", (?:my|it|the|we|i|he|she|they|his|her|their|because|since|as)\b.*$",
     re.I,
 )
-_EMPTY = frozenset(["it", "that", "this", "everything", "all", "them", "what", "that", "one", "it", "all", "that", "again"])
+_EMPTY = frozenset(
+    ["it", "that", "this", "everything", "all", "them", "what", "that", "one", "it", "all", "that", "again"]
+)
 _MEMORY_VERBS = re.compile(
     r"\b(?:forget|don't (?:remember|save|store|keep)|do not (?:remember|save|store)|memory|delete|erase|scratch|unremember|wipe)\b",
     re.I,

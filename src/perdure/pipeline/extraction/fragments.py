@@ -5,12 +5,54 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import dropping, grammar, statements, subjects, verbs
+from perdure.pipeline.extraction import dropping, grammar, presupposed, statements, subjects, verbs
 from perdure.pipeline.extraction.clauses import Clause
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _LIST_VERBS = frozenset(
-    ["have", "has", "use", "uses", "like", "likes", "love", "loves", "hate", "hates", "speak", "speaks", "play", "plays", "need", "needs", "eat", "eats", "drink", "drinks", "take", "takes", "own", "owns", "prefer", "prefers", "know", "knows", "visit", "visited", "collect", "grow", "keep", "want", "do", "avoid", "enjoy", "study", "bought", "got", "dislike"]
+    [
+        "have",
+        "has",
+        "use",
+        "uses",
+        "like",
+        "likes",
+        "love",
+        "loves",
+        "hate",
+        "hates",
+        "speak",
+        "speaks",
+        "play",
+        "plays",
+        "need",
+        "needs",
+        "eat",
+        "eats",
+        "drink",
+        "drinks",
+        "take",
+        "takes",
+        "own",
+        "owns",
+        "prefer",
+        "prefers",
+        "know",
+        "knows",
+        "visit",
+        "visited",
+        "collect",
+        "grow",
+        "keep",
+        "want",
+        "do",
+        "avoid",
+        "enjoy",
+        "study",
+        "bought",
+        "got",
+        "dislike",
+    ]
 )
 _LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?) ?(?::|=) ?(?P<value>\S.{0,200})$")
 LONGEST = 18
@@ -22,10 +64,14 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     text = dropping.strip_openers(piece.text).strip(" ,.:;-!()")
     if not text or dropping.is_chatter(text) or len(text.split()) > LONGEST or dropping.is_hypothetical(text):
         return []
-    labelled = _labelled(text, talk, sentence)
-    if labelled:
-        return labelled
-    if grammar.subject_of(text.split()) or not _tells(text):
+    found = _labelled(text, talk, sentence)
+    if found:
+        return found
+    if presupposed.hardware(text):
+        return [statements.make(f"{talk.who} has {text}", "hardware", talk, sentence.source)]
+    if _closing(text) and (talk.topic or talk.thing):
+        return _of_topic(text, talk, sentence)
+    if _nobody_sure(text, sentence) or grammar.subject_of(text.split()) or not _tells(text):
         return []
     if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
         fact = statements.finish(f"{sentence.list_head} {text}", talk)
@@ -39,9 +85,35 @@ def is_label(label: str) -> bool:
     head = grammar.bare(words[0])
     if head in lexicon.words("imperatives.txt") - {"note", "name", "plan", "order", "move", "test"} or len(words) > 7:
         return False
-    if grammar.bare(words[-1]) in {"this", "following", "sentence", "text", "example", "code", "error", "output", "question", "says", "said"}:
+    if grammar.bare(words[-1]) in {
+        "this",
+        "following",
+        "sentence",
+        "text",
+        "example",
+        "code",
+        "error",
+        "output",
+        "question",
+        "says",
+        "said",
+    }:
         return False
-    if grammar.find_verb(words) >= 0 or head in {"error", "output", "example", "question", "input", "answer", "text", "system", "user", "assistant", "subject"}:
+    if any(grammar.bare(word) in verbs.AUXILIARIES for word in words) or head in lexicon.words("prepositions.txt"):
+        return False
+    if head in {
+        "error",
+        "output",
+        "example",
+        "question",
+        "input",
+        "answer",
+        "text",
+        "system",
+        "user",
+        "assistant",
+        "subject",
+    }:
         return False
     own = words[1:] if head in {"my", "our", "the"} else words
     return head in {"my", "our"} or subjects.is_personal(own)
@@ -56,8 +128,15 @@ def labelled(label: str, values: list[str], talk: Discourse, at: int) -> list[Dr
     talk.thing = talk.topic = owner
     single = len(values) == 1
     return [
-        statements.make(f"{owner} {'is' if single or (number == 0 and not owner.endswith('s')) else '-'} {value}".replace(" - ", ": ", 1), "labelled", talk, at)
-        for number, value in enumerate(statements.finish(value, talk)[:200] if False else _said(value, talk) for value in values)
+        statements.make(
+            f"{owner} {'is' if single or (number == 0 and not owner.endswith('s')) else '-'} {value}".replace(
+                " - ", ": ", 1
+            ),
+            "labelled",
+            talk,
+            at,
+        )
+        for number, value in enumerate(_said(value, talk) for value in values)
         if value
     ]
 
@@ -86,6 +165,27 @@ def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list
     owner = "" if head in {"my", "our", "the"} else "my "
     fact = statements.finish(f"{owner}{label} is {match.group('value')}", talk)
     return [statements.make(fact, "labelled", talk, sentence.source)]
+
+
+def _closing(text: str) -> bool:
+    """ "sundays shut", "closed mondays": hours of the place spoken of."""
+    low = text.lower()
+    return (
+        re.fullmatch(
+            r"(?:(?:on )?\w+days?(?: and \w+days?)? (?:shut|closed|open|off|free)|(?:shut|closed|open|off) (?:on )?\w+days?)\b.{0,30}",
+            low,
+        )
+        is not None
+    )
+
+
+def _nobody_sure(text: str, sentence: statements.Sentence) -> bool:
+    """ "gp not sure, sending me for a scan": the fragment says little, but who it is goes on as the subject."""
+    parts = text.split()
+    if len(parts) > 1 and grammar.bare(parts[1]) == "not" and subjects.is_personal(parts[:1]):
+        sentence.carried = f"my {grammar.bare(parts[0])}"
+        return True
+    return False
 
 
 def _tells(text: str) -> bool:

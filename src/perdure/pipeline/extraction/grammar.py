@@ -13,9 +13,31 @@ SUBJECTS = frozenset(["i", "we", "he", "she", "they", "it", "you"])
 POSSESSIVES = frozenset(["my", "our", "his", "her", "their", "its", "your"])
 RELATIVES = frozenset(["who", "which", "that", "where", "when", "whose"])
 PLURAL_SUBJECTS = frozenset(
-    ["people", "parents", "kids", "children", "twins", "folks", "grandparents", "grandkids", "grandchildren", "police", "staff", "they", "we", "you", "i", "both", "all", "women", "men"]
+    [
+        "people",
+        "parents",
+        "kids",
+        "children",
+        "twins",
+        "folks",
+        "grandparents",
+        "grandkids",
+        "grandchildren",
+        "police",
+        "staff",
+        "they",
+        "we",
+        "you",
+        "i",
+        "both",
+        "all",
+        "women",
+        "men",
+    ]
 )
-_BLOCKERS_EXTRA = frozenset(["to", "and", "or", "not", "very", "so", "too", "more", "most", "less", "such", "like", "as"])
+_BLOCKERS_EXTRA = frozenset(
+    ["to", "and", "or", "not", "very", "so", "too", "more", "most", "less", "such", "like", "as"]
+)
 
 
 def bare(token: str) -> str:
@@ -134,7 +156,26 @@ def _verb_next(parts: list[str], place: int) -> bool:
     return place + 1 < len(parts) and bare(parts[place + 1]) in verbs.AUXILIARIES | set(verbs.thirds())
 
 
-_TIME_OPENERS = frozenset(["in", "on", "at", "since", "from", "by", "last", "next", "this", "every", "until", "during", "after", "before", "around", "over"])
+_TIME_OPENERS = frozenset(
+    [
+        "in",
+        "on",
+        "at",
+        "since",
+        "from",
+        "by",
+        "last",
+        "next",
+        "this",
+        "every",
+        "until",
+        "during",
+        "after",
+        "before",
+        "around",
+        "over",
+    ]
+)
 
 
 def skip_adverbials(parts: list[str]) -> int:

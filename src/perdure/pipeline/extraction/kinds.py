@@ -10,7 +10,34 @@ from perdure.pipeline.extraction import grammar, verbs
 Kind = Literal["semantic", "procedural", "episodic"]
 
 _STATE_PASTS = frozenset(
-    ["was", "were", "had", "used", "lived", "worked", "grew", "taught", "knew", "liked", "loved", "hated", "wanted", "needed", "studied", "owned", "belonged", "spoke", "preferred", "said", "told", "thought", "called", "named", "hit", "cost"]
+    [
+        "was",
+        "were",
+        "had",
+        "used",
+        "lived",
+        "worked",
+        "grew",
+        "taught",
+        "knew",
+        "liked",
+        "loved",
+        "hated",
+        "wanted",
+        "needed",
+        "studied",
+        "owned",
+        "belonged",
+        "spoke",
+        "preferred",
+        "said",
+        "told",
+        "thought",
+        "called",
+        "named",
+        "hit",
+        "cost",
+    ]
 )
 _RULE = re.compile(
     r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|steps?)\b|Every \w+ over|First\b)"

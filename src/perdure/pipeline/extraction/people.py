@@ -13,7 +13,37 @@ _TWO_WORD = frozenset(
     {"best friend", "best mate", "line manager", "tech lead", "little one", "head chef", "guinea pig"}
 )
 _KEPT = frozenset(
-    ["late", "older", "younger", "elder", "eldest", "youngest", "oldest", "little", "big", "twin", "best", "new", "old", "ex", "former", "step", "half", "line", "baby", "middle", "second", "first", "great", "foster", "adopted", "host", "tech", "head", "other"]
+    [
+        "late",
+        "older",
+        "younger",
+        "elder",
+        "eldest",
+        "youngest",
+        "oldest",
+        "little",
+        "big",
+        "twin",
+        "best",
+        "new",
+        "old",
+        "ex",
+        "former",
+        "step",
+        "half",
+        "line",
+        "baby",
+        "middle",
+        "second",
+        "first",
+        "great",
+        "foster",
+        "adopted",
+        "host",
+        "tech",
+        "head",
+        "other",
+    ]
 )
 
 

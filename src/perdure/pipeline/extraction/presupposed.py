@@ -64,6 +64,7 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
             )
     for match in _GIVEN.finditer(text):
         drafts.extend(statements.read(match.group(1), "", talk, statements.Sentence(source)))
+    drafts.extend(_more(text, talk, source))
     parts = text.split()
     relation = people.relation_in(parts)
     if relation and relation.name:
@@ -73,6 +74,67 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
     elif relation:
         people.note_people(text, talk)
     return drafts
+
+
+_PENDING = re.compile(
+    r"\bfor (?:a|an|my) (\d{1,3}|[a-z]+teen)[- ]?(?:year|yr|yo|y/o)s?[- ]?(?:old)?(?: (?:man|woman|lady|guy|person|boy|girl|kid|child))?(?: who (.{3,60}?))?$",
+    re.I,
+)
+
+
+def bearer(words: str, talk: Discourse, source: int) -> list[Draft]:
+    """ "it's for my mother-in-law Gunilla": who was meant, and what the question before had said of that person."""
+    naming = people.note_people(words, talk)
+    drafts = [statements.make(f"{naming[0]} is named {naming[1]}", "naming", talk, source)] if naming else []
+    if people.relation_in(words.split()) and talk.person and talk.pending:
+        drafts.extend(
+            statements.make(f"{talk.person} {predicate}", "described", talk, source) for predicate in talk.pending
+        )
+        talk.pending.clear()
+    return drafts
+
+
+def note_described(text: str, talk: Discourse) -> None:
+    """Remember what a question says of somebody not yet named ("a 60 year old who loves gardening")."""
+    match = _PENDING.search(text.strip(" ?."))
+    if match:
+        talk.pending[:] = [f"is {match.group(1)}"] + ([match.group(2)] if match.group(2) else [])
+
+
+_BABY = re.compile(r"\b[Bb]aby ([A-Z][\w'-]+)")
+_EVENT = re.compile(
+    r"\b(?:before|after|for|until|during|to) (?:my|our|a|an) ((?:[\w-]+ ){0,3}?(?:meeting|appointment|interview|wedding|flight|exam|surgery|operation|audition|"
+    r"presentation|funeral|party|conference|scan|viva|recital|race|match|gig|deadline|holiday|trip|layover|shift|check-?up|procedure)"
+    r" (?:(?:in|at|on|with|to|next|this|tomorrow|from) ?[^,?]{2,50}))",
+    re.I,
+)
+_HARDWARE = re.compile(r"\b(?:rtx|gtx|rx|ryzen|i[3579]-?\d|m[1-4]\b|\d{1,3} ?gb|\d ?tb|\d{4}x(?:3d|t)?\b)", re.I)
+
+
+def _more(text: str, talk: Discourse, source: int) -> list[Draft]:
+    drafts = []
+    for match in _BABY.finditer(text):
+        if match.group(1).lower() not in talk.names:
+            talk.call(match.group(1), f"{talk.who}'s baby {match.group(1)}")
+            drafts.append(statements.make(f"{talk.who}'s baby is named {match.group(1)}", "naming", talk, source))
+        talk.meet(f"{talk.who}'s baby {match.group(1)}", "n")
+    for match in _EVENT.finditer(text):
+        if re.search(r"\b(?:in|at|on|with|tomorrow|next|this)\b.*(?:[A-Z]|\d|day|week|month|tomorrow)", match.group(1)):
+            drafts.append(
+                statements.make(
+                    statements.finish(f"I have {_article(match.group(1))} {match.group(1)}", talk),
+                    "presupposed",
+                    talk,
+                    source,
+                )
+            )
+    note_described(text, talk)
+    return drafts
+
+
+def hardware(text: str) -> bool:
+    """Whether a fragment names parts of a computer, which one lists as one's own."""
+    return _HARDWARE.search(text) is not None and len(text.split()) <= 5
 
 
 def _article(thing: str) -> str:

@@ -126,7 +126,7 @@ def _frame(text: str, follows: bool) -> Frame | None:
     ):
         return _elliptic(parts)
     if grammar.subject_of(parts):
-        return Frame(text, wants="yesno", label=label_of(text))
+        return _alternative(text)
     return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
 
 

@@ -117,6 +117,8 @@ def note_thing(fact: str, talk: Discourse) -> None:
     subject = " ".join(parts[:verb])
     if subject.startswith(f"{talk.who}'s ") or subject.split()[0].lower() in {"the", "a", "an"}:
         noun = grammar.bare(subject.split()[-1])
+        if subject.split()[0].lower() in {"every", "each"}:
+            return
         if not kin_gender(noun) and subject != talk.person:
             talk.thing = subject
             talk.topic = subject
@@ -134,7 +136,34 @@ def note_thing(fact: str, talk: Discourse) -> None:
 
 
 _NOT_THINGS = frozenset(
-    ["me", "him", "her", "them", "it", "us", "you", "himself", "herself", "here", "there", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "to", "so", "too"]
+    [
+        "me",
+        "him",
+        "her",
+        "them",
+        "it",
+        "us",
+        "you",
+        "himself",
+        "herself",
+        "here",
+        "there",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "to",
+        "so",
+        "too",
+    ]
 )
 
 

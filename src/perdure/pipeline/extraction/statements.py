@@ -16,7 +16,32 @@ _REPORTED = re.compile(
 )
 _HABIT = re.compile(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
 _GENERIC = frozenset(
-    ["people", "everyone", "everybody", "nobody", "someone", "somebody", "anyone", "there", "one", "you", "life", "things", "it's", "this", "that", "these", "those", "everything", "something", "nothing", "which", "what", "who", "whoever"]
+    [
+        "people",
+        "everyone",
+        "everybody",
+        "nobody",
+        "someone",
+        "somebody",
+        "anyone",
+        "there",
+        "one",
+        "you",
+        "life",
+        "things",
+        "it's",
+        "this",
+        "that",
+        "these",
+        "those",
+        "everything",
+        "something",
+        "nothing",
+        "which",
+        "what",
+        "who",
+        "whoever",
+    ]
 )
 _CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 
@@ -78,19 +103,22 @@ def _object_of(clause: str) -> str:
 
 _STRETCH = re.compile(
     r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) (?P<unit>days?|weeks?|months?|years?|nights?|shifts?)"
-    r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|vegan|vegetarian|nicotine|alcohol)\b.*))$", re.I
+    r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|vegan|vegetarian|nicotine|alcohol)\b.*))$",
+    re.I,
 )
 
 
 def _stretch(text: str) -> str:
-    """"4 nights on 3 off", "11 days without a cigarette", "15 years in the army": a stretch of time that is the speaker's."""
+    """ "4 nights on 3 off", "11 days without a cigarette", "15 years in the army": a stretch of time that is the speaker's."""
     match = _STRETCH.match(text)
     if match is None:
         return ""
     if match.group("unit").lower().startswith(("night", "shift")) or re.search(r"\boff\b", text):
         return f"I work {text}"
     rest = match.group("rest")
-    if re.match(r"(?:without|sober|clean|smoke|vegan|vegetarian|nicotine|alcohol|married|together|straight)", rest, re.I):
+    if re.match(
+        r"(?:without|sober|clean|smoke|vegan|vegetarian|nicotine|alcohol|married|together|straight)", rest, re.I
+    ):
         return f"I have been {match.group('n')} {match.group('unit')} {rest}"
     return f"I have {text}" if not rest.startswith("off") else ""
 
@@ -119,12 +147,15 @@ def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> lis
         return []
     sentence.last = full
     drafts = _naming(naming, talk, sentence.source)
+    telling = verb > place and grammar.bare(parts[verb]) in verbs.simple_pasts() - {"was", "were", "had"}
     reported = _REPORTED.match(full)
     if reported and not re.match(r"(?:i|we)\b", full, re.I):
         return drafts + _report(resolved, reported, talk, sentence)
     fact = finish(resolved, talk)
     if not worthy(fact, talk):
         return drafts
+    if not telling:
+        drafts.clear()
     drafts.append(make(fact, rule, talk, sentence.source))
     reference.note_thing(fact, talk)
     return drafts
@@ -151,7 +182,7 @@ def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: S
 
 def finish(clause: str, talk: Discourse) -> str:
     """A clause with its subject in the third person, as a sentence without end mark."""
-    turned = person.to_third(clause, talk.who)
+    turned = _capitalised(person.to_third(clause, talk.who), talk)
     turned = re.sub(rf"\b({re.escape(talk.who)}(?:'s)?) (?:has|have) got (?!to\b)", r"\1 has ", turned)
     turned = re.sub(r"\bhas got (?!to\b|\w+ed\b)", "has ", turned)
     turned = re.sub(
@@ -161,6 +192,19 @@ def finish(clause: str, talk: Discourse) -> str:
     )
     turned = " ".join(turned.split()).strip(" ,.:;-!")
     return turned[:1].upper() + turned[1:]
+
+
+def _capitalised(text: str, talk: Discourse) -> str:
+    """Names that were introduced in small letters, written as names."""
+    if not talk.names:
+        return text
+    return re.sub(
+        r"\b[a-z]{3,}\b",
+        lambda m: (
+            m.group().capitalize() if m.group() in talk.names and not people.is_known_word(m.group()) else m.group()
+        ),
+        text,
+    )
 
 
 def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
@@ -175,8 +219,8 @@ def _allowed(full: str, talk: Discourse) -> bool:
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
     if _CARRIES.search(full) or head in {"both"}:
-        return (
-            head not in _GENERIC or (re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"})
+        return head not in _GENERIC or (
+            re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
         )
     if head in _GENERIC:
         return False
@@ -189,14 +233,65 @@ def _allowed(full: str, talk: Discourse) -> bool:
     if head in {"the", "this", "that", "each", "every", "all", "both", "any"}:
         subject = subject[1:]
         personal = subjects.is_personal(subject) and not dropping.is_chatter(full)
-        return talk.own or (personal and _specific(parts))
+        named = re.search(r"\b(?:called|named) (?:now )?[A-Z]", full) is not None
+        return (
+            talk.own
+            or named
+            or (personal and _specific(parts))
+            or (_HABIT.search(full) is not None and _specific(parts))
+        )
     if grammar.is_name(parts[place]):
         return talk.own or people.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
     return talk.own or (_specific(parts) and subjects.is_personal(subject)) or _HABIT.search(full) is not None
 
 
 _PRIVATE = frozenset(
-    ["want", "hate", "love", "like", "need", "start", "quit", "join", "refuse", "learn", "live", "move", "work", "bite", "sleep", "eat", "turn", "get", "have", "throw", "play", "fall", "lose", "bring", "swap", "cover", "help", "take", "pick", "drive", "cook", "walk", "call", "visit", "stay", "come", "go", "keep", "prefer", "know", "use", "speak", "weigh", "attend"]
+    [
+        "want",
+        "hate",
+        "love",
+        "like",
+        "need",
+        "start",
+        "quit",
+        "join",
+        "refuse",
+        "learn",
+        "live",
+        "move",
+        "work",
+        "bite",
+        "sleep",
+        "eat",
+        "turn",
+        "get",
+        "have",
+        "throw",
+        "play",
+        "fall",
+        "lose",
+        "bring",
+        "swap",
+        "cover",
+        "help",
+        "take",
+        "pick",
+        "drive",
+        "cook",
+        "walk",
+        "call",
+        "visit",
+        "stay",
+        "come",
+        "go",
+        "keep",
+        "prefer",
+        "know",
+        "use",
+        "speak",
+        "weigh",
+        "attend",
+    ]
 )
 
 
@@ -257,6 +352,8 @@ def worthy(fact: str, talk: Discourse) -> bool:
     verb = grammar.find_verb(words)
     if verb < 0:
         verb = 1
+    if verb > 2 and words[0].lower() not in {"the", "it", "they", "this", "that"}:
+        return True
     if (
         verb > 1
         and words[0].lower() not in {"the", "it", "they", "this", "that"}

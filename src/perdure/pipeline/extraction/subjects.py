@@ -10,7 +10,9 @@ import re
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, verbs
 
-_PLACE = frozenset(["in", "at", "from", "on", "with", "near", "off", "into", "out", "between", "under", "over", "behind", "by"])
+_PLACE = frozenset(
+    ["in", "at", "from", "on", "with", "near", "off", "into", "out", "between", "under", "over", "behind", "by"]
+)
 _HERE = re.compile(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = re.compile(
     r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$"
@@ -50,6 +52,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         place += 1
     head = grammar.bare(parts[place])
     after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
+    if grammar.bare(parts[0]) == "not" and len(parts) > 1 and not grammar.is_number(parts[1]):
+        return _not(text, parts, carried)
     if head == "no" and after == "longer":
         return _no_longer(text, parts, place, carried)
     if head == "never" and place + 1 < len(parts):
@@ -94,6 +98,29 @@ def _nominal(text: str, parts: list[str], place: int, head: str, subject: str, b
     return "", ""
 
 
+def _not(text: str, parts: list[str], carried: str) -> tuple[str, str]:
+    """ "not a fan of mushrooms", "not from here": said of the subject in hand."""
+    second = grammar.bare(parts[1])
+    if second in {
+        "a",
+        "an",
+        "from",
+        "in",
+        "at",
+        "on",
+        "married",
+        "allowed",
+        "keen",
+        "into",
+        "religious",
+        "able",
+        "comfortable",
+    } | lexicon.words("states.txt"):
+        subject = carried or "I"
+        return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "state"
+    return "", ""
+
+
 def _no_longer(text: str, parts: list[str], place: int, carried: str) -> tuple[str, str]:
     subject = carried or "I"
     third = grammar.bare(parts[place + 2]) if place + 2 < len(parts) else ""
@@ -107,7 +134,14 @@ def _adjective(head: str, after: str) -> bool:
 
 
 def _noun_use(head: str, after: str) -> bool:
+    if head == "left" and after in _BODY or head in {"shut", "closed", "open"}:
+        return True
     return head in lexicon.words("nounish.txt") and after in ("", "and", "or", "of", "is", "are", "was", "here")
+
+
+_BODY = frozenset(
+    "eye hand knee ear foot leg arm shoulder side wrist ankle hip elbow lung kidney breast thumb heel".split()
+)
 
 
 def _time_only(parts: list[str]) -> bool:
@@ -149,7 +183,47 @@ def _here(words: str) -> str:
 
 
 _OWN_SUBJECT = frozenset(
-    ["my", "our", "his", "her", "their", "its", "the", "a", "an", "this", "that", "these", "those", "every", "each", "any", "some", "no", "one", "someone", "somebody", "everyone", "everybody", "nobody", "people", "there", "what", "which", "who", "all", "most", "many", "few", "nothing", "something", "everything", "anything", "another", "other"]
+    [
+        "my",
+        "our",
+        "his",
+        "her",
+        "their",
+        "its",
+        "the",
+        "a",
+        "an",
+        "this",
+        "that",
+        "these",
+        "those",
+        "every",
+        "each",
+        "any",
+        "some",
+        "no",
+        "one",
+        "someone",
+        "somebody",
+        "everyone",
+        "everybody",
+        "nobody",
+        "people",
+        "there",
+        "what",
+        "which",
+        "who",
+        "all",
+        "most",
+        "many",
+        "few",
+        "nothing",
+        "something",
+        "everything",
+        "anything",
+        "another",
+        "other",
+    ]
 )
 
 
@@ -185,5 +259,9 @@ def is_personal(subject: list[str]) -> bool:
             return True
     if any(word in people.relation_nouns() for word in kept) or (kept[0] in personal and grammar.is_name(subject[-1])):
         return True
-    before = [at for at, word in enumerate(kept) if word in {"for", "of", "at", "in", "with", "to", "on"}]
+    before = [
+        at
+        for at, word in enumerate(kept)
+        if word in {"for", "of", "at", "in", "with", "to", "on", "over", "above", "under", "below", "between", "from"}
+    ]
     return bool(before) and before[0] > 0 and is_personal(subject[: before[0]])

@@ -27,11 +27,54 @@ AGREEMENT = {
 """First-person forms that do not follow the rules, and what stands in the third person."""
 
 MODALS = frozenset(
-    ["will", "would", "shall", "should", "can", "could", "may", "might", "must", "won't", "wouldn't", "shan't", "shouldn't", "can't", "cannot", "couldn't", "mightn't", "mustn't", "needn't"]
+    [
+        "will",
+        "would",
+        "shall",
+        "should",
+        "can",
+        "could",
+        "may",
+        "might",
+        "must",
+        "won't",
+        "wouldn't",
+        "shan't",
+        "shouldn't",
+        "can't",
+        "cannot",
+        "couldn't",
+        "mightn't",
+        "mustn't",
+        "needn't",
+    ]
 )
 AUXILIARIES = (
     frozenset(
-        ["am", "is", "are", "was", "were", "isn't", "aren't", "wasn't", "weren't", "has", "hasn't", "had", "hadn't", "have", "haven't", "do", "does", "did", "don't", "doesn't", "didn't", "ain't"]
+        [
+            "am",
+            "is",
+            "are",
+            "was",
+            "were",
+            "isn't",
+            "aren't",
+            "wasn't",
+            "weren't",
+            "has",
+            "hasn't",
+            "had",
+            "hadn't",
+            "have",
+            "haven't",
+            "do",
+            "does",
+            "did",
+            "don't",
+            "doesn't",
+            "didn't",
+            "ain't",
+        ]
     )
     | MODALS
 )

@@ -1,0 +1,121 @@
+"""`perdure`: the program, and what its statuses mean.
+
+0 done, 1 failed, 2 usage, 3 not found, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perdure import __version__
+from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
+from perdure.frontends.cli import carrying, examining, looking, removing, starting, writing
+from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
+
+FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
+
+# Typer carries a Click of its own in some versions and imports it in others; this is the base of its usage errors.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(
+    name="perdure",
+    add_completion=True,
+    no_args_is_help=False,
+    context_settings=CONTEXT,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"perdure {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def perdure(
+    context: typer.Context,
+    path: Annotated[
+        Path,
+        typer.Option(
+            "--path",
+            metavar="DIR",
+            envvar="PERDURE_PATH",
+            show_default=False,
+            help="Folder of the memory, here or after the command; by default ~/.memory.",
+        ),
+    ] = DEFAULT_FOLDER,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Long-term memory for AI agents: facts that are kept, corrected and recalled, and what was believed when.
+
+    A memory is a folder; nothing leaves this machine. Its settings are in perdure.toml there, which init writes. Every
+    command prints JSON with --json. Status 0 is done, 1 failed, 2 usage, 3 not found.
+
+    Example: perdure add "I moved to Lisbon last week" --user-id ana
+
+    Example: perdure search "where does she live?" --user-id ana
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(USAGE)
+
+
+for group in (starting, writing, looking, removing, carrying, examining):
+    group.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program with these arguments (else the process's) and return its status."""
+    logging.basicConfig(level=logging.WARNING, format="perdure: %(message)s", stream=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        status = typer.main.get_command(app).main(
+            args=None if arguments is None else list(arguments), prog_name="perdure", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except PerdureError as error:
+        return _fail(error.message, _status_of(error))
+    except UsageError as error:
+        return _fail(_usage_text(error), USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads any more: the interpreter's own flush at the end must not complain about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return status if isinstance(status, int) else 0
+
+
+def _status_of(error: PerdureError) -> int:
+    if isinstance(error, InvalidInputError):
+        return USAGE
+    return NOT_FOUND if isinstance(error, NotFoundError) else FAILED
+
+
+def _usage_text(error: Exception) -> str:
+    formatted = getattr(error, "format_message", None)
+    text = formatted() if callable(formatted) else str(error)
+    context = getattr(error, "ctx", None)
+    return f"{text} (see {context.command_path} --help)" if context is not None else text
+
+
+def _fail(message: str, status: int) -> int:
+    sys.stderr.write(f"perdure: {' '.join(message.split())}\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""From a folder to an open memory: `PATH/perdure.toml` is read where it exists (DESIGN §6).
+
+The imports inside functions bring pydantic, NumPy and the backends: `perdure --help` must not wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from perdure.engine.config import MemoryConfig
+    from perdure.engine.engine import Engine
+    from perdure.frontends.library.async_memory import AsyncMemory
+
+T = TypeVar("T")
+
+CONFIG_FILE = "perdure.toml"
+"""The file that `init` writes into the memory's folder and every command reads."""
+
+
+def read_settings(folder: Path) -> MemoryConfig:
+    """The configuration of a memory's folder; the folder itself is `path`, unless the file says otherwise."""
+    from perdure.engine.config import read_config, read_file  # heavy, see above
+
+    file = folder.expanduser() / CONFIG_FILE
+    if not file.is_file():
+        return read_config({"path": folder})
+    config = read_file(file)
+    says_path = "path" in tomllib.loads(file.read_text(encoding="utf-8"))
+    return config if says_path else config.model_copy(update={"path": folder})
+
+
+def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]]) -> T:
+    """Open the memory of a folder, do something with it, and close it again."""
+    from perdure.frontends.library.async_memory import AsyncMemory  # heavy, see above
+
+    async def run() -> T:
+        async with AsyncMemory(read_settings(folder)) as memory:
+            return await work(memory)
+
+    return asyncio.run(run())
+
+
+def with_engine(folder: Path, work: Callable[[Engine], Awaitable[T]]) -> T:
+    """The same for the commands that look behind a memory: export, import and doctor."""
+    from perdure.engine.build import build  # heavy, see above
+
+    async def run() -> T:
+        engine = build(read_settings(folder))
+        try:
+            return await work(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())

@@ -1,0 +1,76 @@
+"""The options that commands share, each declared once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DEFAULT_FOLDER = Path("~/.memory")
+"""Where a memory lies unless `--path` or PERDURE_PATH says otherwise; the engine's own default."""
+
+
+def _chosen_folder(context: typer.Context, value: Path | None) -> Path:
+    """The folder given after the command, else the one given before it, else the default."""
+    return value or context.find_root().params.get("path") or DEFAULT_FOLDER
+
+
+def folder(path: Path | None) -> Path:
+    """The value of a `PathOption`, which its callback has filled in."""
+    return path or DEFAULT_FOLDER
+
+
+def _json_object(value: str) -> dict[str, Any]:
+    try:
+        found = json.loads(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise typer.BadParameter(f'must be a JSON object such as {{"tag": "work"}}, not {value}')
+    return found
+
+
+PathOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--path", metavar="DIR", callback=_chosen_folder, show_default=False,
+        help="Folder of the memory; by default ~/.memory, or PERDURE_PATH.",
+    ),
+]  # fmt: skip
+UserOption = Annotated[
+    str | None, typer.Option("--user-id", "--user", metavar="ID", help="Whose memories.", rich_help_panel="Scope")
+]
+AgentOption = Annotated[
+    str | None,
+    typer.Option("--agent-id", "--agent", metavar="ID", help="Which agent's memories.", rich_help_panel="Scope"),
+]
+RunOption = Annotated[
+    str | None,
+    typer.Option("--run-id", "--run", metavar="ID", help="Which session's memories.", rich_help_panel="Scope"),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON, alone on standard output.", show_default=False)
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.", show_default=False)]
+MetadataOption = Annotated[
+    dict[str, Any] | None,
+    typer.Option("--metadata", metavar="JSON", parser=_json_object, help="A JSON object kept with each memory."),
+]
+FilterOption = Annotated[
+    dict[str, Any] | None,
+    typer.Option(
+        "--filter", metavar="JSON", parser=_json_object,
+        help='Only memories that match, such as \'{"tag": "work"}\' or \'{"created_at": {"gte": "2026-01-01"}}\'.',
+    ),
+]  # fmt: skip
+AsOfOption = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="Read what had been told by then, such as 2026-03-01 or with a time."),
+]
+PastOption = Annotated[
+    bool, typer.Option("--include-past", help="Also what is no longer valid or has expired.", show_default=False)
+]
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+"""Settings of every command."""

@@ -1,0 +1,103 @@
+"""What commands print: JSON alone on standard output, tables for people, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its title, whether it is kept on one line, and its style on a terminal."""
+
+    title: str
+    whole: bool = False
+    style: str = ""
+    right: bool = False
+
+
+ID = Column("id", whole=True, style="dim")
+MEMORY = Column("memory")
+SINCE = Column("since", whole=True, style="cyan")
+SCORE = Column("score", whole=True, style="green", right=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a result as JSON; a value that UTF-8 cannot carry is written in JSON's own escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    print_text(text)
+
+
+def print_text(text: str) -> None:
+    """Print a line on standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def note(text: str) -> None:
+    """Tell a person something, on standard error."""
+    sys.stderr.write(f"perdure: {text}\n")
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table: drawn on a terminal, else a line for each row with its cells between tabs."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            print_text("\t".join(" ".join(cell.split()) for cell in row))
+        return
+    from rich.console import Console  # heavy: only a terminal gets drawn tables
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(
+            column.title,
+            no_wrap=column.whole,
+            style=column.style,
+            overflow="fold",
+            justify="right" if column.right else "left",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def day(moment: str | None) -> str:
+    """The date of a stored time."""
+    return moment[:10] if moment else ""
+
+
+@contextmanager
+def progress(what: str, total: float | None = None) -> Iterator[Progress | None]:
+    """A bar on standard error while something long runs, and None where no person watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # heavy: only a terminal gets a bar
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    counting = TextColumn("{task.completed:,.0f}" if total is None else "{task.percentage:>3.0f} %")
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), counting, TimeElapsedColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    with bar:
+        bar.add_task(what, total=total)
+        yield bar
+
+
+def advance(bar: Progress | None, done: float) -> None:
+    """Move the bar of `progress` to a point."""
+    if bar is not None:
+        bar.update(bar.task_ids[0], completed=done)

@@ -1,0 +1,98 @@
+"""The text of perdure.toml: every setting with its meaning and default, made from the settings themselves."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from perdure.backends import registry
+from perdure.engine.config import MemoryConfig
+
+HEAD = """\
+# Settings of this memory; every perdure command that is given this folder reads them. Each line that begins with "# "
+# and a name is a default: take the "# " away to change it. A variable PERDURE_NAME (nested names are joined by two
+# underscores, as in PERDURE_EMBEDDER__PROVIDER) stands above this file.
+"""
+
+
+def settings_text(folder: Path) -> str:
+    """The file for a folder, with everything commented out: it changes nothing until a line of it is changed."""
+    own = {"path": f"# path = {_toml(folder)}"}
+    parts = [HEAD.rstrip()]
+    for name, field in MemoryConfig.model_fields.items():
+        if _section_of(field) is None:
+            parts.append("\n".join(_entry(name, field, own.get(name))))
+    for name, field in MemoryConfig.model_fields.items():
+        section = _section_of(field)
+        if section is not None:
+            parts.append("\n".join(_section(name, field, section)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(name: str, field: FieldInfo, section: type[BaseModel]) -> Iterator[str]:
+    default = field.get_default(call_default_factory=True)
+    yield f"# {field.description or inspect.getdoc(section)}"
+    yield f"[{name}]" if default is not None else f"# [{name}]"
+    for key, inner in section.model_fields.items():
+        if key == "config":
+            yield from _provider_settings(name, default)
+        else:
+            yield from _entry(key, inner)
+
+
+def _provider_settings(name: str, default: Any) -> Iterator[str]:
+    """The settings of the provider that a section has by default; others have others."""
+    if default is None:
+        yield "# config is a table with the provider's own settings"
+        return
+    families = {section: family for family, section in registry.SECTIONS.items()}
+    settings = registry.load(families[name], default.provider).Settings
+    yield ""
+    yield f"# Settings of {default.provider}; another provider has others"
+    yield f"[{name}.config]"
+    own = {"path": "# path is a file in the memory's folder"} if name == "vector_store" else {}
+    for key, field in settings.model_fields.items():
+        yield from _entry(key, field, own.get(key))
+
+
+def _entry(name: str, field: FieldInfo, line: str | None = None) -> Iterator[str]:
+    """The meaning of a setting, and its default as a line that could stand as it is."""
+    value = field.get_default(call_default_factory=True)
+    choices = _choices(field.annotation)
+    if field.description:
+        yield f"# {field.description}{f': {choices}' if choices else ''}"
+    if line is not None:
+        yield line
+    elif field.is_required():
+        yield f'# {name} = "..."'
+    elif value is None:
+        yield f"# {name} is not set"
+    else:
+        yield f"# {name} = {_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Path):
+        value = str(value)
+    return json.dumps(value, ensure_ascii=False)  # text, numbers and truth values are written in TOML as in JSON
+
+
+def _choices(annotation: Any) -> str:
+    """The words that a setting may be, if it may only be some."""
+    for kind in (annotation, *get_args(annotation)):
+        if get_origin(kind) is Literal:
+            return ", ".join(_toml(choice) for choice in get_args(kind))
+    return ""
+
+
+def _section_of(field: FieldInfo) -> type[BaseModel] | None:
+    for kind in (field.annotation, *get_args(field.annotation)):
+        if inspect.isclass(kind) and issubclass(kind, BaseModel):
+            return kind
+    return None

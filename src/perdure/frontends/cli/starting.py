@@ -1,0 +1,88 @@
+"""init: the command that sets a memory up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perdure.domain.errors import PerdureError
+from perdure.frontends.cli.opening import CONFIG_FILE, read_settings
+from perdure.frontends.cli.options import CONTEXT, JsonOption, PathOption, folder
+from perdure.frontends.cli.output import advance, note, print_json, progress
+
+if TYPE_CHECKING:
+    from perdure.backends.embedders.base import Embedder
+    from perdure.engine.config import MemoryConfig
+
+
+def register(app: typer.Typer) -> None:
+    """Put the command into the program."""
+    app.command("init", context_settings=CONTEXT)(init)
+
+
+def init(
+    force: Annotated[bool, typer.Option("--force", help="Write the file even where there is one.")] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch the embedder's weights (90 MB); nothing else ever does.")
+    ] = False,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Write perdure.toml into the memory's folder, with every setting, what it means and its default.
+
+    No command needs it: without the file the defaults hold. It is not overwritten without --force. With --download
+    the weights of the embedder are fetched; without them memories are found by their words alone.
+
+    Example: perdure init --path ~/notes/memory --download
+    """
+    # Heavy: pydantic and the backends; `perdure --help` must not wait for them.
+    from perdure.frontends.cli.settings_file import settings_text
+
+    place = folder(path).expanduser()
+    file = place / CONFIG_FILE
+    exists = file.is_file()
+    if exists and not force and not download:
+        raise PerdureError(f"{file} exists already: --force overwrites it")
+    if force or not exists:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            file.write_text(settings_text(place), encoding="utf-8")
+        except OSError as error:
+            raise PerdureError(f"{file} cannot be written: {error}") from error
+        note(f"wrote {file}")
+    config = read_settings(place)
+    if download:
+        _download(config)
+    missing = _embedder(config).unavailable()
+    if missing is None:
+        note(f"the embedder {config.embedder.provider} is ready")
+    else:
+        note(f"memories will be found by their words alone: {missing}")
+    if as_json:
+        print_json({"path": str(place), "file": str(file), "embedder": config.embedder.provider, "missing": missing})
+
+
+def _embedder(config: MemoryConfig) -> Embedder:
+    from perdure.backends import registry  # heavy, see above
+
+    embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
+    return embedder
+
+
+def _download(config: MemoryConfig) -> None:
+    from perdure.backends import registry  # heavy, see above
+
+    provider = config.embedder.provider
+    fetch = getattr(registry.load("embedders", provider), "download", None)
+    if fetch is None:
+        note(f"the embedder {provider} has nothing to download")
+        return
+    given = config.embedder.config.get("path")
+    with progress("download", 100) as bar:
+        place = fetch(
+            Path(given).expanduser() if given else None,
+            lambda name, done, size: advance(bar, 100 * done / size if size else 100),
+        )
+    note(f"the weights are in {place}")
