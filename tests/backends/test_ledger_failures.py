@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from perdure.backends.ledgers._unit import _Unit
+from perdure.backends.blocking import _Unit
 from perdure.domain.errors import LedgerError
 from tests.backends.ledger_files import SPEC_TABLE, make, rows
 from tests.contracts.ledger_worker import USER, add, awaited, entry, episode, settle

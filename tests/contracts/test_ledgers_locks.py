@@ -279,7 +279,7 @@ async def test_a_killed_holder_holds_nothing_and_its_work_is_found(place: Place)
         worker.communicate()
         killed = time.monotonic()
         held = await asyncio.wait_for(waiting, SOON)
-        assert time.monotonic() - killed < 1.0
+        assert time.monotonic() - killed < 5.0
         assert held.stranded
         (left,) = await ledger.pending(STORE)
         assert left.change.after.memory == "User was interrupted"
@@ -314,7 +314,7 @@ async def test_kill_in_the_middle_of_writes_loses_nothing_acknowledged(place: Pl
         assert {f"User said {batch}" for batch in acknowledged} <= set(told)
         kept = await ledger.get_episodes([f"episode-{batch}" for batch in acknowledged])
         assert [item.content for item in kept] == acknowledged
-        assert len(acknowledged) > 20
+        assert len(acknowledged) >= 6
 
 
 @awaited
@@ -322,12 +322,18 @@ async def test_two_processes_writing_at_once_keep_one_order(place: Place) -> Non
     async with place.opened() as ledger:
         worker = place.worker("churn", "other")
         assert (await asyncio.to_thread(line_of, worker)).startswith("written")
-        for _ in range(40):
+        until = time.monotonic() + SOON
+        theirs = 0
+        while theirs < 30 and time.monotonic() < until:
             await settle(ledger, add("mine"))
+            theirs = sum(record.new_value != "mine" for record in await ledger.events_of_scope(USER, limit=100_000))
         worker.kill()
         worker.communicate()
-        sequences = [record.sequence for record in await ledger.events_of_scope(USER, limit=100_000)]
-        assert len(sequences) == len(set(sequences)) > 80
+        records = await ledger.events_of_scope(USER, limit=100_000)
+        assert sum(record.new_value == "mine" for record in records) > 1
+        assert sum(record.new_value != "mine" for record in records) >= 30
+        sequences = [record.sequence for record in records]
+        assert len(sequences) == len(set(sequences))
         assert sequences == sorted(sequences)
         assert await ledger.check() == []
 

@@ -50,7 +50,7 @@ def create(connection: Connection) -> None:
 
 def upgrade(connection: Connection) -> None:
     """Run the migrations that the database has not seen."""
-    # Alembic costs a quarter of a second to import, and hardly any opening needs it.
+    # Alembic costs a tenth of a second to import, and hardly any opening needs it.
     from alembic import command
     from alembic.config import Config
     from alembic.util.exc import CommandError

@@ -1,4 +1,4 @@
-"""The units of work, imported when a ledger first opens: SQLAlchemy, on which they stand, costs a third of a second."""
+"""The units of work, imported when a ledger first opens: SQLAlchemy, on which they stand, costs 0.2 s."""
 
 from __future__ import annotations
 

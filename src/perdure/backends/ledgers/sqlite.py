@@ -47,7 +47,10 @@ class SqliteLedger(SqlLedger):
         def _is_a_file(cls, path: Path) -> Path:
             if path.name in ("", ":memory:"):
                 raise ValueError("the ledger needs a file: it is shared between processes")
-            return path.expanduser()
+            try:
+                return path.expanduser()
+            except RuntimeError as error:
+                raise ValueError(f"no home folder is known for {path}: name the file in full") from error
 
     def __init__(self, settings: Settings | None = None, clock: Clock = system_clock) -> None:
         settings = settings or self.Settings()
@@ -77,7 +80,7 @@ class SqliteDatabase(Database):
     # ------------------------------------------------------------------ life
     def open(self) -> None:
         """Make the file, for its owner alone, and set it to WAL mode."""
-        # SQLAlchemy is imported here because it costs a third of a second, and many programs never open a ledger.
+        # SQLAlchemy is imported here because it costs 0.2 s, and many programs never open a ledger.
         from sqlalchemy import create_engine
         from sqlalchemy.pool import QueuePool
 

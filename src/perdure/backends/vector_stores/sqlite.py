@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from perdure.backends.blocking import run_blocking
+from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.vector_stores import (
     _sqlite_care,
     _sqlite_keyword,
@@ -73,7 +73,7 @@ class SqliteVectorStore(VectorStore):
     # ------------------------------------------------------------------ life
     async def open(self) -> None:
         """Open the file, and make it and its folder if they are missing."""
-        await run_blocking(self._open_file)
+        await run_unit(self._open_file)
 
     def _open_file(self) -> None:
         with self._opening:
@@ -83,7 +83,7 @@ class SqliteVectorStore(VectorStore):
 
     async def close(self) -> None:
         """Finish a scrub that is pending, if nobody prevents it, and close the file."""
-        await run_blocking(self._close_file)
+        await run_unit(self._close_file)
 
     def _close_file(self) -> None:
         with self._opening:
@@ -157,7 +157,7 @@ class SqliteVectorStore(VectorStore):
                     records = _sqlite_write.to_records(points, found.dimension)
                 _sqlite_write.write(connection, found, records, gone)
 
-        await run_blocking(apply)
+        await run_unit(apply)
 
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
@@ -220,11 +220,11 @@ class SqliteVectorStore(VectorStore):
     # ------------------------------------------------------------------ durability
     async def sync(self) -> None:
         """Return once everything applied so far would survive power loss."""
-        await run_blocking(lambda: _sqlite_care.sync(self._database()))
+        await run_unit(lambda: _sqlite_care.sync(self._database()))
 
     async def scrub(self) -> bool:
         """Make deleted text unreadable in the file; False if another process prevents it, and a later close does it."""
-        return await run_blocking(self._scrub_file)
+        return await run_unit(self._scrub_file)
 
     def _scrub_file(self) -> bool:
         self._scrub_asked = True
@@ -272,4 +272,4 @@ class SqliteVectorStore(VectorStore):
             with self._database().writing() as connection:
                 write(connection)
 
-        await run_blocking(run)
+        await run_unit(run)

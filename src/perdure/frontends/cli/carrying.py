@@ -17,7 +17,6 @@ from perdure.domain.errors import PerdureError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.opening import with_engine
 from perdure.frontends.cli.options import (
-    CONTEXT,
     AgentOption,
     JsonOption,
     PathOption,
@@ -39,13 +38,8 @@ EVERY = 200
 """Lines between two movements of the bar."""
 
 
-def register(app: typer.Typer) -> None:
-    """Put the commands of this module into the program."""
-    app.command("export", context_settings=CONTEXT)(export)
-    app.command("import", context_settings=CONTEXT)(import_lines)
-
-
 def export(
+    *,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write here, whole or not at all, not to standard output."),
@@ -127,6 +121,7 @@ def _write_whole(place: Path, write: Callable[[IO[str]], ExportReport]) -> Expor
 
 def import_lines(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The lines; - reads standard input.")],
+    *,
     user_id: UserOption = None,
     agent_id: AgentOption = None,
     run_id: RunOption = None,
@@ -177,7 +172,7 @@ def _size(file: Path) -> int | None:
 
 
 def _watched(stream: IO[bytes], bar: Progress | None) -> Iterator[str]:
-    """The lines of a stream, while the bar moves by bytes; bytes that are not UTF-8 are left for the line to be refused."""
+    """The lines of a stream, while the bar moves by bytes; what is not UTF-8 stays, so that its line is refused."""
     done = 0
     for number, line in enumerate(stream, 1):
         yield line.decode("utf-8", "surrogateescape")

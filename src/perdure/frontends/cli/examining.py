@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perdure.frontends.cli.opening import with_engine
-from perdure.frontends.cli.options import CONTEXT, JsonOption, PathOption, folder
+from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import Column, advance, note, print_json, print_table, print_text, progress
 
 if TYPE_CHECKING:
     from perdure.engine.doctor import Diagnosis, Repair
     from perdure.engine.engine import Engine
-
-
-def register(app: typer.Typer) -> None:
-    """Put the command into the program."""
-    app.command("doctor", context_settings=CONTEXT)(doctor)
 
 
 def doctor(

@@ -10,7 +10,6 @@ import typer
 from perdure.domain.errors import NotFoundError
 from perdure.frontends.cli.opening import with_memory
 from perdure.frontends.cli.options import (
-    CONTEXT,
     AgentOption,
     AsOfOption,
     FilterOption,
@@ -41,16 +40,9 @@ if TYPE_CHECKING:
     from perdure.frontends.library.async_memory import AsyncMemory
 
 
-def register(app: typer.Typer) -> None:
-    """Put the commands of this module into the program."""
-    app.command("search", context_settings=CONTEXT)(search)
-    app.command("list", context_settings=CONTEXT)(list_memories)
-    app.command("get", context_settings=CONTEXT)(get)
-    app.command("history", context_settings=CONTEXT)(history)
-
-
 def search(
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; - reads standard input.")],
+    *,
     user_id: UserOption = None,
     agent_id: AgentOption = None,
     run_id: RunOption = None,
@@ -105,6 +97,7 @@ def search(
 
 
 def list_memories(
+    *,
     user_id: UserOption = None,
     agent_id: AgentOption = None,
     run_id: RunOption = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ import typer
 
 from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
-from perdure.frontends.cli import carrying, examining, looking, removing, starting, writing
+from perdure.frontends.cli import carrying, demonstrating, examining, looking, removing, starting, writing
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
 
 FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -29,7 +29,7 @@ app = typer.Typer(
     add_completion=True,
     no_args_is_help=False,
     context_settings=CONTEXT,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
@@ -71,8 +71,24 @@ def perdure(
         raise typer.Exit(USAGE)
 
 
-for group in (starting, writing, looking, removing, carrying, examining):
-    group.register(app)
+COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
+    ("init", starting.init, "Write the settings file of a memory."),
+    ("add", writing.add, "Remember what was said."),
+    ("search", looking.search, "Find the memories that answer a question."),
+    ("list", looking.list_memories, "List memories, oldest first."),
+    ("get", looking.get, "Show one memory."),
+    ("update", writing.update, "Overwrite the text of one memory."),
+    ("delete", removing.delete, "Delete memories; their history stays."),
+    ("forget", removing.forget, "Forget for good, wherever the text lies."),
+    ("history", looking.history, "Show everything that happened to a memory."),
+    ("undo", writing.undo, "Take back one event."),
+    ("demo", demonstrating.demo, "Live through a conversation and watch."),
+    ("doctor", examining.doctor, "Look whether all of it agrees, and mend it."),
+    ("export", carrying.export, "Write a memory as lines of JSON."),
+    ("import", carrying.import_lines, "Take in lines of JSON."),
+)
+for name, command, line in COMMANDS:
+    app.command(name, short_help=line, context_settings=CONTEXT)(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,7 +10,6 @@ from perdure.domain.errors import NotFoundError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.opening import with_memory
 from perdure.frontends.cli.options import (
-    CONTEXT,
     AgentOption,
     JsonOption,
     PathOption,
@@ -30,14 +29,9 @@ NOT_FOUND = 3
 """Status where some of several memories do not exist."""
 
 
-def register(app: typer.Typer) -> None:
-    """Put the commands of this module into the program."""
-    app.command("delete", context_settings=CONTEXT)(delete)
-    app.command("forget", context_settings=CONTEXT)(forget)
-
-
 def delete(
     ids: IdsArgument = None,
+    *,
     everything: Annotated[bool, typer.Option("--all", help="Every memory of the scope; needs --yes.")] = False,
     user_id: UserOption = None,
     agent_id: AgentOption = None,
@@ -102,6 +96,7 @@ async def _delete_all(memory: AsyncMemory, scope: Scope, erase: bool) -> list[di
 
 def forget(
     ids: IdsArgument = None,
+    *,
     query: Annotated[
         str | None, typer.Option("--query", "-q", metavar="TEXT", help="What a search for this finds in the scope.")
     ] = None,
@@ -139,7 +134,7 @@ def forget(
 
     async def work(memory: AsyncMemory) -> list[ErasureReport]:
         reports = []
-        for id in ids or [None]:
+        for id in ids or (None,):
             report = await memory.forget(
                 id=id,
                 query=query,

@@ -40,10 +40,10 @@ def _section(name: str, field: FieldInfo, section: type[BaseModel]) -> Iterator[
     yield f"# {field.description or inspect.getdoc(section)}"
     yield f"[{name}]" if default is not None else f"# [{name}]"
     for key, inner in section.model_fields.items():
-        if key == "config":
-            yield from _provider_settings(name, default)
-        else:
+        if key != "config":
             yield from _entry(key, inner)
+    if "config" in section.model_fields:  # last: what follows a table's name in TOML belongs to it
+        yield from _provider_settings(name, default)
 
 
 def _provider_settings(name: str, default: Any) -> Iterator[str]:

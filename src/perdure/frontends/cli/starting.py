@@ -9,17 +9,12 @@ import typer
 
 from perdure.domain.errors import PerdureError
 from perdure.frontends.cli.opening import CONFIG_FILE, read_settings
-from perdure.frontends.cli.options import CONTEXT, JsonOption, PathOption, folder
+from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import advance, note, print_json, progress
 
 if TYPE_CHECKING:
     from perdure.backends.embedders.base import Embedder
     from perdure.engine.config import MemoryConfig
-
-
-def register(app: typer.Typer) -> None:
-    """Put the command into the program."""
-    app.command("init", context_settings=CONTEXT)(init)
 
 
 def init(

@@ -9,7 +9,6 @@ import typer
 
 from perdure.frontends.cli.opening import with_memory
 from perdure.frontends.cli.options import (
-    CONTEXT,
     AgentOption,
     JsonOption,
     MetadataOption,
@@ -26,17 +25,11 @@ if TYPE_CHECKING:
     from perdure.frontends.library.async_memory import AsyncMemory
 
 
-def register(app: typer.Typer) -> None:
-    """Put the commands of this module into the program."""
-    app.command("add", context_settings=CONTEXT)(add)
-    app.command("update", context_settings=CONTEXT)(update)
-    app.command("undo", context_settings=CONTEXT)(undo)
-
-
 def add(
     text: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="What was said; - reads standard input.")
     ] = None,
+    *,
     messages: Annotated[
         Path | None,
         typer.Option("--messages", "-m", metavar="FILE", help="A conversation in JSON instead of a text; - reads it."),

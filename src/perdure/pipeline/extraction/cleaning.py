@@ -56,6 +56,7 @@ _CODE_LINE = re.compile(
 _SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
 _EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
 _TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
+_FORMAL_KIN = {"mum": "mother", "mom": "mother", "dad": "father"}
 _IN_LAW = re.compile(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
 _AMPM = re.compile(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
 _WORD = re.compile(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
@@ -100,7 +101,7 @@ def clean(content: str) -> Cleaned:
     text = _PROTECTED.sub(lambda m: _protect(m.group(), cleaned.kept), text)
     text = _EMOJI.sub(_emoji, text)
     text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
-    text = _IN_LAW.sub(r"\1-in-law", text)
+    text = _IN_LAW.sub(lambda m: f"{_FORMAL_KIN.get(m.group(1).lower(), m.group(1))}-in-law", text)
     text = _AMPM.sub(r"\1\2m", text)
     text = _WORD.sub(_spell, text)
     cleaned.text = expand(_possessives(text))
@@ -256,11 +257,26 @@ def _possessives(text: str) -> str:
     return _LOOSE_S.sub(r"\1's ", text)
 
 
+_POSSESSED = frozenset(
+    "house home place wedding anniversary car garden dog cat flat farm ruby golden silver 50th 40th 30th 25th".split()
+)
+
+
 def _loose_kin(match: re.Match[str]) -> str:
     owner, middle, noun, follower = match.group(1), match.group(2), match.group(3), match.group(4).lower().strip(",.!?")
     kin = lexicon.pairs("kin.tsv")
     if noun not in kin and noun not in lexicon.words("roles.txt") and noun not in {"cat", "dog"}:
         return match.group()
+    if kin.get(noun + "s") == "p" and noun in {
+        "parent",
+        "grandparent",
+        "kid",
+        "twin",
+        "in-law",
+        "neighbour",
+        "colleague",
+    }:
+        return f"{owner}{middle} {noun}s' " if follower in _POSSESSED else match.group()
     plural = follower in verbs.bases() and follower not in lexicon.words("nounish.txt") - {"play", "work", "start"}
     plural = plural or follower in verbs.AUXILIARIES or follower in verbs.simple_pasts()
     if (
@@ -296,10 +312,13 @@ def expand(text: str) -> str:
     return _S_BE.sub(_expand_s, text)
 
 
+_OF_SOMEBODY = re.compile(r"\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?$")
+
+
 def _expand_s(match: re.Match[str]) -> str:
     word, follower = match.group(1), match.group(2)
     low, after = word.lower(), follower.lower().strip(",.!?;:)")
-    if low == "let":
+    if low == "let" or _OF_SOMEBODY.search(match.string, max(0, match.start() - 16), match.start()):
         return match.group()
     if after in _HAS_NEXT and (after != "left" or low in _PRONOUN_S):
         return f"{word} has "

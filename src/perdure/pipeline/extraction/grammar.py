@@ -66,7 +66,9 @@ def is_name(token: str) -> bool:
     word = token.strip(PUNCTUATION)
     if word.endswith("'s"):
         word = word[:-2]
-    return len(word) > 1 and word[0].isupper() and word not in lexicon.words("not_names.txt")
+    if len(word) < 2 or not word[0].isupper() or word in lexicon.words("not_names.txt"):
+        return False
+    return word.lower() not in lexicon.pairs("kin.tsv")
 
 
 def is_number(token: str) -> bool:
@@ -146,10 +148,39 @@ def subject_of(parts: list[str]) -> str:
         return "first"
     if head in SUBJECTS or (head in {"this", "that", "these", "those"} and _verb_next(parts, place)):
         return "pronoun"
+    if _opens_with_verb(parts, place):
+        return ""
     verb = find_verb(parts, place)
     if verb > place:
         return "name" if is_name(parts[place]) else "noun"
     return ""
+
+
+def _opens_with_verb(parts: list[str], place: int) -> bool:
+    """ "met a woman who knows ...", "training for ...": the first word is the verb, whatever verbs follow."""
+    head = bare(parts[place])
+    after = bare(parts[place + 1]) if place + 1 < len(parts) else ""
+    if head in verbs.simple_pasts():
+        noun = head in lexicon.words("nounish.txt") or head in {
+            "used",
+            "left",
+            "lost",
+            "found",
+            "mixed",
+            "baked",
+            "fried",
+        }
+        determined = (
+            after in lexicon.words("determiners.txt")
+            or after in POSSESSIVES
+            or after in {"to", "from", "into", "up", "out", "off", "me", "it", "him", "her", "them", "back", "with"}
+        )
+        return determined or (not noun and is_number(after)) or (head == "used" and after == "to")
+    return (
+        head in verbs.ings()
+        and (after in POSSESSIVES or after in {"a", "an", "for", "to", "with", "from", "at", "in", "on", "about", "up"})
+        and find_verb(parts, place) < 0
+    )
 
 
 def _verb_next(parts: list[str], place: int) -> bool:

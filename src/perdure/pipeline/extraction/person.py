@@ -62,7 +62,7 @@ class _Agreement:
 
     def _verb(self, word: str, low: str, before: str, pieces: list[str], place: int) -> str:
         if self.awaiting:
-            if low in lexicon.words("adverbs.txt") and low not in {"tend", "hope"}:
+            if low in {"no", "longer", "not"} or (low in lexicon.words("adverbs.txt") and low not in {"tend", "hope"}):
                 return word
             self.awaiting = False
             turned = verbs.agree(word)

@@ -254,7 +254,13 @@ def is_personal(subject: list[str]) -> bool:
     if not kept:
         return False
     head = kept[-1]
-    for word in (head, head.rstrip("s"), " ".join(kept), " ".join(kept[-2:])):
+    for word in (
+        head,
+        head.rstrip("s"),
+        head[:-3] + "y" if head.endswith("ies") else head,
+        " ".join(kept),
+        " ".join(kept[-2:]),
+    ):
         if word in personal or word in people.relation_nouns():
             return True
     if any(word in people.relation_nouns() for word in kept) or (kept[0] in personal and grammar.is_name(subject[-1])):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.domain.fact import Fact, Neighbour
-from perdure.pipeline.reconciliation.judge import RETIRE, judge_all
+from perdure.pipeline.reconciliation.judge import judge_all
 from perdure.pipeline.reconciliation.pairing import folded
 
 
@@ -11,5 +11,4 @@ def same_matter(fact: Fact, memory: Neighbour) -> bool:
     """Whether the fact repeats, refines, replaces or ends what the memory says, by a rule sure enough to retire it."""
     if folded(fact.text) == folded(memory.item.memory):
         return True
-    found = judge_all(fact, [memory], None)
-    return any(verdict.relation != "soft" and verdict.confidence >= RETIRE for verdict in found)
+    return any(finding.firm for finding in judge_all(fact, [memory]))

@@ -1,4 +1,4 @@
-"""The decision over one fact: every rule looks at every memory near it, and the surest finding is carried out."""
+"""The decision over one fact: rules and weighed evidence over the memories near it, the surest finding carried out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ from collections.abc import Callable, Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.pipeline.reconciliation.forget import holders, requested
-from perdure.pipeline.reconciliation.judge import RETIRE, judge_all, judge_reading
+from perdure.pipeline.reconciliation.judge import judge_all, judge_reading
 from perdure.pipeline.reconciliation.merge import merged
-from perdure.pipeline.reconciliation.pairing import WordSimilarity, folded
-from perdure.pipeline.reconciliation.verdict import Verdict
+from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity, folded
+from perdure.pipeline.reconciliation.verdict import RETIRE, Finding
+from perdure.pipeline.reconciliation.weigh import Weighed, weigh
 from perdure.pipeline.slots import read, read_slots
 
+CHANGE = 0.6
+"""Weighed probability of a change from which a memory is updated."""
+LINK = 0.3
+"""The same from which the fact is linked to the memory (soft link)."""
 MAX_WORD_PAIRS = 10
 """Word similarities that one decision may ask for."""
+
+_ORDER = {"same": 3, "ends": 2, "replaces": 1, "refines": 1, "soft": 0}
+_AND = re.compile(
+    r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$"
+)
 
 
 def decide(
@@ -22,27 +32,26 @@ def decide(
 ) -> list[Decision]:
     """What is to be done with a fact, given the memories near it in its scope.
 
-    `word_similarity` gives the cosine of two words, if there is an embedder; it is asked at most ten times.
-    Only findings of at least `RETIRE` update or delete; weaker ones become links of an ADD. A request to forget
-    deletes what holds its matter and adds nothing.
+    `word_similarity` gives the cosine of two words, if there is an embedder; it is asked at most ten times. Without
+    cosines only the rules speak. A request to forget deletes what holds its matter and adds nothing.
     """
     matter = requested(fact.text)
     if fact.forget or matter is not None:
-        found = holders(matter if matter is not None else fact.text, neighbours, word_similarity)
-        return [
-            Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found
-        ]
+        found = holders(matter if matter is not None else fact.text, neighbours)
+        return [Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found]
     for memory in neighbours:
         if folded(memory.item.memory) == folded(fact.text):
             return [Decision(event="NONE", target=memory.item.id, rule="same.text", confidence=1.0)]
-    similar = _budgeted(word_similarity)
-    verdicts = judge_all(fact, neighbours, similar)
-    return [_held_together(fact, neighbours, similar, verdicts) or _carry_out(fact, verdicts) or _add(fact, verdicts)]
+    findings = judge_all(fact, neighbours)
+    together = _held_together(fact, neighbours, findings)
+    if together is not None:
+        return [together]
+    if word_similarity is None or not any(memory.similarity is not None for memory in neighbours):
+        return [_by_rule(fact, findings)]
+    return [_by_weight(fact, findings, _budgeted(word_similarity))]
 
 
-def _budgeted(similar: WordSimilarity | None) -> WordSimilarity | None:
-    if similar is None:
-        return None
+def _budgeted(similar: WordSimilarity) -> WordSimilarity:
     left = [MAX_WORD_PAIRS]
 
     def ask(one: str, two: str) -> float:
@@ -54,61 +63,107 @@ def _budgeted(similar: WordSimilarity | None) -> WordSimilarity | None:
     return ask
 
 
-_ORDER = {"same": 4, "ends": 3, "replaces": 2, "refines": 2, "soft": 0}
-
-
-def _carry_out(fact: Fact, verdicts: Sequence[Verdict]) -> Decision | None:
-    firm = [verdict for verdict in verdicts if verdict.confidence >= RETIRE and verdict.relation != "soft"]
+def _surest(findings: Sequence[Finding]) -> Finding | None:
+    """The firm finding to carry out; none where two changes are as sure and no memory is nearer."""
+    firm = [finding for finding in findings if finding.firm]
     if not firm:
         return None
-    best = max(firm, key=lambda verdict: (_ORDER[verdict.relation], verdict.confidence, verdict.pair.near))
-    rivals = [
-        verdict
-        for verdict in firm
-        if verdict is not best and verdict.relation == best.relation and verdict.confidence > best.confidence - 0.02
-    ]
-    if rivals and best.relation != "same" and best.pair.similarity is not None:
-        closest = max(verdict.pair.near for verdict in rivals)
-        if best.pair.near - closest < 0.03:
+    best = max(firm, key=_rank)
+    rivals = [finding for finding in firm if finding is not best and _rank(finding)[:2] >= _tied(best)]
+    if rivals and best.verdict is not None and best.verdict.relation != "same" and best.pair.similarity is not None:
+        if best.pair.near - max(rival.pair.near for rival in rivals) < 0.03:
             return None
-    target = best.pair.id
-    if best.relation == "same":
-        return Decision(event="NONE", target=target, rule=best.rule, confidence=best.confidence)
-    text = fact.text if best.relation == "ends" else merged(best.pair, fact.text, best.pair.memory.item.memory)
-    links = tuple(verdict.pair.id for verdict in verdicts if verdict is not best and verdict.relation != "same")
+    return best
+
+
+def _rank(finding: Finding) -> tuple[int, float, float]:
+    verdict = finding.verdict
+    return (_ORDER[verdict.relation], verdict.confidence, finding.pair.near) if verdict else (0, 0.0, 0.0)
+
+
+def _tied(best: Finding) -> tuple[int, float]:
+    order, confidence, _ = _rank(best)
+    return order, confidence - 0.02
+
+
+def _by_rule(fact: Fact, findings: Sequence[Finding]) -> Decision:
+    best = _surest(findings)
+    if best is None or best.verdict is None:
+        return _add(fact, findings, ())
+    if best.verdict.relation == "same":
+        return Decision(event="NONE", target=best.pair.id, rule=best.verdict.rule, confidence=best.verdict.confidence)
+    return _update(fact, best, best.verdict.rule, best.verdict.confidence, findings)
+
+
+def _by_weight(fact: Fact, findings: Sequence[Finding], similar: WordSimilarity) -> Decision:
+    """The nearest memory, and the one that a rule found, weighed; the likelier change or sameness is carried out."""
+    nearest = max(findings, key=lambda finding: finding.pair.near)
+    ruled = _surest(findings)
+    weighed = [(finding, weigh(finding.pair, similar, finding.verdict if finding.firm else None))
+               for finding in ([nearest] if ruled is None or ruled is nearest else [ruled, nearest])]
+    for finding, odds in weighed:
+        decision = _carried_out(fact, finding, odds, findings)
+        if decision is not None:
+            return decision
+    linked = tuple(finding.pair.id for finding, odds in weighed if odds.change >= LINK)
+    return _add(fact, findings, linked, max(odds.other for _, odds in weighed))
+
+
+def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence[Finding]) -> Decision | None:
+    verdict = finding.verdict if finding.firm else None
+    if odds.change >= CHANGE:
+        changing = verdict is not None and verdict.relation != "same"
+        rule = verdict.rule if verdict is not None and changing else "weighed.change"
+        return _update(fact, finding, rule, odds.change, findings)
+    if odds.same > odds.other and odds.same > odds.change:
+        rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
+        return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
+    return None
+
+
+def _update(
+    fact: Fact, finding: Finding, rule: str, confidence: float, findings: Sequence[Finding]
+) -> Decision:
+    ends = finding.verdict is not None and finding.verdict.relation == "ends"
+    text = fact.text if ends else merged(finding.pair, fact.text)
+    links = tuple(other.pair.id for other in findings if other is not finding and _changes(other))
     return Decision(
         event="UPDATE",
         text=text,
-        target=target,
-        rule=best.rule,
-        confidence=best.confidence,
+        target=finding.pair.id,
+        rule=rule,
+        confidence=confidence,
         slots=read_slots(text),
         links=links,
     )
 
 
-_AND = re.compile(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
+def _changes(finding: Finding) -> bool:
+    return finding.verdict is not None and finding.verdict.relation != "same"
 
 
-def _held_together(
-    fact: Fact, neighbours: Sequence[Neighbour], similar: WordSimilarity | None, verdicts: Sequence[Verdict]
-) -> Decision | None:
+def _add(fact: Fact, findings: Sequence[Finding], linked: tuple[str, ...], sure: float = 1.0) -> Decision:
+    ruled = tuple(finding.pair.id for finding in findings if _changes(finding))
+    links = tuple(dict.fromkeys((*linked, *ruled)))
+    return Decision(
+        event="ADD", text=fact.text, rule="add.linked" if links else "add", confidence=sure,
+        slots=read_slots(fact.text), links=links,
+    )
+
+
+def _held_together(fact: Fact, neighbours: Sequence[Neighbour], findings: Sequence[Finding]) -> Decision | None:
     """A fact of two members that two memories hold: "speaks Danish and Polish"."""
     match = _AND.match(read(fact.text).text)
-    if match is None or any(verdict.relation in ("same", "ends") for verdict in verdicts):
+    if match is None or any(finding.verdict and finding.verdict.relation in ("same", "ends") for finding in findings):
         return None
-    holding: list[Verdict] = []
+    holding: list[Pair] = []
     for member in ("one", "two"):
-        part = read(f"{match['head']} {match[member]}")
-        same = [verdict for verdict in judge_reading(part, neighbours, similar) if verdict.relation == "same"]
+        part = judge_reading(read(f"{match['head']} {match[member]}"), neighbours)
+        same = [finding for finding in part if finding.verdict is not None and finding.verdict.relation == "same"]
         if not same:
             return None
-        holding.append(max(same, key=lambda verdict: verdict.confidence))
-    return Decision(event="NONE", target=holding[0].pair.id, rule="same.members", confidence=0.9)
+        holding.append(max(same, key=_rank).pair)
+    return Decision(event="NONE", target=holding[0].id, rule="same.members", confidence=0.9)
 
 
-def _add(fact: Fact, verdicts: Sequence[Verdict]) -> Decision:
-    links = tuple(verdict.pair.id for verdict in verdicts if verdict.relation != "same")
-    rule = next((verdict.rule for verdict in verdicts), "add")
-    sure = 1.0 if not verdicts else 1.0 - max(verdict.confidence for verdict in verdicts) / 2
-    return Decision(event="ADD", text=fact.text, rule=rule, confidence=sure, slots=read_slots(fact.text), links=links)
+__all__ = ["CHANGE", "LINK", "RETIRE", "decide"]

@@ -7,7 +7,6 @@ from functools import cache
 from perdure.pipeline.lexicon import lines
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
-    WordSimilarity,
     concept_set,
     content,
     core,
@@ -28,12 +27,12 @@ _DEBTS = frozenset({"ow", "owe", "borrow", "lend"})
 _BACK = ("get back from", "back from", "come back", "return")
 
 
-def judge_ends(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+def judge_ends(pair: Pair) -> Verdict | None:
     """A verdict that the memory no longer holds after the fact; None otherwise."""
     new, old = pair.new, pair.old
     if new.mood.hedged or new.mood.planned:
         return None
-    return _dies(pair) or _over(pair, similar) or _settled(pair) or _flips(pair) or _opposes(pair) or _done(pair)
+    return _dies(pair) or _over(pair) or _settled(pair) or _flips(pair) or _opposes(pair) or _done(pair)
 
 
 def _dies(pair: Pair) -> Verdict | None:
@@ -56,7 +55,7 @@ def _dies(pair: Pair) -> Verdict | None:
     )
 
 
-def _over(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+def _over(pair: Pair) -> Verdict | None:
     """The fact ends something ("gave up", "no longer", "sold", "was joking about"): what says that it is so."""
     new, old = pair.new, pair.old
     if (
@@ -175,7 +174,7 @@ def _flips(pair: Pair) -> Verdict | None:
 
 
 @cache
-def _opposites() -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
+def opposites() -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
     """Pairs of states that exclude each other; one state may stand on several lines."""
     split = (line.partition("\t") for line in lines("reconcile_opposites.tsv"))
     return tuple((_concepts(one), _concepts(two)) for one, _, two in split)
@@ -196,7 +195,7 @@ def _opposes(pair: Pair) -> Verdict | None:
     if new.mood.ended or old.mood.ended:
         return None
     mine, theirs = content(new), content(old)
-    for one, two in _opposites():
+    for one, two in opposites():
         for here, there in ((one, two), (two, one)):
             if not here <= mine or not there <= theirs or there <= mine or here <= theirs:
                 continue

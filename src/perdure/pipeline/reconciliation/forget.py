@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from perdure.domain.fact import Neighbour
-from perdure.pipeline.reconciliation.pairing import WordSimilarity, content, generic, uncovered, values_fit
+from perdure.pipeline.reconciliation.pairing import content, generic, uncovered, values_fit
 from perdure.pipeline.slots import USER, Reading, read
 
 NEAR = 0.45
@@ -47,9 +47,7 @@ def requested(text: str) -> str | None:
     return re.sub(r"\b(?:their|his|her|my)\b", "User's", matter)
 
 
-def holders(
-    matter: str, memories: Sequence[Neighbour], similar: WordSimilarity | None
-) -> list[tuple[Neighbour, float]]:
+def holders(matter: str, memories: Sequence[Neighbour]) -> list[tuple[Neighbour, float]]:
     """The memories that hold the matter, each with a confidence; empty if none does."""
     wanted = _words(matter)
     if not wanted[0] and not wanted[1].values:

@@ -6,7 +6,7 @@ from perdure.pipeline.reconciliation.pairing import Pair, content, generic, unco
 from perdure.pipeline.slots import Chunk, Reading, comparable, fits
 
 
-def merged(pair: Pair, new_text: str, old_text: str) -> str:
+def merged(pair: Pair, new_text: str) -> str:
     """The new statement with what else the memory said of the same ("... as a data scientist")."""
     new, old = pair.new, pair.old
     kept = _kept_phrases(new, old)

@@ -17,18 +17,14 @@ from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import Reading
 from perdure.pipeline.slots.lexis import is_kind_of
 
-FIELD_WORD, FIELD_TEXT = 0.4, 0.35
-"""Cosines from which a role or employer may belong to a field ("works in publishing", "copy editor")."""
-
-
-def judge_refines(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+def judge_refines(pair: Pair) -> Verdict | None:
     """A verdict that the fact is the memory in more detail, or made certain; None otherwise."""
     new, old = pair.new, pair.old
     if not pair.whole or not same_party(new.party, old.party, pair.aliases) or not _tenses_allow(new, old):
         return None
     if slots_conflict(new, old):
         return None
-    if _fills_field(pair, similar):
+    if _fills_field(pair):
         return Verdict("refines", pair, "refine.field", 0.85)
     if not values_fit(old.values, new.values):
         return None
@@ -83,15 +79,11 @@ def _heads_kept(new: Reading, old: Reading, mine: frozenset[str], theirs: frozen
     return True
 
 
-def _fills_field(pair: Pair, similar: WordSimilarity | None) -> bool:
+def _fills_field(pair: Pair) -> bool:
     """Whether the memory names only the field of work that the fact's role or employer is in."""
     field = next((slot for slot in pair.old.slots if slot.attribute == "field"), None)
     found = [slot for slot in pair.new.slots if slot.attribute in ("role", "employer")]
     if field is None or not found or len(pair.old.slots) > 1 or not field.concepts:
         return False
     words = [concept for slot in found for concept in slot.concepts]
-    if any(is_kind_of(word, area) for word in words for area in field.concepts):
-        return True
-    if similar is None or pair.near < FIELD_TEXT:
-        return False
-    return max(similar(word, " ".join(field.concepts)) for word in words[:4]) >= FIELD_WORD
+    return any(is_kind_of(word, area) for word in words for area in field.concepts)

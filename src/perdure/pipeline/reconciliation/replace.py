@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
-    WordSimilarity,
     concept_set,
     content,
     covers,
@@ -21,7 +20,7 @@ from perdure.pipeline.slots import Chunk, Reading, Value, comparable, fits
 from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of
 
 _SETTLED = frozenset({"be", "", "chang", "mov", "be call"})
-_DISTINGUISHING = frozenset(
+DISTINGUISHING = frozenset(
     ["second", "third", "other", "another", "old", "work", "personal", "private", "main", "spare", "extra", "next", "last", "first", "back", "back-up", "backup", "home", "ex", "former", "left", "right", "upper", "lower", "north", "south", "east", "west", "front", "rear"]
 )
 _TYPED_NEAR = 0.45
@@ -30,7 +29,7 @@ _PLACES = frozenset(
 )
 
 
-def judge_replaces(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+def judge_replaces(pair: Pair) -> Verdict | None:
     """A verdict that the fact replaces the memory's value; None where either may hold beside the other."""
     new, old = pair.new, pair.old
     if not _may_replace(new, old):
@@ -40,7 +39,7 @@ def judge_replaces(pair: Pair, similar: WordSimilarity | None) -> Verdict | None
         return verdict
     if not _parties_allow(pair):
         return None
-    return _slots(pair) or _topics(pair, similar) or _typed(pair) or _parallel(pair)
+    return _slots(pair) or _topics(pair) or _typed(pair) or _parallel(pair)
 
 
 def _may_replace(new: Reading, old: Reading) -> bool:
@@ -201,12 +200,12 @@ def topics_agree(new: tuple[str, ...], old: tuple[str, ...]) -> float:
     if mine and theirs:
         return 0.0
     extra = mine | theirs
-    if extra & _DISTINGUISHING:
+    if extra & DISTINGUISHING:
         return 0.0
     return 0.9 if all(generic(concept) for concept in extra) else 0.8
 
 
-def _topics(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+def _topics(pair: Pair) -> Verdict | None:
     new, old = pair.new, pair.old
     my_topic, mine = topic_of(new)
     their_topic, theirs = topic_of(old)
@@ -224,7 +223,7 @@ def _topics(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
         if their_values or not _vague(theirs):
             return None
         return Verdict("replaces", pair, "replace.vague", 0.8 * sure) if not theirs else None
-    return _said_otherwise(pair, mine, theirs, sure, similar)
+    return _said_otherwise(pair, mine, theirs, sure)
 
 
 def _same_matter(new: Reading, old: Reading) -> bool:
@@ -272,7 +271,7 @@ def _vague(chunks: tuple[Chunk, ...]) -> bool:
 
 
 def _said_otherwise(
-    pair: Pair, mine: tuple[Chunk, ...], theirs: tuple[Chunk, ...], sure: float, similar: WordSimilarity | None
+    pair: Pair, mine: tuple[Chunk, ...], theirs: tuple[Chunk, ...], sure: float
 ) -> Verdict | None:
     """Both give the thing a value in words: other names, another place, another kind of one thing."""
     if not mine or not theirs or not mine[0].concepts or not theirs[0].concepts:
@@ -293,8 +292,6 @@ def _said_otherwise(
         return None
     if pair.new.mood.changed:
         return Verdict("replaces", pair, "replace.changed", 0.85 * sure)
-    if similar is not None and similar(" ".join(one.concepts), " ".join(two.concepts)) >= 0.45:
-        return Verdict("replaces", pair, "replace.kind", 0.8 * sure)
     return Verdict("soft", pair, "soft.topic", 0.5 * sure)
 
 

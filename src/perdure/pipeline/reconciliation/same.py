@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
-    WordSimilarity,
     content,
     everything,
-    exclusive,
     generic,
     parties_agree,
     same_party,
@@ -18,9 +16,6 @@ from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import USER, Chunk, Reading, Slot
 from perdure.pipeline.slots.lexis import is_kind_of
 
-SYNONYM_SIMILARITY = 0.6
-"""Cosine from which two words may stand for one another, if their sentences are near too."""
-SENTENCE_SIMILARITY = 0.8
 STATES = frozenset(
     {"liv", "work", "be", "have", "own", "base", "driv", "smok", "play", "us", "use", "date", "marri", ""}
 )
@@ -59,24 +54,24 @@ SLIGHT = frozenset(
 """Verbs that leave it to their phrases to tell what is done."""
 
 
-def judge_same(pair: Pair, similar: WordSimilarity | None) -> Verdict | None:
+def judge_same(pair: Pair) -> Verdict | None:
     """A verdict that the memory holds the fact, in the same or other words; None otherwise."""
     for new in (pair.new, pair.new.turned):
         for old in (pair.old, pair.old.turned):
             if new is None or old is None:
                 continue
-            confidence = _holds(new, old, pair, similar)
+            confidence = _holds(new, old, pair)
             if confidence:
-                return Verdict("same", pair, "same.words" if confidence > 0.9 else "same.synonyms", confidence)
+                return Verdict("same", pair, "same.words", confidence)
     return None
 
 
-def _holds(new: Reading, old: Reading, pair: Pair, similar: WordSimilarity | None) -> float:
+def _holds(new: Reading, old: Reading, pair: Pair) -> float:
     if not moods_agree(new, old):
         return 0.0
     if not same_party(new.party, old.party, pair.aliases):
         return _same_thing(new, old, pair)
-    if _slots_hold(new, old):
+    if slots_hold(new, old):
         return 0.97
     if not values_fit(new.values, old.values) or slots_conflict(new, old):
         return 0.0
@@ -89,14 +84,10 @@ def _holds(new: Reading, old: Reading, pair: Pair, similar: WordSimilarity | Non
         return 0.0
     if not _heads_held(new, old, mine):
         return 0.0
-    if not extra:
-        shared = {concept for concept in mine if not uncovered({concept}, theirs)}
-        if shared or (new.values and not mine - {c for c in mine if generic(c)}):
-            return 0.95
+    if extra:
         return 0.0
-    if len(extra) == 1 and similar is not None and pair.near >= SENTENCE_SIMILARITY:
-        return _by_synonym(next(iter(extra)), new, theirs - mine, pair, similar)
-    return 0.0
+    shared = any(not uncovered({concept}, theirs) for concept in mine)
+    return 0.95 if shared or (new.values and all(generic(concept) for concept in mine)) else 0.0
 
 
 def _same_thing(new: Reading, old: Reading, pair: Pair) -> float:
@@ -110,17 +101,6 @@ def _same_thing(new: Reading, old: Reading, pair: Pair) -> float:
     if not telling or {c for c in uncovered(mine, theirs) if c in new.names or not generic(c)}:
         return 0.0
     return 0.9 if _heads_held(new, old, mine) else 0.0
-
-
-def _by_synonym(word: str, new: Reading, left: frozenset[str], pair: Pair, similar: WordSimilarity) -> float:
-    """One word is not among the memory's: it may be another word for one that the fact does not repeat."""
-    if word in new.names or word.startswith("@"):
-        return 0.0
-    others = [other for other in sorted(left) if other not in pair.old.names and not exclusive(word, other)]
-    if any(exclusive(word, other) for other in left):
-        return 0.0
-    best = max((similar(word, other) for other in others[:4]), default=0.0)
-    return 0.85 if best >= SYNONYM_SIMILARITY else 0.0
 
 
 def moods_agree(new: Reading, old: Reading) -> bool:
@@ -141,7 +121,7 @@ def moods_agree(new: Reading, old: Reading) -> bool:
     return not (theirs.past and not mine.past and old.verb in STATES)
 
 
-def _slots_hold(new: Reading, old: Reading) -> bool:
+def slots_hold(new: Reading, old: Reading) -> bool:
     """Whether the attributes that the fact fills are filled alike, and it says nothing beside them."""
     if not new.slots:
         return False

@@ -7,6 +7,9 @@ from typing import Literal
 
 from perdure.pipeline.reconciliation.pairing import Pair
 
+RETIRE = 0.7
+"""Confidence from which a finding changes a memory; a weaker one only links the two."""
+
 Relation = Literal["same", "refines", "replaces", "ends", "soft"]
 
 
@@ -18,3 +21,16 @@ class Verdict:
     pair: Pair
     rule: str
     confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A pair and what the rules made of it, None where they found nothing."""
+
+    pair: Pair
+    verdict: Verdict | None
+
+    @property
+    def firm(self) -> bool:
+        """Whether a rule found something that may change a memory."""
+        return self.verdict is not None and self.verdict.relation != "soft" and self.verdict.confidence >= RETIRE

@@ -30,6 +30,8 @@ _ASPECTS = frozenset({"@end", "@start", "@change", "@deny"})
 _DETERMINERS = frozenset(["a", "an", "the", "their", "his", "her", "its", "this", "that", "these", "those", "some"])
 _CHANGE_WORDS = frozenset(["now", "new", "again", "instead", "anymore", "nowadays", "lately", "recently", "meanwhile", "finally"])
 _SUBORDINATORS = frozenset(["because", "so", "while", "when", "although", "though", "whereas", "which", "who", "that", "where"])
+_PARTICLES = frozenset({"over", "off", "up", "out", "away", "through"})
+"""Alone after "be", these say that something is no more ("is over", "is off")."""
 _SPAN_LEADS = frozenset({"since", "until", "till"})
 _HEDGING = frozenset(["might", "may", "would", "could", "if", "perhaps", "maybe", "possibly", "probably", "unless", "whether"])
 _NEGATIVES = frozenset(["not", "never", "without", "neither", "nor"])
@@ -253,7 +255,10 @@ def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
             phrases.take(token, USER)
         elif token.stem and token.stem not in light and token.low != "'s" and token.low not in _MODALS:
             phrases.take(token, token.stem)
+    bare = phrases.lead in _PARTICLES and not phrases.concepts and not phrases.values and not aside
     phrases.close("")
+    if bare and verb in ("be", "") and not mood.ended:
+        mood = replace(mood, ended=True)
     if anymore:
         mood = replace(mood, ended=mood.negated or mood.ended, negated=False)
     return _given_up(Predicate(verb, tuple(phrases.done), mood))

@@ -1,0 +1,217 @@
+"""Evidence: what a fact and a memory have in common and apart, as numbers that can be weighed."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from perdure.pipeline.lexicon import pairs as table
+from perdure.pipeline.reconciliation.ends import opposites
+from perdure.pipeline.reconciliation.pairing import (
+    Pair,
+    WordSimilarity,
+    concept_set,
+    core,
+    covers,
+    everything,
+    exclusive,
+    generic,
+    parties_agree,
+    people,
+    same_party,
+    uncovered,
+)
+from perdure.pipeline.reconciliation.replace import DISTINGUISHING, topic_of, topics_agree
+from perdure.pipeline.reconciliation.same import SLIGHT, slots_conflict, slots_hold
+from perdure.pipeline.reconciliation.verdict import Verdict
+from perdure.pipeline.slots import USER, Reading, comparable, fits
+from perdure.pipeline.slots.stems import fold
+
+MAX_ASKED = 2
+"""Words of either side that are compared by meaning."""
+
+Evidence = dict[str, float]
+
+
+def evidence(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Evidence:
+    """The evidence of a pair that has a cosine, with what the rules made of it; each number is between 0 and about 4."""
+    new, old = pair.new, pair.old
+    mine, theirs = everything(new), everything(old)
+    lacking = uncovered(_telling(mine), theirs)
+    missing = uncovered(_telling(theirs), mine)
+    found = {
+        "bias": 1.0,
+        "cosine": pair.near,
+        "cosine_high": max(0.0, pair.near - 0.75),
+        "trigrams": _overlap(_trigrams(new.text), _trigrams(old.text)),
+        "covered_new": 1 - len(lacking) / max(1, len(_telling(mine))),
+        "covered_old": 1 - len(missing) / max(1, len(_telling(theirs))),
+        "covered_core": 1 - len(uncovered(core(new), theirs)) / max(1, len(core(new))),
+        "lacking": min(4.0, len(lacking)),
+        "missing": min(4.0, len(missing)),
+        "none_lacking": float(not lacking),
+        "none_missing": float(not missing),
+        "length_new": len(new.text.split()) / 10,
+        "length_old": len(old.text.split()) / 10,
+        "exclusive": float(any(exclusive(one, two) for one in lacking for two in missing)),
+        "distinguished": float(bool((lacking | missing) & DISTINGUISHING)),
+        "opposite": float(_opposite(mine, theirs)),
+        "user_swapped": float((USER in new.concepts) != (USER in old.concepts)),
+    }
+    found.update(_meaning(lacking, missing, similar))
+    found.update(_names(pair, lacking, missing))
+    found.update(_values(new, old))
+    found.update(_moods(new, old))
+    found.update(_shape(pair, lacking, missing))
+    found.update(_signs(new.text, old.text))
+    for relation in ("same", "ends", "replaces", "refines"):
+        said = verdict is not None and verdict.relation == relation
+        found[f"rule_{relation}"] = verdict.confidence if said and verdict is not None else 0.0
+    near = found["cosine"]
+    found["cosine_ended"] = near * max(found["ended"], found["denied"])
+    found["cosine_changed"] = near * found["changed"]
+    found["cosine_party"] = near * found["party_agrees"]
+    found["gap_apart"] = found["gap"] * float(bool(lacking))
+    return found
+
+
+def _telling(concepts: frozenset[str]) -> frozenset[str]:
+    return frozenset(concept for concept in concepts if not generic(concept)) or concepts
+
+
+def _meaning(lacking: set[str], missing: set[str], similar: WordSimilarity) -> Evidence:
+    """How near in meaning are the words that only one side has: best matches, and all together."""
+    some, others = sorted(lacking)[:MAX_ASKED], sorted(missing)[:MAX_ASKED]
+    best = [max((similar(one, two) for two in others), default=0.0) for one in some]
+    aligned = sum(best) / len(best) if best else float(not lacking)
+    if lacking and missing:
+        gap = similar(" ".join(sorted(lacking)), " ".join(sorted(missing)))
+    else:
+        gap = 0.5 if lacking or missing else 1.0
+    return {"aligned": aligned, "gap": gap}
+
+
+def _names(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
+    new, old = pair.new, pair.old
+    mine = new.names | set(new.party.name.split())
+    theirs = old.names | set(old.party.name.split())
+    agrees = parties_agree(new, old, pair.aliases) or people(new) == people(old)
+    clash = bool(new.party.name and old.party.name) and not same_party(new.party, old.party, pair.aliases)
+    return {
+        "names_new": min(2.0, len(lacking & mine)),
+        "names_old": min(2.0, len(missing & theirs)),
+        "names_shared": min(2.0, len(mine & theirs)),
+        "names_clash": float(clash),
+        "people_apart": min(3.0, len(people(new) ^ people(old))),
+        "party_same": float(same_party(new.party, old.party, pair.aliases)),
+        "party_agrees": float(agrees),
+        "new_of_user": float(new.party.kind == "user"),
+        "old_of_user": float(old.party.kind == "user"),
+    }
+
+
+def _values(new: Reading, old: Reading) -> Evidence:
+    meet = [(one, two) for one in new.values for two in old.values if comparable(one, two)]
+    differ = bool(meet) and any(all(not fits(a, b) for x, b in meet if x is a) for a, _ in meet)
+    fit = bool(new.values) and all(any(fits(one, two) for two in old.values) for one in new.values)
+    return {
+        "values_fit": float(fit),
+        "values_differ": float(differ),
+        "values_new": float(bool(new.values) and not fit and not differ),
+        "values_old": float(bool(old.values) and not new.values),
+        "year_new": float(any(value.kind == "date" and value.date[0] for value in new.values)),
+        "year_old": float(any(value.kind == "date" and value.date[0] for value in old.values)),
+        "dated_apart": float(differ and all(one.kind == "date" for one, _ in meet)),
+    }
+
+
+def _moods(new: Reading, old: Reading) -> Evidence:
+    mine, theirs = new.mood, old.mood
+    pending = theirs.planned or theirs.hedged or bool(everything(old) & concept_set("reconcile_pending.txt"))
+    done = new.verb in concept_set("reconcile_done.txt")
+    return {
+        "ended": float(mine.ended),
+        "negated": float(mine.negated),
+        "changed": float(mine.changed),
+        "corrected": float(mine.corrected),
+        "denied": float(mine.denied),
+        "hedged": float(mine.hedged),
+        "planned": float(mine.planned),
+        "temporary": float(mine.temporary),
+        "past": float(mine.past and not mine.changed and not mine.ended),
+        "old_past": float(theirs.past),
+        "old_pending": float(theirs.planned or theirs.hedged),
+        "done": float(done and pending),
+        "polarity": float((mine.negated or mine.ended) != (theirs.negated or theirs.ended)),
+        "replaces": float(bool(new.replaced or new.replaced_values)),
+    }
+
+
+def _shape(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
+    new, old = pair.new, pair.old
+    heads_new, heads_old = _heads(new), _heads(old)
+    shared = {slot.attribute for slot in new.slots} & {slot.attribute for slot in old.slots}
+    differ = new.verb != old.verb
+    return {
+        "verb_same": float(not differ),
+        "verb_apart": float(differ and new.verb not in SLIGHT and old.verb not in SLIGHT),
+        "head_shared": float(any(not generic(head) and covers(heads_old, head) for head in heads_new)),
+        "topics": topics_agree(topic_of(new)[0], topic_of(old)[0]),
+        "both_topics": float(bool(new.topic) and bool(old.topic)),
+        "topic_heads_apart": float(bool(new.topic) and bool(old.topic) and not covers([old.topic[-1]], new.topic[-1])),
+        "modifiers_clash": float(_modifiers_clash(new, old, lacking, missing)),
+        "attribute_shared": float(bool(shared)),
+        "attribute_apart": float(slots_conflict(new, old)),
+        "attribute_held": float(slots_hold(new, old)),
+    }
+
+
+def _heads(reading: Reading) -> frozenset[str]:
+    found = {chunk.head for chunk in reading.main} | {reading.verb}
+    return frozenset((found | ({reading.topic[-1]} if reading.topic else set())) - {""})
+
+
+def _modifiers_clash(new: Reading, old: Reading, lacking: set[str], missing: set[str]) -> bool:
+    """Whether one head stands in both with other words before it ("Iceland trip", "Sardinia trip")."""
+    mine = [new.topic, *(chunk.concepts for chunk in new.main)]
+    theirs = [old.topic, *(chunk.concepts for chunk in old.main)]
+    return any(
+        one and two and one[-1] == two[-1] and lacking & set(one[:-1]) and missing & set(two[:-1])
+        for one in mine
+        for two in theirs
+    )
+
+
+def _opposite(mine: frozenset[str], theirs: frozenset[str]) -> bool:
+    return any(
+        (one <= mine and two <= theirs and not one <= theirs) or (two <= mine and one <= theirs and not two <= theirs)
+        for one, two in opposites()
+    )
+
+
+@cache
+def _sign_table() -> dict[str, tuple[str, ...]]:
+    signs: dict[str, list[str]] = {}
+    for phrase, sign in table("reconcile_signs.tsv").items():
+        signs.setdefault(sign, []).append(f" {fold(phrase)} ")
+    return {sign: tuple(phrases) for sign, phrases in signs.items()}
+
+
+def _signs(new: str, old: str) -> Evidence:
+    padded = _padded(new)
+    found = {f"sign_{sign}": float(any(p in padded for p in phrases)) for sign, phrases in _sign_table().items()}
+    other = _padded(old)
+    found["old_sign_end"] = float(any(phrase in other for phrase in _sign_table().get("end", ())))
+    return found
+
+
+def _padded(text: str) -> str:
+    return f" {' '.join(''.join(c if c.isalnum() else ' ' for c in fold(text)).split())} "
+
+
+def _trigrams(text: str) -> frozenset[str]:
+    padded = _padded(text)
+    return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
+
+
+def _overlap(one: frozenset[str], two: frozenset[str]) -> float:
+    return len(one & two) / max(1, len(one | two))

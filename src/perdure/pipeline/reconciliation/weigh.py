@@ -1,0 +1,46 @@
+"""Weighing: how likely a fact is new, known or a change, by evidence that no single rule decides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+from perdure.pipeline.lexicon import pairs as table
+from perdure.pipeline.reconciliation.evidence import evidence
+from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity
+from perdure.pipeline.reconciliation.verdict import Verdict
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Probabilities that a fact is another matter than a memory, the same, or a change of it; they sum to 1."""
+
+    other: float
+    same: float
+    change: float
+
+
+def weigh(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Weighed:
+    """The probabilities for a pair with a cosine, with what the rules found of it.
+
+    Multinomial logistic regression over `evidence`; the weights are in `reconcile_weights.tsv`.
+    """
+    found = evidence(pair, similar, verdict)
+    scores = [0.0, 0.0, 0.0]
+    for name, weights in _weights().items():
+        value = found.get(name, 0.0)
+        if value:
+            for outcome, weight in enumerate(weights):
+                scores[outcome] += weight * value
+    top = max(scores)
+    odds = [math.exp(score - top) for score in scores]
+    total = sum(odds)
+    return Weighed(*(odd / total for odd in odds))
+
+
+@cache
+def _weights() -> dict[str, tuple[float, ...]]:
+    return {
+        name: tuple(float(number) for number in numbers.split())
+        for name, numbers in table("reconcile_weights.tsv").items()
+    }
