@@ -94,6 +94,7 @@ LARGE = {
 @pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
 def test_filters_may_be_large(store: Sync, collection: str, large: Filter) -> None:
     points = [row(f"r{n}", metadata={"n": n} if n % 2 else {}, user_id=("alice", "bob")[n % 3 == 0]) for n in range(12)]
+    points += [row("nul", memory="a\x00"), row("half", memory="a"), row("lone", memory="\ud800")]
     store.apply(collection, points)
     expected = {point.id for point in points if matches(large, point.payload)}
     assert len(expected) > 0
@@ -117,11 +118,15 @@ def test_filters_may_be_large(store: Sync, collection: str, large: Filter) -> No
         ("T35", {"NOT": {"tag": "work"}}, "bcd"),
         ("text is no number", {"field": "n", "operator": "eq", "value": "5"}, "b"),
         ("1 is 1.0", {"n": 5.0}, "a"),
+        ("0 is -0.0", {"zero": 0}, "ab"),
+        ("0.0 is 0", {"field": "zero", "operator": "in", "value": [0.0, "x"]}, "ab"),
         ("true is not 1", {"flag": 1}, ""),
         ("true is true", {"flag": True}, "a"),
         ("none of none", {"field": "tag", "operator": "nin", "value": []}, "abcde"),
         ("in none", {"field": "tag", "operator": "in", "value": []}, ""),
         ("date", {"field": "due", "operator": "gte", "value": "2026-02-01"}, "bc"),
+        ("no time is never earlier", {"field": "created_at", "operator": "lte", "value": "2030-01-01"}, "abde"),
+        ("no time is not another", {"field": "created_at", "operator": "ne", "value": "2030-01-01"}, "abcde"),
         ("nothing", {}, "abcde"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -133,10 +138,10 @@ def test_each_operator(store: Sync, collection: str, number: str, expression: di
             row(
                 "a",
                 memory="likes Python",
-                metadata={"tag": "work", "n": 5, "flag": True, "due": "2026-01-31T23:00:00Z"},
+                metadata={"tag": "work", "n": 5, "flag": True, "due": "2026-01-31T23:00:00Z", "zero": -0.0},
             ),
-            row("b", memory="likes python", metadata={"tag": "home", "n": "5", "due": "2026-02-01"}),
-            row("c", memory="likes tea", metadata={"due": "2026-02-01T00:30:00+00:00"}),
+            row("b", memory="likes python", metadata={"tag": "home", "n": "5", "due": "2026-02-01", "zero": 0}),
+            row("c", memory="likes tea", created_at=..., metadata={"due": "2026-02-01T00:30:00+00:00"}),
             row("d", memory="Pythonic", metadata={"tag": ["x"], "n": 4.5}),
             row("e", memory="", metadata={"tag": ["work", "x"], "due": "soon"}),
         ],

@@ -15,7 +15,10 @@ import pytest
 from perdure.domain.errors import ScopeError
 from tests.frontends.cli_runs import PROGRAM, Folder, folder, perdure
 
-COMMANDS = "init add search list get update delete forget history undo demo doctor export import".split()
+COMMANDS = [
+    "init", "add", "search", "list", "get", "update", "delete", "forget", "history", "undo", "demo", "doctor",
+    "export", "import",
+]  # fmt: skip
 NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
 
 
@@ -45,7 +48,7 @@ def test_help_lists_the_commands_and_is_quick() -> None:
 def test_every_command_explains_itself_with_an_example(command: str) -> None:
     ran = perdure(command, "--help")
     assert ran.status == 0
-    assert f"Example: perdure {command}" in " ".join(ran.out.split()) or command == "import"
+    assert f"Example: perdure {command}" in " ".join(ran.out.split())
     assert "--path" in ran.out
     assert "--json" in ran.out
 
@@ -93,7 +96,7 @@ def test_without_a_scope_the_text_of_the_error_and_status_2(at: Folder, argument
         (("add", " ", "--user-id", "ana", "--messages"), "--messages"),
         (("add", "--messages", "/nowhere/at/all", "--user-id", "ana"), "cannot be read"),
         (("search", "x", "--user-id", "ana", "--limit", "0"), "limit must be"),
-        (("search", "x", "--user-id", "ana", "--limit", "many"), "many"),
+        (("search", "x", "--user-id", "ana", "--limit", "many"), "--limit"),
         (("search", "x", "--user-id", "ana", "--threshold", "7"), "threshold must be"),
         (("search", "x", "--user-id", "ana", "--filter", '{"a": {"like": 1}}'), "like"),
         (("list", "--user-id", "ana", "--cursor", "nonsense"), "cursor"),

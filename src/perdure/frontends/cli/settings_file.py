@@ -37,7 +37,8 @@ def settings_text(folder: Path) -> str:
 
 def _section(name: str, field: FieldInfo, section: type[BaseModel]) -> Iterator[str]:
     default = field.get_default(call_default_factory=True)
-    yield f"# {field.description or inspect.getdoc(section)}"
+    meaning = field.description or (inspect.getdoc(section) or "").partition("\n\n")[0]
+    yield f"# {' '.join(meaning.split())}"
     yield f"[{name}]" if default is not None else f"# [{name}]"
     for key, inner in section.model_fields.items():
         if key != "config":
@@ -66,7 +67,7 @@ def _entry(name: str, field: FieldInfo, line: str | None = None) -> Iterator[str
     value = field.get_default(call_default_factory=True)
     choices = _choices(field.annotation)
     if field.description:
-        yield f"# {field.description}{f': {choices}' if choices else ''}"
+        yield f"# {' '.join(field.description.split())}{f': {choices}' if choices else ''}"
     if line is not None:
         yield line
     elif field.is_required():

@@ -114,7 +114,7 @@ def undo(
     What was forgotten with `perdure forget` cannot come back. If a later event changed the same memory, undo that one
     first.
 
-    Example: perdure history ID, and then perdure undo EVENT
+    Example: perdure undo 9d2c4f60-5b1e-4c8e-8a57-6f0d1c2b3a49
     """
     result = with_memory(folder(path), lambda memory: memory.undo(event_id))
     show_events(result, as_json, nothing="everything stood that way already")

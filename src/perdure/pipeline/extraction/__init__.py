@@ -41,8 +41,8 @@ def extract(
 
 def _read(message: Message, at: int, talk: Discourse) -> None:
     if message.role == "assistant":
-        said = cleaning.clean(message.content[-4000:]).text
-        language = foreign.language_of(said, talk.language)
+        language = foreign.language_of(message.content[-4000:], talk.language)
+        said = cleaning.clean(message.content[-4000:], english=not language).text
         talk.assistant = foreign.gloss(said, language) if language else said
         talk.language = language
         talk.assistant_at = at

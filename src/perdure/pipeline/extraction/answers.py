@@ -17,7 +17,7 @@ YES = re.compile(
 )
 NO = re.compile(
     r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|at all|anymore|yet|quite)|no longer|never|wrong|negative|i don't|i am not|i do not|not me|"
-    r"not i|i'm not|it isn't|that is not right|not exactly|none)\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*[\s,.!:-]*",
+    r"not i|i'm not|it isn't|that is not right|not exactly|none|(?:they|he|she|it|i|we) (?:did not|didn't|does not|doesn't|is not|isn't|don't|haven't|hasn't|won't|am not|are not|aren't|wasn't|weren't)(?=\s*(?:$|[,.!])))\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*[\s,.!:-]*",
     re.I,
 )
 LONGEST = 14
@@ -101,12 +101,26 @@ def negate(statement: str) -> str:
     return ""
 
 
+_WHO_DOES = re.compile(
+    r"^(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?: and [A-Z][\w'-]+)?|my [\w -]{2,30}|i) (?:does|is|do|did|has|will|can|am|are)$",
+    re.I,
+)
+_TIMES = re.compile(
+    r"^(?:once|twice|thrice|\w+ times|a few times|a couple of times|many times|several times|plenty|loads|lots)\b", re.I
+)
+
+
 def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """A fragment put into the first open gap that fits it; [] if there is none."""
     for frame in frames:
+        if frame.wants == "yesno" and _TIMES.match(text) and " have " in f" {frame.statement} ":
+            frames.remove(frame)
+            return _state(f"{frame.statement} {_value(text)}", "answer", talk, sources)
+        frame = _open_any(frame, frames)
         if not (frame.has_gap or frame.noun):
             continue
-        value = _value(text)
+        does = _WHO_DOES.match(text.strip(" .,!")) if frame.wants == "who" else None
+        value = does.group("name") if does else _value(text)
         if not value or not _fits(value, frame):
             continue
         statement = _filled(frame, value)
@@ -115,6 +129,19 @@ def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ..
             drafts = _state(statement, "answer", talk, sources)
             return drafts
     return []
+
+
+def _open_any(frame: Frame, frames: list[Frame]) -> Frame:
+    """ "I take any medication" with a gap in place of "any medication"."""
+    match = re.search(r"\b(?:any|some) (?P<noun>[\w' -]{2,40}?)(?: (?:i|that|the assistant)\b.*)?$", frame.statement)
+    if frame.wants != "yesno" or match is None or frame.has_gap:
+        return frame
+    noun = match.group("noun")
+    opened = Frame(frame.statement[: match.start()] + GAP, noun, "what", frame.label)
+    if re.match(r"I have $", frame.statement[: match.start()]) and noun.endswith("s"):
+        opened = Frame("", noun, "any", frame.label)
+    frames[frames.index(frame)] = opened
+    return opened
 
 
 def _value(text: str) -> str:
@@ -142,13 +169,8 @@ def _fits(value: str, frame: Frame) -> bool:
 def _filled(frame: Frame, value: str) -> str:
     statement = frame.statement
     if not statement:
-        return (
-            f"my {frame.noun} is {value}"
-            if frame.noun and frame.wants != "many"
-            else f"my {frame.noun}: {value}"
-            if frame.noun
-            else ""
-        )
+        joint = ":" if frame.wants in {"many", "any"} else " is"
+        return f"my {frame.noun}{joint} {value}" if frame.noun else ""
     low = value.lower()
     first = low.split()[0]
     if frame.wants == "many" and frame.noun and grammar.bare(frame.noun.split()[-1]) in low:
@@ -233,10 +255,18 @@ def is_fragment(text: str) -> bool:
     return kind == "" or (kind == "noun" and len(parts) <= 3 and grammar.find_verb(parts) < 0)
 
 
+def _activity(statement: str) -> str:
+    """ "I smoke" as an activity: "smoking"."""
+    match = re.fullmatch(r"I (?:still |currently |usually )?([a-z]+)(?: (?:at all|much|regularly|now))?", statement)
+    base = match.group(1) if match else ""
+    return next((form for form, stem in verbs.ings().items() if stem == base), "") if base in verbs.bases() else ""
+
+
 def with_object(text: str, frame: Frame) -> str:
     """ "sold it in spring" and "quit in september" with what the question was about in place of "it" or nothing."""
     parts = text.split()
-    if not frame.label or not parts:
+    label = frame.label or _activity(frame.statement)
+    if not label or not parts:
         return text
     head = grammar.bare(parts[0])
     place = 1 if head not in {"i", "we"} else 2
@@ -249,7 +279,7 @@ def with_object(text: str, frame: Frame) -> str:
         place += 1
     after = grammar.bare(parts[place]) if place < len(parts) else ""
     if after in {"it", "that", "them", "those"} and verb in verbs.pasts():
-        return " ".join([*parts[:place], frame.label, *parts[place + 1 :]])
+        return " ".join([*parts[:place], label, *parts[place + 1 :]])
     bare_end = (
         not after
         or after in lexicon.words("prepositions.txt")
@@ -261,7 +291,7 @@ def with_object(text: str, frame: Frame) -> str:
             (place + 1 < len(parts) and grammar.is_time_word(grammar.bare(parts[place + 1]))) or "ago" in text
         ):
             return text
-        return " ".join([*parts[:place], frame.label, *parts[place:]])
+        return " ".join([*parts[:place], label, *parts[place:]])
     return text
 
 

@@ -44,14 +44,15 @@ _QUOTES = str.maketrans(
 )
 _PROTECTED = re.compile(
     r"""https?://[^\s<>]{1,2000}|\b[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}|`[^`\n]{1,400}`|"[^"\n]{1,2000}"|"""
-    r"""(?<![\w'])'(?=\S)[^'\n]{1,60}(?:'(?=\w)[^'\n]{1,400}){0,6}'(?![\w'])"""
+    r"""(?<![\w'])'(?=\S)[^'\n]{1,400}(?:'(?=\w)[^'\n]{1,400}){0,6}'(?![\w'])"""
 )
+_OBJECT = re.compile(r"\{[^{}\n]{0,2000}[\"':=][^{}\n]{0,2000}\}")
 _FENCE = re.compile(r"```[\s\S]{0,100000}?(?:```|\Z)")
 _CODE_LINE = re.compile(
     r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |from \w+ import|"
     r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
     r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |curl |sudo |ssh )|"
-    r"\w+\([^()]*\)\s*[;{]|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|^\s*>"
+    r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|^\s*>"
 )
 _SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
 _EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
@@ -91,15 +92,21 @@ def without_marks(text: str) -> str:
     return _MARKS.sub(" ", text)
 
 
-def clean(content: str) -> Cleaned:
-    """The message as plain text in regular spelling; linear in its length, and never raises."""
+def clean(content: str, *, english: bool = True) -> Cleaned:
+    """The message as plain text in regular spelling; linear in its length, and never raises.
+
+    With `english` false only marks and quotes are treated: chat spelling and contractions are those of English.
+    """
     text = unicodedata.normalize("NFC", content.encode("utf-8", "replace").decode("utf-8"))
     text = _MARKS.sub("", text).translate(_QUOTES)
-    text = _FENCE.sub("\n", text)
+    text = _OBJECT.sub(" ", _FENCE.sub("\n", text))
     text = "\n".join(line for line in text.split("\n") if not _is_code(line))
     cleaned = Cleaned("")
     text = _PROTECTED.sub(lambda m: _protect(m.group(), cleaned.kept), text)
     text = _EMOJI.sub(_emoji, text)
+    if not english:
+        cleaned.text = text
+        return cleaned
     text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
     text = _IN_LAW.sub(lambda m: f"{_FORMAL_KIN.get(m.group(1).lower(), m.group(1))}-in-law", text)
     text = _AMPM.sub(r"\1\2m", text)

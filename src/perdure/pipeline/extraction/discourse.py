@@ -35,6 +35,12 @@ class Discourse:
     topic: str = ""
     own: bool = False
     """The speaker has told something of himself: what follows is taken as about him more readily."""
+    about_self: bool = False
+    """The message being read says I, my or we."""
+    asks: bool = False
+    """The message being read holds a question or a request."""
+    waiting: list[Draft] = field(default_factory=list)
+    """Fragments that count only if the message turns out to be about the speaker."""
     task: bool = False
     """The conversation is about a text, a story or a quiz: what is said belongs to that."""
     language: str = ""

@@ -148,6 +148,8 @@ def is_request(clause: str) -> bool:
         return False
     if len(parts) > 1 and grammar.bare(parts[1]) in verbs.AUXILIARIES | {"for", "of"} - {"do"}:
         return False
+    if grammar.bare(parts[0]) not in lexicon.words("nounish.txt"):
+        return True
     return grammar.subject_of(parts) in ("", "first") or grammar.bare(parts[1]) in {
         "me",
         "us",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     clauses,
     cleaning,
@@ -18,6 +19,7 @@ from perdure.pipeline.extraction import (
     procedures,
     questions,
     replies,
+    scene,
     sentences,
     standing,
     statements,
@@ -56,21 +58,29 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         talk.drafts.extend(Draft(fact, (at,), "as given", 1.0) for fact in facts)
         talk.own = True
         return
-    cleaned = cleaning.clean(content)
     before = len(talk.drafts)
-    language = foreign.language_of(cleaned.text, talk.language)
+    language = foreign.language_of(content, talk.language)
+    cleaned = cleaning.clean(content, english=not language)
     if language:
         cleaned.text = foreign.gloss(cleaned.text, language)
         talk.language = language
-    if _starts_task(cleaned.text, talk):
-        talk.task = True
-        _task_rest(cleaned.text, at, talk)
-    else:
-        _english(cleaned.text, at, talk)
+    _read_text(cleaned.text, content, at, talk)
+    if talk.own and talk.about_self:
+        talk.drafts.extend(talk.waiting)
+    talk.waiting.clear()
     for place in range(before, len(talk.drafts)):
         draft = talk.drafts[place]
         draft.text = cleaned.restore(draft.text)
+    talk.drafts[before:] = [
+        draft for draft in talk.drafts[before:] if draft.rule == "standing" or not _quotes_much(draft.text)
+    ]
     talk.opened = cleaned.restore(cleaned.text)[:2000]
+
+
+def _quotes_much(fact: str) -> bool:
+    """Whether a fact holds a whole quoted sentence: somebody's words, not a statement."""
+    quoted = re.findall(r"\"([^\"]{1,2000})\"|(?<!\w)'([^'\n]{12,400})'(?!\w)|`([^`]*)`", fact)
+    return any(len((double or single or code).split()) >= 5 for double, single, code in quoted)
 
 
 def _ready_facts(content: str) -> list[str]:
@@ -91,8 +101,17 @@ def _ready_facts(content: str) -> list[str]:
     return found
 
 
-def _starts_task(text: str, talk: Discourse) -> bool:
-    return dropping.is_task(text)
+def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
+    talk.about_self, talk.asks, talk.named = scene.speaks_of_self(text), scene.asks(text), ""
+    if scene.is_joke(raw[: scene.HEAD]) or scene.is_what_if(text):
+        return
+    if dropping.is_task(text) or scene.is_homework(text) or scene.is_role(text):
+        talk.task = True
+        _task_rest(text, at, talk)
+    elif scene.is_fiction(text):
+        talk.task = True
+    elif not scene.is_sum(text):
+        _english(text, at, talk)
 
 
 def _task_rest(text: str, at: int, talk: Discourse) -> None:
@@ -111,6 +130,9 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         sentence = replace(sentence, text=_normal(sentence.text))
         if _FICTION.search(sentence.text) and not re.search(r"\b(?:is|are) (?:called|named)\b", sentence.text):
             continue
+        if sentence.header and not sentence.question:
+            _head(sentence.text, talk)
+            continue
         if _special(sentence, at, talk):
             frames = []
             continue
@@ -122,6 +144,17 @@ def _english(text: str, at: int, talk: Discourse) -> None:
                 continue
             sentence = replace(sentence, text=left)
         _plain(sentence, at, talk)
+
+
+def _head(text: str, talk: Discourse) -> None:
+    """A line before a list: what its items are about."""
+    label = re.sub(
+        r"^(?:here (?:is|are)|this is|these are|below (?:is|are)) ", "", dropping.strip_openers(text), flags=re.I
+    )
+    label = re.sub(r" (?:for (?:context|reference|info)|so far|below|etc)$", "", label, flags=re.I)
+    if fragments.is_label(label):
+        talk.topic = talk.thing = fragments.owned_label(label, talk)
+        talk.own = True
 
 
 def _normal(text: str) -> str:
@@ -195,6 +228,7 @@ def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
     if sentence.question:
         text = dropping.without_tag(text) if dropping.is_question(text, False) is False else text
     pieces = clauses.split(text, names=talk.known_names())
+    pieces = _merged(pieces)
     state = statements.Sentence(at)
     asking = False
     for number, piece in enumerate(pieces):
@@ -212,6 +246,12 @@ def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
             asking = True
             continue
         if (
+            not last
+            and grammar.bare(piece.text.split()[0]) in lexicon.words("prepositions.txt")
+            and _asks_next(pieces[number + 1], sentence.question)
+        ):
+            continue
+        if (
             asking
             and grammar.subject_of(piece.text.split()) not in {"first", "noun", "name", "pronoun"}
             and piece.joint != "because"
@@ -225,6 +265,27 @@ def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
         if marked and sentence.question and not asking and not _telling(piece.text):
             continue
         _statement(piece, at, talk, state, asking)
+
+
+def _asks_next(piece: clauses.Clause, marked: bool) -> bool:
+    return dropping.is_question(piece.text, marked) and grammar.bare(piece.text.split()[0]) not in grammar.FIRST
+
+
+def _merged(pieces: list[clauses.Clause]) -> list[clauses.Clause]:
+    """ "In 2019, I moved": an opening phrase joins its clause if it tells a time or a place, and goes if it tells nothing."""
+    if len(pieces) < 2 or pieces[1].joint != ",":
+        return pieces
+    first, second = pieces[0].text, pieces[1].text
+    head = grammar.bare(first.split()[0])
+    opening = head in lexicon.words("prepositions.txt") and not clauses.has_verb(first)
+    if not opening or grammar.subject_of(second.split()) != "first":
+        return pieces
+    parts = first.split()
+    told = any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
+    )
+    text = f"{first}, {second}" if told and len(parts) < 6 else second
+    return [clauses.Clause(text, ""), *pieces[2:]]
 
 
 def _telling(text: str) -> bool:

@@ -31,7 +31,7 @@ def _votes() -> dict[str, frozenset[str]]:
 
 def language_of(text: str, expected: str = "") -> str:
     """es, pt, it, fr, de or zh where the text is in that language, else ""; `expected` is the conversation's so far."""
-    sample = cleaning.without_marks(text[:1500])
+    sample = cleaning.without_marks(re.sub(r"\"[^\"\n]*\"|```[\s\S]*?```", " ", text[:1500])).replace("\u2019", "'")
     if _HAN.search(sample) and not _KANA.search(sample):
         return "zh"
     words = [word.lower() for word in re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", sample)][:120]

@@ -54,7 +54,7 @@ _LIST_VERBS = frozenset(
         "dislike",
     ]
 )
-_LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?) ?(?::|=) ?(?P<value>\S.{0,200})$")
+_LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?)(?: ?: | ?= ?)(?P<value>\S.{0,200})$")
 LONGEST = 18
 """Words of a fragment; a longer one is no fragment but a sentence that was not understood."""
 
@@ -65,6 +65,7 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     if not text or dropping.is_chatter(text) or len(text.split()) > LONGEST or dropping.is_hypothetical(text):
         return []
     found = _labelled(text, talk, sentence)
+    found = found or _measured(text, talk, sentence)
     if found:
         return found
     if presupposed.hardware(text):
@@ -119,12 +120,17 @@ def is_label(label: str) -> bool:
     return head in {"my", "our"} or subjects.is_personal(own)
 
 
-def labelled(label: str, values: list[str], talk: Discourse, at: int) -> list[Draft]:
-    """One fact for each value under a label."""
+def owned_label(label: str, talk: Discourse) -> str:
+    """ "goal for this year" as "User's goal for this year"."""
     words = label.split()
     bare = " ".join(words[1:]) if grammar.bare(words[0]) in {"my", "our", "the"} else label
-    bare = bare if grammar.is_name(bare.split()[0]) or bare.split()[0].isupper() else bare[:1].lower() + bare[1:]
-    owner = f"{talk.who}'s {bare}"
+    keep = grammar.is_name(bare.split()[0]) or bare.split()[0].isupper()
+    return f"{talk.who}'s {bare if keep else bare[:1].lower() + bare[1:]}"
+
+
+def labelled(label: str, values: list[str], talk: Discourse, at: int) -> list[Draft]:
+    """One fact for each value under a label."""
+    owner = owned_label(label, talk)
     talk.thing = talk.topic = owner
     single = len(values) == 1
     return [
@@ -165,6 +171,28 @@ def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list
     owner = "" if head in {"my", "our", "the"} else "my "
     fact = statements.finish(f"{owner}{label} is {match.group('value')}", talk)
     return [statements.make(fact, "labelled", talk, sentence.source)]
+
+
+def _specific(text: str) -> bool:
+    return any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part))
+        for part in text.split()
+    )
+
+
+_MEASURE = re.compile(
+    r"^(?P<label>[a-z][a-z' -]{2,30}?) (?P<value>(?:[$€£]?\d[\w.,:/%-]*)(?: ?(?:cm|kg|lbs?|k|am|pm|euros?|pounds|quid|dollars|a month|a week|per month|months?|years?|%))?)$",
+    re.I,
+)
+
+
+def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    """ "shoe size 38", "budget 4k": a personal noun with its number."""
+    match = _MEASURE.match(text)
+    if match is None or not subjects.is_personal(match.group("label").split()):
+        return []
+    label = re.sub(r"^(?:my|our|the) ", "", match.group("label"))
+    return [statements.make(f"{talk.who}'s {label} is {match.group('value')}", "measure", talk, sentence.source)]
 
 
 def _closing(text: str) -> bool:
@@ -212,7 +240,7 @@ def _may_share(sentence: statements.Sentence, text: str) -> bool:
 
 
 def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
-    if not (talk.own or sentence.kept) or talk.task:
+    if talk.task or (talk.asks and not talk.about_self and not talk.own):
         return []
     topic = talk.topic or talk.thing
     head = grammar.bare(text.split(maxsplit=1)[0])
@@ -221,4 +249,8 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list
     if head in {"not", "tastes", "looks", "sounds", "means"}:
         return []
     fact = f"{topic}: {statements.finish(text, talk)}" if topic else f"{talk.who}: {statements.finish(text, talk)}"
+    if not (talk.own or sentence.kept):
+        if talk.about_self and _specific(text):
+            talk.waiting.append(Draft(fact, (sentence.source,), "fragment", 0.5))
+        return []
     return [statements.make(fact, "fragment", talk, sentence.source)]

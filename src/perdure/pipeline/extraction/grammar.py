@@ -148,7 +148,7 @@ def subject_of(parts: list[str]) -> str:
         return "first"
     if head in SUBJECTS or (head in {"this", "that", "these", "those"} and _verb_next(parts, place)):
         return "pronoun"
-    if _opens_with_verb(parts, place):
+    if _opens_with_verb(parts, place) or (head in {"nothing", "no", "not"} and find_verb(parts, place) == place + 1):
         return ""
     verb = find_verb(parts, place)
     if verb > place:

@@ -38,6 +38,7 @@ _LEAD = re.compile(
     r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|remind me|tell me|by the way|"
     r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|mentioned|told me)(?: that)?|"
     r"i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|you (?:said|mentioned|told me) (?:that )?|am i right that|"
+    r"according to [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|the assistant (?:noted|have noted|remembered|saved|heard) (?:that )?|(?:as )?i (?:noted|have noted)(?: that)?|"
     r"judging by [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|do i remember correctly that|is it (?:true|right|correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
     re.I,
 )
@@ -72,15 +73,51 @@ class Frame:
 
 def read(assistant: str) -> list[Frame]:
     """The frames of the last questions in an assistant's message (at most three), in order."""
-    asked = [sentence for sentence in sentences.split(assistant[-2000:]) if sentence.question]
+    said = sentences.split(assistant[-2000:])
     frames: list[Frame] = []
-    for sentence in asked[-3:]:
-        frames.extend(_frames(sentence.text))
+    places = [place for place, sentence in enumerate(said) if sentence.question]
+    for place in places[-3:]:
+        if place and _STILL_SO.match(said[place].text) and not said[place - 1].question:
+            frames.extend(_frames(said[place - 1].text))
+        else:
+            frames.extend(_frames(said[place].text))
+    if not places and said and re.search(r"\b(?:your?|the|still)\b", said[-1].text, re.I):
+        frames.extend(frame for frame in _frames(said[-1].text) if frame.wants == "yesno" and frame.statement)
     return frames
 
 
+_STILL_SO = re.compile(
+    r"^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|correct|going|on|the plan)\b.*|"
+    r"same (?:for|again|as|here|this|with)\b.*|(?:any|has that|has anything) (?:change|changed|changes|news|updates?)\b.*|(?:right|correct|true|accurate|still))$",
+    re.I,
+)
+
+
+_KEEPS = re.compile(
+    r"^(?:(?:so|and|ok|okay|great|sure|now),? )*(?:shall i|should i|would you like me to|do you want me to|can i|want me to) (?P<what>(?:keep|always|still|continue|stop) .+)$",
+    re.I,
+)
+
+
 def _frames(question: str) -> list[Frame]:
-    text = _TAGS.sub("", swap(_LEAD.sub("", question)).strip(" ,"))
+    keeps = _KEEPS.match(question)
+    if keeps:
+        return [
+            Frame(
+                f"I want the assistant to {swap(keeps.group('what'))}",
+                wants="yesno",
+                label=label_of(swap(keeps.group("what"))),
+            )
+        ]
+    led = _LEAD.sub("", question)
+    text = _TAGS.sub("", swap(led).strip(" ,"))
+    if (
+        led != question
+        and re.search(r"\byou mentioned\b", question, re.I)
+        and not text.lower().startswith(("i ", "my ", "that ", "is ", "are "))
+        and grammar.find_verb(text.split()) < 0
+    ):
+        text = f"I am {text}" if grammar.bare(text.split()[0]) in verbs.ings() else f"I have {text}" if text else text
     if _OFFER.match(question) or _OFFER.match(_LEAD.sub("", question)):
         return []
     asks = re.split(
@@ -242,12 +279,22 @@ def _bare_ask(wh: str, measure: str, prep: str, thing: str) -> Frame | None:
 def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> Frame | None:
     aux = grammar.bare(parts[0])
     be = aux in {"is", "are", "was", "were", "am"}
+    if wh == "how" and be and not measure:
+        return Frame(
+            "",
+            label=re.sub(
+                r" (?:getting on|going|doing|coming along|working out|feeling|these days)\b.*$", "", " ".join(parts[1:])
+            ),
+        )
     if (
         wh == "who"
         and len(parts) > 1
         and grammar.subject_of(parts[1:]) == ""
         and be
-        and grammar.bare(parts[1]) in lexicon.words("prepositions.txt") | lexicon.words("adverbs.txt")
+        and (
+            grammar.bare(parts[1]) in lexicon.words("prepositions.txt") | lexicon.words("adverbs.txt")
+            or grammar.bare(parts[1]) in verbs.ings()
+        )
     ):
         return Frame(f"{GAP} {' '.join(parts)}", wants="who")
     if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:

@@ -28,7 +28,9 @@ def resolve(clause: str, talk: Discourse) -> str | None:
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
         if head != "it":
             return None
-        return _swap(parts, place, talk.thing)
+        return _swap(parts, place, talk.thing or (talk.person if talk.gender == "n" else "")) or _just_now(
+            parts, place, talk
+        )
     if head in _OWNED and place + 1 < len(parts):
         owner = _owner(head, talk)
         if not owner:
@@ -40,6 +42,18 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         parts[place] = known + parts[place][len(head) :] if not parts[place].endswith("'s") else known + "'s"
         talk.meet(known, "n" if known != talk.person else talk.gender)
     return _inner(" ".join(parts), talk, "")
+
+
+def _just_now(parts: list[str], place: int, talk: Discourse) -> str | None:
+    """ "these days it's just the crossword": nothing is meant by "it" but the speaker's life."""
+    rest = [grammar.bare(part) for part in parts[place + 2 :]]
+    cue = {"just", "only", "mostly", "mainly"} & set(rest) or {"now", "days", "nowadays"} & {
+        grammar.bare(part) for part in parts
+    }
+    own = bool(rest) and rest[0] in {"a", "an", "me", "all"} and talk.about_self
+    if grammar.bare(parts[place + 1]) in {"is", "was"} and rest and (cue or own) and talk.about_self:
+        return f"{talk.who}: {' '.join(parts[place + 2 :])}"
+    return None
 
 
 def _verbal(word: str) -> bool:
@@ -71,9 +85,10 @@ def _swap(parts: list[str], place: int, display: str) -> str | None:
 
 
 def _they(parts: list[str], place: int, talk: Discourse) -> str | None:
-    display = talk.group or talk.named or talk.thing or talk.person
+    about_me = any(grammar.bare(part) in {"me", "my", "us", "our", "i"} for part in parts[place + 1 :])
+    display = talk.group or talk.named or ("" if about_me else talk.thing or talk.person)
     if not display:
-        return None
+        return " ".join([*parts[:place], "They", *parts[place + 1 :]]) if about_me else None
     if display == talk.group:
         return _swap(parts, place, display)
     after = parts[place + 1] if place + 1 < len(parts) else ""

@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from perdure.pipeline.extraction import answers, clauses, corrections, dropping, questions, sentences, statements
-from perdure.pipeline.extraction.discourse import Discourse
+from perdure.pipeline.extraction import (
+    answers,
+    clauses,
+    corrections,
+    dropping,
+    people,
+    questions,
+    sentences,
+    statements,
+)
+from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 
 def read(
@@ -33,6 +42,11 @@ def read(
         return None
     if not frames or talk.task:
         return text
+    text = (
+        next((changed for frame in frames if (changed := answers.with_object(text, frame)) != text), text)
+        if first
+        else text
+    )
     return _fill_pieces(text, frames, at, talk)
 
 
@@ -42,10 +56,27 @@ def _yes_no(
     yes, no = answers.YES.match(text), answers.NO.match(text)
     if yes:
         frames.remove(asked)
+        rest = text[yes.end() :].strip()
+        changed = (
+            answers.replaced(
+                re.sub(r"^(?:but|though|only|except|just)[, ]+(?:make (?:it|that) |it is |now |at |only )*", "", rest),
+                asked,
+                talk,
+                (at,),
+            )
+            if re.match(r"(?:but|though|only)\b", rest) and len(rest.split()) < 9
+            else []
+        )
+        if changed:
+            talk.drafts.extend(changed)
+            return True, ""
+        if changed := _but_another_value(rest, asked, talk, at):
+            talk.drafts.extend(changed)
+            return True, rest.split(",", 1)[1] if "," in rest else ""
         if not talk.task:
             talk.drafts.extend(answers.confirm(asked, talk, sources))
         talk.topic = _own_label(asked, talk) or talk.topic
-        return True, text[yes.end() :]
+        return True, answers.with_object(rest, asked) if rest else ""
     if no:
         frames.remove(asked)
         rest = text[no.end() :].strip()
@@ -59,7 +90,7 @@ def _yes_no(
         if changed:
             talk.drafts.extend(changed)
             return True, pieces[1] if len(pieces) > 1 else ""
-        if not wrong and not talk.task and not re.search(r"\bthe assistant\b", asked.statement):
+        if not wrong and not talk.task and " the assistant" not in asked.statement and not _tells_more(rest):
             talk.drafts.extend(answers.deny(asked, talk, sources))
         return True, "" if wrong else answers.with_object(rest, asked)
     other = answers.other_person(text, asked)
@@ -74,6 +105,21 @@ def _yes_no(
             talk.drafts.extend(changed)
             return True, ""
     return False, text
+
+
+def _but_another_value(rest: str, asked: questions.Frame, talk: Discourse, at: int) -> list[Draft]:
+    """ "yes but make it 120, they cut my shifts": the statement with the new value."""
+    first = rest.split(",", 1)[0]
+    plain = re.sub(r"^(?:but|though|only|except)[, ]+(?:make (?:it|that) |it is |now )*", "", first)
+    if plain == first or corrections.typed(plain) is None:
+        return []
+    return answers.replaced(plain, asked, talk, (at,))
+
+
+def _tells_more(rest: str) -> bool:
+    """Whether something is told after the "no", so that the bare denial is not needed."""
+    pieces = clauses.split(rest)
+    return any(not dropping.is_chatter(piece.text) and len(piece.text.split()) > 1 for piece in pieces)
 
 
 def _own_label(frame: questions.Frame, talk: Discourse) -> str:
@@ -102,6 +148,8 @@ def hear(talk: Discourse) -> None:
     if re.search(r"\byour\b|\byou(?:'re| are| have|'ve) ", talk.assistant, re.I) is None:
         return
     talk.own = True
+    for said in sentences.split(talk.assistant[-800:]):
+        people.note_people(questions.swap(said.text), talk)
     match = re.search(
         r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?)\b", talk.assistant
     )

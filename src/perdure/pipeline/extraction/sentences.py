@@ -23,6 +23,8 @@ class Sentence:
     text: str
     question: bool = False
     item: bool = False
+    header: bool = False
+    """It ended in a colon, and the lines after it belong under it."""
 
 
 def split(text: str) -> list[Sentence]:
@@ -37,7 +39,10 @@ def split(text: str) -> list[Sentence]:
                 continue
             _take(found, body[start : mark.start()], "?" in mark.group() or "\uff1f" in mark.group(), item)
             start = mark.end()
-        _take(found, body[start:], False, item)
+        rest = body[start:]
+        _take(found, rest, False, item)
+        if rest.rstrip().endswith(":") and found and len(rest) < 80:
+            found[-1] = Sentence(found[-1].text.rstrip(" :"), found[-1].question, item, True)
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from perdure.pipeline.extraction import cleaning, person
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import cleaning, grammar, person
 
 _LASTING = re.compile(
     r"\b(?:from now on|from here on|going forward|always|never|ever|whenever|every time|each time|in (?:the )?future|by default|"
@@ -23,11 +24,11 @@ _OBJECT = re.compile(
     re.I,
 )
 _CALL = re.compile(
-    r"^(?:please |pls |just |you can |you may |do |so |and |also |ok )*(?:call|address|refer to) me (?:as )?(?P<what>[^,.;]{1,60})",
+    r"^(?:(?:in|for) (?:all|any|every|future|the future|our) ?[\w ]{0,30},? |please |pls |kindly |just |you can |you may |do |so |and |also |ok |from now on,? |i (?:should|would) be grateful if you would |can you |could you |i would (?:prefer|like) (?:it if )?you (?:to |would )?)*(?:call|address|refer to) me (?:as )?(?P<what>[^,.;]{1,60})",
     re.I,
 )
 _DONT = re.compile(
-    r"^(?:and |but |so |also |just |ok |,|then )*(?:please |pls |kindly )?(?:and )?(?:please )?(?P<neg>don't|do not|never|dont you dare|don't you dare|don't ever|stop|no more|avoid|quit|no)"
+    r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for code|with me),? )*(?P<neg>don't|do not|never|dont you dare|don't you dare|don't ever|stop|no more|avoid|quit|no)"
     r"(?: (?:please|ever))? (?P<what>.+)$",
     re.I,
 )
@@ -37,6 +38,10 @@ _DO = re.compile(
     r"(?P<verb>repl(?:y|ies)|respond|answer|use|give|keep|write|speak|talk|explain|put|send|start|end|include|format|show|stick to|"
     r"make|be|add|default to|treat|skip|tell|refer|type|prefer|ask|spell|convert|quote|cite|remind|check|warn|list|round|assume|"
     r"remember to|only|leave out)\b(?P<what>.*)$",
+    re.I,
+)
+_ANY_ORDER = re.compile(
+    r"^(?:(?:please|pls|kindly|and|also|so|ok|always|from now on|in future|going forward|by default|when(?:ever)? i [^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? )*(?P<order>\w+ .+)$",
     re.I,
 )
 _WANT = re.compile(
@@ -73,6 +78,13 @@ def read(clause: str, who: str) -> str | None:
     asked = _DO.match(clause)
     if asked and (_LASTING.search(plain) or (_OBJECT.search(plain) and _short_order(asked, plain))):
         return f"{who} wants the assistant to {_order(asked, who)}"
+    general = _ANY_ORDER.match(clause)
+    if (
+        general
+        and _LASTING.search(plain)
+        and grammar.bare(general.group("order").split()[0]) in lexicon.words("imperatives.txt")
+    ):
+        return f"{who} wants the assistant to {person.to_third(general.group('order'), who).strip(' .,')}"
     listed = _NOUN_FIRST.match(clause)
     return f"{who} wants {person.to_third(clause, who)}" if listed else None
 

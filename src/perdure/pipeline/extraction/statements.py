@@ -80,6 +80,11 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     full, rule = subjects.complete(text, carried)
     if not full:
         return []
+    if full.startswith("he ") and not text.lower().startswith("he "):
+        subject = talk.person or talk.thing
+        if not subject or not talk.own:
+            return []
+        full, rule = f"{subject}{full[2:]}", "name"
     return _statement(full, rule, talk, sentence)
 
 
@@ -241,8 +246,13 @@ def _allowed(full: str, talk: Discourse) -> bool:
             or (_HABIT.search(full) is not None and _specific(parts))
         )
     if grammar.is_name(parts[place]):
-        return talk.own or people.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
-    return talk.own or (_specific(parts) and subjects.is_personal(subject)) or _HABIT.search(full) is not None
+        if talk.asks and not talk.about_self and not talk.own:
+            return False
+        return talk.own or talk.about_self or people.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
+    personal = subjects.is_personal(subject)
+    if talk.own or (_specific(parts) and (personal or talk.about_self)) or _HABIT.search(full) is not None:
+        return True
+    return _specific(parts[verb:]) and not talk.asks and grammar.bare(parts[place]) not in _GENERIC
 
 
 _PRIVATE = frozenset(

@@ -36,6 +36,14 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     parts = text.split()
     if not parts:
         return "", ""
+    head = grammar.bare(parts[0])
+    if (
+        head in {"think", "reckon", "guess", "believe", "pretty", "fairly", "quite", "suppose", "thinking"}
+        and len(parts) > 2
+    ):
+        led = _led(parts)
+        if led:
+            return led, "first"
     kind = grammar.subject_of(parts)
     if kind:
         return (text, kind) if kind != "noun" else (_owned(text, parts), "noun")
@@ -43,6 +51,21 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     if here and not grammar.is_number(here.group(1).split()[0]):
         return _here(here.group(1)), "here"
     return _verbless_subject(text, parts, carried)
+
+
+def _led(parts: list[str]) -> str:
+    """ "think I'm going to ..." and "pretty sure Mags moved" with the I that they leave out."""
+    head = grammar.bare(parts[0])
+    if head in {"pretty", "fairly", "quite"}:
+        return (
+            f"I am {' '.join(parts)}"
+            if grammar.bare(parts[1]) in {"sure", "certain", "confident"} and len(parts) > 3
+            else ""
+        )
+    after = grammar.bare(parts[1])
+    if after in grammar.SUBJECTS | grammar.POSSESSIVES | {"that", "the"} or grammar.is_name(parts[1]):
+        return f"I {' '.join(parts)}" if head != "thinking" else ""
+    return ""
 
 
 def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, str]:
@@ -62,6 +85,12 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     subject = carried or "I"
     first = subject.lower() in grammar.FIRST
     be = "am" if subject == "I" else "are" if subject.lower() == "we" else "is"
+    if (
+        head in {"is", "has", "was", "does", "isn't", "hasn't", "doesn't", "wasn't"}
+        and first
+        and head not in {"was", "wasn't"}
+    ):
+        return f"he {text}", "pronoun"
     if head in verbs.AUXILIARIES:
         return f"{subject} {text}", "auxiliary"
     if head in {"been", "gone"}:

@@ -18,6 +18,8 @@ CHANGE = 0.6
 """Weighed probability of a change from which a memory is updated."""
 LINK = 0.3
 """The same from which the fact is linked to the memory (soft link)."""
+SAME_NEAR, CHANGE_NEAR = 0.55, 0.4
+"""Cosines that a memory needs to be taken for the same, or for what changed, where no rule says so."""
 MAX_WORD_PAIRS = 10
 """Word similarities that one decision may ask for."""
 
@@ -111,11 +113,13 @@ def _by_weight(fact: Fact, findings: Sequence[Finding], similar: WordSimilarity)
 
 def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence[Finding]) -> Decision | None:
     verdict = finding.verdict if finding.firm else None
-    if odds.change >= CHANGE:
+    near = finding.pair.near
+    if odds.change >= CHANGE and (verdict is not None or near >= CHANGE_NEAR):
         changing = verdict is not None and verdict.relation != "same"
         rule = verdict.rule if verdict is not None and changing else "weighed.change"
         return _update(fact, finding, rule, odds.change, findings)
-    if odds.same > odds.other and odds.same > odds.change:
+    known = odds.same > odds.other and odds.same > odds.change
+    if known and (verdict is not None or near >= SAME_NEAR):
         rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
         return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
     return None

@@ -32,7 +32,23 @@ def judge_ends(pair: Pair) -> Verdict | None:
     new, old = pair.new, pair.old
     if new.mood.hedged or new.mood.planned:
         return None
-    return _dies(pair) or _over(pair) or _settled(pair) or _flips(pair) or _opposes(pair) or _done(pair)
+    return _leaves(pair) or _dies(pair) or _over(pair) or _settled(pair) or _flips(pair) or _opposes(pair) or _done(pair)
+
+
+def _leaves(pair: Pair) -> Verdict | None:
+    """Someone retires or loses their work, or parts from their spouse: what says that they have either."""
+    new, old = pair.new, pair.old
+    if not same_party(new.party, old.party, pair.aliases) or old.mood.past or old.mood.ended:
+        return None
+    held = {slot.attribute: slot for slot in old.slots}
+    if new.verb in concept_set("reconcile_workless.txt") and not new.mood.negated and {"role", "employer"} & set(held):
+        return Verdict("ends", pair, "end.work", 0.85)
+    status = held.get("status")
+    mates = {concept_of(mate) for mate in ("husband", "wife", "spouse", "partner", "boyfriend", "girlfriend", "fiance")}
+    parted = new.mood.ended and bool(content(new) & mates)
+    if parted and status is not None and set(status.concepts) & {concept_of("marry"), concept_of("engage")}:
+        return Verdict("ends", pair, "end.parted", 0.85)
+    return None
 
 
 def _dies(pair: Pair) -> Verdict | None:

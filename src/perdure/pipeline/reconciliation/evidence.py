@@ -70,6 +70,13 @@ def evidence(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Ev
     found["cosine_ended"] = near * max(found["ended"], found["denied"])
     found["cosine_changed"] = near * found["changed"]
     found["cosine_party"] = near * found["party_agrees"]
+    apart = found["verb_apart"]
+    found["ended_verb_apart"] = apart * max(found["ended"], found["sign_end"])
+    found["object_changed"] = found["verb_other_object"] * max(found["changed"], found["sign_change"])
+    found["topic_changed"] = found["topic_other_value"] * max(found["changed"], found["sign_change"])
+    found["past_dated"] = found["past"] * found["year_new"]
+    found["clash_near"] = near * found["party_clash"]
+    found["differ_changed"] = found["values_differ"] * max(found["changed"], found["sign_change"], found["corrected"])
     found["gap_apart"] = found["gap"] * float(bool(lacking))
     return found
 
@@ -102,11 +109,20 @@ def _names(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
         "names_shared": min(2.0, len(mine & theirs)),
         "names_clash": float(clash),
         "people_apart": min(3.0, len(people(new) ^ people(old))),
+        "party_clash": float(_party_clash(pair, agrees)),
         "party_same": float(same_party(new.party, old.party, pair.aliases)),
         "party_agrees": float(agrees),
         "new_of_user": float(new.party.kind == "user"),
         "old_of_user": float(old.party.kind == "user"),
     }
+
+
+def _party_clash(pair: Pair, agrees: bool) -> bool:
+    """Whether the two are plainly about different people."""
+    new, old = pair.new, pair.old
+    if "thing" in (new.party.kind, old.party.kind) or same_party(new.party, old.party, pair.aliases):
+        return False
+    return new.party.kind == old.party.kind or not agrees
 
 
 def _values(new: Reading, old: Reading) -> Evidence:
@@ -158,6 +174,9 @@ def _shape(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
         "topics": topics_agree(topic_of(new)[0], topic_of(old)[0]),
         "both_topics": float(bool(new.topic) and bool(old.topic)),
         "topic_heads_apart": float(bool(new.topic) and bool(old.topic) and not covers([old.topic[-1]], new.topic[-1])),
+        "topic_other_value": float(_topic_other_value(new, old, lacking, missing)),
+        "verb_other_object": float(_verb_other_object(new, old, lacking, missing)),
+        "roles_swapped": float(_roles_swapped(new, old)),
         "modifiers_clash": float(_modifiers_clash(new, old, lacking, missing)),
         "attribute_shared": float(bool(shared)),
         "attribute_apart": float(slots_conflict(new, old)),
@@ -168,6 +187,29 @@ def _shape(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
 def _heads(reading: Reading) -> frozenset[str]:
     found = {chunk.head for chunk in reading.main} | {reading.verb}
     return frozenset((found | ({reading.topic[-1]} if reading.topic else set())) - {""})
+
+
+def _topic_other_value(new: Reading, old: Reading, lacking: set[str], missing: set[str]) -> bool:
+    """One thing with two values ("the blog runs on Hugo", "the blog runs on WordPress")."""
+    one, two = topic_of(new)[0], topic_of(old)[0]
+    return topics_agree(one, two) >= 0.8 and bool(lacking - set(one)) and bool(missing - set(two))
+
+
+def _verb_other_object(new: Reading, old: Reading, lacking: set[str], missing: set[str]) -> bool:
+    """One verb with two objects ("likes pears", "likes apples")."""
+    if new.topic or old.topic or new.verb != old.verb or not new.main or not old.main:
+        return False
+    one, two = new.main[0], old.main[0]
+    return one.lead == two.lead and bool(lacking & set(one.concepts)) and bool(missing & set(two.concepts))
+
+
+def _roles_swapped(new: Reading, old: Reading) -> bool:
+    """The user does here what is done to them there, by the same verb ("Kim owes User", "User owes Kim")."""
+    kinds_met = {new.party.kind, old.party.kind}
+    if "user" not in kinds_met or len(kinds_met) != 2 or new.verb != old.verb:
+        return False
+    mine, theirs = (new, old) if new.party.kind == "user" else (old, new)
+    return USER in theirs.concepts and bool(set(theirs.party.name.split()) & mine.concepts)
 
 
 def _modifiers_clash(new: Reading, old: Reading, lacking: set[str], missing: set[str]) -> bool:

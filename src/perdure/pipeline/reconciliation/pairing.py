@@ -70,6 +70,8 @@ def exclusive(one: str, two: str) -> bool:
     """Whether two concepts are different kinds of one thing ("violin", "cello"), so that they never mean the same."""
     if one == two or is_kind_of(one, two) or is_kind_of(two, one):
         return False
+    if (one,) in relations() and (two,) in relations():
+        return True
     return bool(kinds().get(one, frozenset()) & kinds().get(two, frozenset()))
 
 
@@ -102,7 +104,7 @@ def people(reading: Reading) -> frozenset[str]:
     party = reading.party
     named = set(party.name.split()) | {concept for concept in reading.names if concept not in aside_names(reading)}
     relation = {concept_of(party.relation)} if party.relation and not party.name else set()
-    spoken = {concept for concept in everything(reading) if (concept,) in relations() and (concept,) != ()}
+    spoken = {concept for concept in everything(reading) if (concept,) in relations()}
     return frozenset(named | relation | spoken)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
-    WordSimilarity,
     content,
     core,
+    covers,
     generic,
     same_party,
     uncovered,
     values_fit,
 )
-from perdure.pipeline.reconciliation.same import STATES, akin, slots_conflict
+from perdure.pipeline.reconciliation.same import STATES, akin, slots_conflict, verbs_agree
 from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import Reading
 from perdure.pipeline.slots.lexis import is_kind_of
@@ -35,6 +35,11 @@ def judge_refines(pair: Pair) -> Verdict | None:
     if lacking or not theirs or not _heads_kept(new, old, mine, theirs):
         return None
     if all(generic(concept) for concept in theirs) and not old.values and not old.topic:
+        return None
+    central = core(new)
+    if not any(covers(central, concept) for concept in theirs if not generic(concept)) and not firmed:
+        return None
+    if new.verb not in theirs and not verbs_agree(new, old):
         return None
     more = len([c for c in uncovered(mine, theirs) if not generic(c)]) + len(new.values) - len(old.values)
     if firmed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
+    concept_set,
     content,
     everything,
     generic,
@@ -110,6 +111,8 @@ def moods_agree(new: Reading, old: Reading) -> bool:
         return False
     if mine.ended != theirs.ended:
         return mine.ended and theirs.past and not mine.negated and new.verb == old.verb != ""
+    if old.verb in concept_set("reconcile_wanting.txt") and old.verb not in content(new):
+        return False
     if (theirs.hedged and not mine.hedged) or (theirs.planned and not mine.planned):
         return False
     if (mine.hedged and not theirs.hedged) or (mine.planned and not theirs.planned):

@@ -52,6 +52,8 @@ def fill(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> tuple[Slot, ...]
         slot = _match(frame, chunks)
         if slot is not None:
             slots.setdefault(slot.attribute, slot)
+    if verb in _marital():
+        slots.setdefault("status", Slot("status", (verb,)))
     for slot in _by_quantity(party, verb, chunks):
         slots.setdefault(slot.attribute, slot)
     if verb in ("be", "becom", "work", "turn", "promot", ""):
@@ -97,6 +99,12 @@ def named_attribute(party: Party, topic: tuple[str, ...], verb: str, chunks: tup
     if attribute is None or (chunks[0].lead and chunks[0].lead not in ("on", "at", "in", "to", "by")):
         return ()
     return (_slot(attribute, chunks[0], chunks[0].concepts),)
+
+
+@cache
+def _marital() -> frozenset[str]:
+    """Verbs that tell a marital status: marries, is divorced, is engaged."""
+    return frozenset(concept_of(verb) for verb in ("marry", "divorce", "engage", "separate", "widow"))
 
 
 def _by_quantity(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> list[Slot]:

@@ -33,7 +33,7 @@ _SUBORDINATORS = frozenset(["because", "so", "while", "when", "although", "thoug
 _PARTICLES = frozenset({"over", "off", "up", "out", "away", "through"})
 """Alone after "be", these say that something is no more ("is over", "is off")."""
 _SPAN_LEADS = frozenset({"since", "until", "till"})
-_HEDGING = frozenset(["might", "may", "would", "could", "if", "perhaps", "maybe", "possibly", "probably", "unless", "whether"])
+_HEDGING = frozenset(["almost", "nearly", "might", "may", "would", "could", "if", "perhaps", "maybe", "possibly", "probably", "unless", "whether"])
 _NEGATIVES = frozenset(["not", "never", "without", "neither", "nor"])
 _JOINERS = frozenset({"and", "or", "but", "nor", "plus"})
 

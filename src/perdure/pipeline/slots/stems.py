@@ -47,6 +47,8 @@ def _without_ending(word: str) -> str:
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
+    if word.endswith("ly") and len(word) > 6:
+        return word[:-2]
     for ending in ("ing", "ed"):
         root = word[: -len(ending)]
         if word.endswith(ending) and len(root) >= 2 and _VOWELS & set(root):

@@ -77,12 +77,13 @@ def _relative(tokens: list[Token], place: int) -> Subject:
     start = place
     ranks = fold_set("reconcile_ranks.txt")
     rank = ""
-    while _low(tokens, place) in ranks or (
-        place < len(tokens) and tokens[place].value is not None and tokens[place].value.kind == "ordinal"
-    ):
+    while _low(tokens, place) in ranks:
         rank = f"{rank}{_low(tokens, place)} "
         place += 1
     relation, length = relation_at(tokens, place)
+    if not relation and place > start:  # "User's ex": a rank that stands alone
+        rank, place = "", place - 1
+        relation, length = relation_at(tokens, place)
     if not relation or _continues(tokens, place + length):
         return _thing(tokens, start, Party("user"))
     place += length
@@ -119,6 +120,7 @@ def _name(tokens: list[Token], place: int) -> tuple[str, int]:
 def _named(tokens: list[Token], place: int) -> Subject:
     start = place
     name, place = _name(tokens, place)
+    rest: Token | None
     if _low(tokens, place) == "'s":
         relation, length = relation_at(tokens, place + 1)
         if relation and not _continues(tokens, place + 1 + length):
@@ -132,8 +134,8 @@ def _named(tokens: list[Token], place: int) -> Subject:
         return Subject(Party("named", name=name), (), frozenset(), (), place)
     if place < len(tokens) and tokens[place].low in ("and", "&"):
         return _thing(tokens, start, Party("thing"))
-    after = tokens[place] if place < len(tokens) else None
-    if after is not None and not after.stop and after.value is None and after.low.endswith(("s", "ed")):
+    rest = tokens[place] if place < len(tokens) else None
+    if rest is not None and not rest.stop and rest.value is None and rest.low.endswith(("s", "ed")):
         return Subject(Party("named", name=name), (), frozenset(), (), place)
     return _thing(tokens, start, Party("thing"))
 

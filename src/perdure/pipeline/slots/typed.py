@@ -83,6 +83,8 @@ def _clock_words(tokens: list[Token], place: int) -> Found:
         length = 2 if _low(tokens, place + 1) == "minutes" else 1
     side = _low(tokens, place + length)
     hour = _amount(tokens, place + length + 1)
+    if low == "half" and (spoken := _amount(tokens, place + 1)) is not None and 1 <= spoken <= 12:
+        return Value("clock", (spoken * 60 + 30) % 1440, "?"), 2
     if minutes is None or side not in ("past", "to") or hour is None or not 1 <= hour <= 12 or minutes >= 60:
         return None
     if side == "to" and low not in _FRACTIONS:
@@ -177,7 +179,11 @@ def _money(tokens: list[Token], place: int) -> Found:
 
 
 def _height(tokens: list[Token], place: int) -> Found:
-    """ "6 ft 2" and "5 feet 11 inches"."""
+    """ "6 ft 2", "5 feet 11 inches" and "1 metre 70"."""
+    metres, centimetres = _amount(tokens, place), _amount(tokens, place + 2)
+    if metres in (1, 2) and centimetres is not None and _low(tokens, place + 1) in ("m", "metre", "meter"):
+        if centimetres < 100:
+            return Value("measure", round(metres + centimetres / 100, 4), "length"), 3
     feet, inches = _amount(tokens, place), _amount(tokens, place + 2)
     if feet is None or inches is None or _low(tokens, place + 1) not in ("ft", "foot", "feet") or inches >= 12:
         return None
@@ -186,6 +192,9 @@ def _height(tokens: list[Token], place: int) -> Found:
 
 
 def _measure(tokens: list[Token], place: int) -> Found:
+    if _low(tokens, place) == "half" and _low(tokens, place + 1) in ("a", "an") and _low(tokens, place + 2) in _units():
+        dimension, size = _units()[_low(tokens, place + 2)]
+        return Value("measure", round(size / 2, 6), dimension), 3
     amount, unit = _amount(tokens, place), _units().get(_low(tokens, place + 1))
     if amount is None or unit is None:
         return None
