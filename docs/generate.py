@@ -75,7 +75,7 @@ def default(field: FieldInfo) -> str:
 def meaning(field: FieldInfo) -> str:
     choices = [each for part in candidates(field.annotation) if get_origin(part) is Literal for each in get_args(part)]
     listed = f" ({', '.join(f'`{choice}`' for choice in choices)})" if choices else ""
-    return f"{field.description or ''}{listed}"
+    return f"{' '.join((field.description or '').split())}{listed}"
 
 
 def table(head: list[str], body: Iterator[tuple[str, ...]]) -> str:
@@ -104,7 +104,8 @@ def describe(command: Any) -> str:
 
 def flags(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
-        return f"`{parameter.human_readable_name}`"
+        name = parameter.metavar or parameter.name or ""
+        return f"`{name.upper()}`"
     return " ".join(f"`{flag}`" for flag in [*parameter.opts, *parameter.secondary_opts])
 
 

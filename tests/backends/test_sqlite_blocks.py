@@ -160,6 +160,25 @@ def test_homes_too_wide_for_memory_are_searched_in_the_file(run: Any, make: Any,
     assert len(store._blocks()._blocks) == 0
 
 
+@pytest.mark.parametrize("share", [1, 2, 3, 50])
+def test_a_rough_product_never_costs_the_right_row(
+    run: Any, make: Any, monkeypatch: pytest.MonkeyPatch, share: int
+) -> None:
+    """The float32 product only orders the testing: with as much noise as it may have, results stay what they are."""
+    store = make()
+    angles = 1 + np.arange(2000) // 3 * 2e-6  # threes of equal vectors, all nearly as good as each other
+    order = np.random.default_rng(share).permutation(2000).tolist()
+    run(store.apply("c", [point(f"{n:04}", angles[n], kind="ab"[n % share == 0]) for n in order]))
+    filters = all_of(ALICE, eq("kind", "b"))
+    expected = found(store, run, 2000, filters)
+    assert expected == sorted(expected)
+    real = _sqlite_blocks.Block.rank
+    noise = np.random.default_rng(share + 1).uniform(-1.9e-6, 1.9e-6, 2000).astype(np.float32)
+    monkeypatch.setattr(_sqlite_blocks.Block, "rank", lambda block, query: real(block, query) + noise)
+    for limit in (1, 2, 10, 39, 100):
+        assert found(store, run, limit, filters) == expected[:limit]
+
+
 def test_an_older_moment_is_read_again(run: Any, make: Any) -> None:
     store = make()
     run(store.apply("c", [point("a", 0)]))

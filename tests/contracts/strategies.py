@@ -70,6 +70,7 @@ def _fields() -> st.SearchStrategy[str]:
         st.sampled_from(KEYS),
         st.sampled_from(KEYS).map(lambda key: f"metadata.{key}"),
         st.sampled_from(sorted(RECORD_FIELDS)),
+        st.sampled_from(sorted(TIME_FIELDS)),
         st.sampled_from(["memory", "kind", "state", "created_at", "hash"]),
     )
 
@@ -101,9 +102,9 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
 def _joined(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     lists = st.lists(parts, max_size=3)
     return st.one_of(
+        parts.map(lambda part: {"NOT": part}),
         lists.map(lambda found: {"AND": found}),
         lists.map(lambda found: {"OR": found}),
-        parts.map(lambda part: {"NOT": part}),
     )
 
 

@@ -15,7 +15,9 @@ from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, ma
 from tests.contracts import strategies
 from tests.contracts.conftest import DIMENSION, Shelf, Sync, ids, moment, row, vector
 
-drawn = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+drawn = settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 def cosines(points: list[Point], query: Any) -> dict[str, float]:
@@ -127,6 +129,11 @@ def test_filters_may_be_large(store: Sync, collection: str, large: Filter) -> No
         ("date", {"field": "due", "operator": "gte", "value": "2026-02-01"}, "bc"),
         ("no time is never earlier", {"field": "created_at", "operator": "lte", "value": "2030-01-01"}, "abde"),
         ("no time is not another", {"field": "created_at", "operator": "ne", "value": "2030-01-01"}, "abcde"),
+        ("not in a scope", {"AND": [{"field": "user_id", "operator": "ne", "value": "bob"}]}, "abcde"),
+        ("outside a scope", {"NOT": {"user_id": "bob"}}, "abcde"),
+        ("one scope or another", {"OR": [{"user_id": "bob"}, {"user_id": "alice"}]}, "abcde"),
+        ("two scopes at once", {"AND": [{"user_id": "alice"}, {"user_id": "bob"}]}, ""),
+        ("a scope that is no text", {"user_id": 5}, ""),
         ("nothing", {}, "abcde"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

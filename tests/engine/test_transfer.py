@@ -179,6 +179,14 @@ def test_messages_become_searchable_where_they_were_not(lived: Path, tmp_path: P
     assert "I have a cat called Miso." in {row["memory"] for row in rows if row.get("kind") == "messages"}
 
 
+def test_no_reader_finds_the_end_of_a_line_inside_a_text(tmp_path: Path) -> None:
+    odd = "a\x85b\u2028c\u2029d\x1ee\rf\ng"
+    run(tmp_path, lambda engine: say(engine, odd, infer=False))
+    lines = export(tmp_path)
+    assert all(len(line.splitlines()) == 1 for line in lines)
+    assert [row["memory"] for row in records(lines, "memory")] == [odd]
+
+
 # ------------------------------------------------------------------ again, and after a kill
 
 

@@ -32,6 +32,8 @@ FORMAT = 1
 """The version of the lines that this perdure writes; it refuses a higher one."""
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+_SEPARATORS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+"""Characters that JSON lets stand in a text and that many readers take for the end of a line."""
 _ROWS = ("before", "after", "keep")
 _RECORD = tuple(name for name in HistoryRecord.__slots__ if name != "sequence")
 _EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id", "told_at", "created_at")
@@ -151,7 +153,10 @@ def episode_line(episode: Episode) -> str:
 
 def _line(head: dict[str, Any], rest: Mapping[str, Any]) -> str:
     """What kind of line it is, then the rest by name, so that the same content is always the same text."""
-    return f"{_ENCODE(head)[:-1]},{_ENCODE(dict(rest))[1:]}"
+    text = f"{_ENCODE(head)[:-1]},{_ENCODE(dict(rest))[1:]}"
+    for separator, escape in _SEPARATORS.items():
+        text = text.replace(separator, escape)
+    return text
 
 
 # ------------------------------------------------------------------ reading

@@ -35,7 +35,7 @@ class SqliteLedger(SqlLedger):
     class Settings(BaseModel):
         """Where the file lies, and how patient its writers are."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+        model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
 
         path: Path = Path("~/.memory/history.db")
         """The file; it and its folder are made where they are missing, readable by their owner alone."""

@@ -90,7 +90,7 @@ class MemoryVectorStore(VectorStore):
     class Settings(BaseModel):
         """Nothing to set."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True)
+        model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -50,7 +50,7 @@ class SqliteVectorStore(VectorStore):
     class Settings(BaseModel):
         """Where the file lies and what it may use."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True)
+        model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         path: Path = Field(Path("~/.memory/memories.db"), validate_default=True)
         """The file; made with its folder when it does not exist, readable by this user alone."""

@@ -65,7 +65,7 @@ def read_story(text: str) -> list[Session]:
     that follow each other with the same title are one sitting.
     """
     sessions: list[Session] = []
-    for number, value in _objects(text.splitlines()):
+    for number, value in _objects(text.split("\n")):
         moment = value.get("timestamp")
         day = parse_moment(moment, f"line {number}: timestamp").date().isoformat() if moment is not None else ""
         title = str(value.get("session") or day)

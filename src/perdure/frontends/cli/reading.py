@@ -42,7 +42,7 @@ def read_conversation(path: Path) -> list[Any]:
         value = json.loads(text)
     except ValueError as whole:
         try:
-            value = [json.loads(line) for line in text.splitlines() if line.strip()]
+            value = [json.loads(line) for line in text.split("\n") if line.strip()]
         except ValueError:
             raise InvalidInputError(f"{path} holds no JSON: {whole}", field="messages") from whole
     if isinstance(value, dict):

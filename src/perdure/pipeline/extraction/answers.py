@@ -110,6 +110,11 @@ _TIMES = re.compile(
 )
 
 
+def names_who(text: str) -> bool:
+    """Whether a reply is "Bronagh does"."""
+    return _WHO_DOES.match(text.strip(" .,!")) is not None
+
+
 def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """A fragment put into the first open gap that fits it; [] if there is none."""
     for frame in frames:
@@ -133,8 +138,17 @@ def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ..
 
 def _open_any(frame: Frame, frames: list[Frame]) -> Frame:
     """ "I take any medication" with a gap in place of "any medication"."""
-    match = re.search(r"\b(?:any|some) (?P<noun>[\w' -]{2,40}?)(?: (?:i|that|the assistant)\b.*)?$", frame.statement)
-    if frame.wants != "yesno" or match is None or frame.has_gap:
+    match = re.search(
+        r"\b(?:any|some) (?P<noun>[\w' -]{2,40}?)(?: (?:i|that|the assistant|booked|planned)\b.*)?$",
+        frame.statement,
+        re.I,
+    )
+    if (
+        frame.wants != "yesno"
+        or match is None
+        or frame.has_gap
+        or re.match(r"(?:better|worse|good|more|easier|different|closer|chance|news|luck)\b", match.group("noun"), re.I)
+    ):
         return frame
     noun = match.group("noun")
     opened = Frame(frame.statement[: match.start()] + GAP, noun, "what", frame.label)
@@ -151,6 +165,31 @@ def _value(text: str) -> str:
 
 def _fits(value: str, frame: Frame) -> bool:
     has_number = re.search(r"\d", value) is not None or corrections.typed(value) is not None
+    first = grammar.bare(value.split()[0])
+    if frame.wants == "how":
+        return first in {
+            "by",
+            "with",
+            "on",
+            "in",
+            "via",
+            "using",
+            "through",
+            "black",
+            "white",
+            "strong",
+            "weak",
+            "medium",
+            "rare",
+        }
+    if (first in verbs.simple_pasts() and first not in lexicon.words("nounish.txt")) or first in {
+        "did",
+        "was",
+        "were",
+        "have",
+        "been",
+    }:
+        return False
     if frame.wants in {"many", "much", "old"}:
         return has_number or re.match(r"(?:a|an|no|none|just|half|couple|few|dozen)\b", value, re.I) is not None
     if frame.wants == "when":
@@ -228,6 +267,26 @@ def _anchored(statement: str, talk: Discourse) -> str | None:
 _THAT_IS = re.compile(
     r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) (?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$"
 )
+
+
+_INSTEAD = re.compile(r"^(?P<new>[^,.]{1,40}?),? (?:and )?not (?P<old>[\w' -]{2,40})$", re.I)
+
+
+def instead(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+    """ "tree nuts, not peanuts" to "you have a peanut allergy": the right word in the wrong one's place."""
+    match = _INSTEAD.match(text.strip(" .!"))
+    if match is None:
+        return []
+    old = match.group("old").strip().rstrip("s")
+    found = re.search(rf"\b{re.escape(old)}s?\b", frame.statement, re.I)
+    if found is None:
+        return []
+    return _state(
+        frame.statement[: found.start()] + _value(match.group("new")) + frame.statement[found.end() :],
+        "corrected",
+        talk,
+        sources,
+    )
 
 
 def other_person(text: str, frame: Frame) -> str:
@@ -319,6 +378,9 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
     span = _same_kinds(value, statement)
     if span:
         return _state(statement[: span[0]] + value + statement[span[1] :], "corrected", talk, sources)
+    lonely = len(parts) == 1 and value.isalpha() and not people.is_known_word(first)
+    if lonely and (place := re.search(r"\b(?:in|at|from|to|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement)):
+        return _state(statement[: place.start("old")] + value.capitalize(), "corrected", talk, sources)
     if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:
         object_ = re.search(
             r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)",

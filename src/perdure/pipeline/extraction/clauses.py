@@ -14,6 +14,9 @@ _JOINT = re.compile(
     r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
     re.I,
 )
+MOST_PIECES = 40
+"""Pieces between commas and connectives; a sentence of more is data, not speech."""
+
 _STRONG = frozenset(["but", "so", "because", "while", "whereas", "although", "though", "plus", "however"])
 
 
@@ -28,7 +31,10 @@ class Clause:
 def split(sentence: str, *, names: frozenset[str] = frozenset()) -> list[Clause]:
     """The clauses in order; words of a list without a verb stay apart as clauses joined by a comma."""
     clauses: list[Clause] = []
-    for text, joint in _pieces(sentence):
+    pieces = _pieces(sentence)
+    if len(pieces) > MOST_PIECES:
+        return []
+    for text, joint in pieces:
         if not clauses:
             clauses.append(Clause(text, ""))
             continue
@@ -37,6 +43,7 @@ def split(sentence: str, *, names: frozenset[str] = frozenset()) -> list[Clause]
         else:
             last = clauses[-1]
             clauses[-1] = Clause(_glue(last.text, joint, text), last.joint)
+    clauses = [Clause(c.text + ")" if c.text.count("(") > c.text.count(")") else c.text, c.joint) for c in clauses]
     return [clause for clause in clauses if clause.text.strip(" ,.:;-")]
 
 
@@ -58,10 +65,12 @@ def _pieces(sentence: str) -> list[tuple[str, str]]:
 
 
 def _glue(left: str, joint: str, right: str) -> str:
-    if joint.startswith((",", ":", ")")):
+    if joint.startswith(")"):
+        return f"{left}){joint[1:]} {right}"
+    if joint.startswith((",", ":")):
         return f"{left}{joint} {right}"
     if joint == "(":
-        return f"{left} ({right})"
+        return f"{left} ({right}"
     return f"{left} {joint} {right}"
 
 

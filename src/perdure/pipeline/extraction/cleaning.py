@@ -52,7 +52,7 @@ _CODE_LINE = re.compile(
     r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |from \w+ import|"
     r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
     r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |curl |sudo |ssh )|"
-    r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|^\s*>"
+    r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|^\s*\[[\w.-]+\]\s*$|^\s*[a-z_]+ ?= ?[\w./-]+\s*$|^\s*>"
 )
 _SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
 _EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
@@ -60,6 +60,7 @@ _TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|
 _FORMAL_KIN = {"mum": "mother", "mom": "mother", "dad": "father"}
 _IN_LAW = re.compile(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
 _AMPM = re.compile(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
+_LAUGH = re.compile(r"(?<=\w)[,.]? (?:lo+l+|lmf?ao+|ha(?:ha)+h?|he(?:he)+|rofl)\b[.,!]* ?", re.I)
 _WORD = re.compile(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
 _NUMBER_WORD = {"2": "to", "4": "for"}
 
@@ -110,6 +111,7 @@ def clean(content: str, *, english: bool = True) -> Cleaned:
     text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
     text = _IN_LAW.sub(lambda m: f"{_FORMAL_KIN.get(m.group(1).lower(), m.group(1))}-in-law", text)
     text = _AMPM.sub(r"\1\2m", text)
+    text = _LAUGH.sub(". ", text)
     text = _WORD.sub(_spell, text)
     cleaned.text = expand(_possessives(text))
     return cleaned
@@ -170,6 +172,7 @@ _KIN_FIRST = re.compile(
     r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|will)\b|birthday|car|house|name|dog|cat)",
     re.I | re.M,
 )
+_SHORT_S = re.compile(r"(?:(?<=^)|(?<=[.,!?\n] ))([a-z]{3,12})'s ([a-z]{3,12})(?=$|[.,!?\n])", re.M)
 _S_BE = re.compile(r"\b([A-Za-zÀ-ÿ][\w-]*)'s (?=(\S+))")
 _PRONOUN_S = frozenset(
     [
@@ -259,6 +262,7 @@ def _possessives(text: str) -> str:
     """Apostrophes that lazy typing left out, where only one reading makes sense ("my husbands allergic")."""
     text = _TILL.sub("until", text)
     text = _KIN_FIRST.sub(r"\1's ", text)
+    text = _SHORT_S.sub(r"\1 is \2", text)
     text = _LOOSE_KIN.sub(_loose_kin, text)
     text = _ITS.sub(lambda m: f"{m.group(1)}t is ", text)
     return _LOOSE_S.sub(r"\1's ", text)
@@ -298,10 +302,13 @@ def _loose_kin(match: re.Match[str]) -> str:
 _EXPANSIONS = (
     (re.compile(r"\b([Ii])'m\b"), "I am"),
     (re.compile(r"\b([Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Tt]here)'re\b"), r"\1 are"),
-    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
-    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t|[Tt]hat)'ll\b"), r"\1 will"),
-    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"), r"\1 had "),
-    (re.compile(r"\b(I|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
+    (re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
+    (re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t|[Tt]hat)'ll\b"), r"\1 will"),
+    (
+        re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"),
+        r"\1 had ",
+    ),
+    (re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
     (re.compile(r"(?:^|(?<=[.!?\n] ))[Ii]d (?=like|love|rather|prefer|say|want)", re.M), "I would "),
     (
         re.compile(r"(?:^|(?<=[.!?,\n] ))[Ww]ere (?=on\b|in\b|at\b|not\b|a\b|all\b|\w+ing\b|both\b|from\b)", re.M),

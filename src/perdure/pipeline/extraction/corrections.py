@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from perdure.pipeline.extraction.discourse import Discourse, Draft
@@ -55,6 +56,8 @@ def typed(text: str) -> tuple[str, str] | None:
 
 def read(sentence: str, talk: Discourse, source: int) -> bool:
     """Whether the sentence corrects the fact told last; that fact is then replaced in `talk`."""
+    if sentence.startswith("*"):
+        return _starred(sentence, talk, source)
     swapped = _swap_named(sentence, talk, source)
     if swapped:
         return True
@@ -117,6 +120,19 @@ def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     if changed:
         return True
     return any(re.search(rf"(?<!\w){re.escape(new)}(?!\w)", draft.text, re.I) for draft in talk.drafts[-4:])
+
+
+def _starred(sentence: str, talk: Discourse, source: int) -> bool:
+    """ "*cork": the word most like it in the last fact was mistyped."""
+    word = re.match(r"\*+ ?([\w'-]+)", sentence)
+    drafts = [draft for draft in talk.drafts[-3:] if not draft.forget]
+    if word is None or not drafts:
+        return False
+    new = word.group(1)
+    near = difflib.get_close_matches(new.lower(), [part.lower() for part in drafts[-1].text.split()], n=1, cutoff=0.5)
+    if near:
+        _put(talk, drafts[-1], re.sub(rf"(?<!\w){re.escape(near[0])}(?!\w)", new, drafts[-1].text, flags=re.I), source)
+    return True
 
 
 def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:

@@ -39,6 +39,8 @@ class Discourse:
     """The message being read says I, my or we."""
     asks: bool = False
     """The message being read holds a question or a request."""
+    commanded: bool = False
+    """The message before was a mere question or request: a short follow-up belongs to it."""
     waiting: list[Draft] = field(default_factory=list)
     """Fragments that count only if the message turns out to be about the speaker."""
     task: bool = False

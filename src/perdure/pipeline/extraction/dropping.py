@@ -24,7 +24,8 @@ def _patterns(name: str) -> re.Pattern[str]:
 
 
 _SARCASM = re.compile(
-    r"(?:oh |yeah |ah )?(?:sure|right|great|yeah|brilliant|fantastic),? (?:because|as if|like i)\b", re.I
+    r"(?:oh |yeah |ah )?(?:sure|right|great|yeah|brilliant|fantastic),? (?:because|as if|like i|let me|i will just|i will)\b",
+    re.I,
 )
 
 
@@ -148,7 +149,9 @@ def is_request(clause: str) -> bool:
         return False
     if len(parts) > 1 and grammar.bare(parts[1]) in verbs.AUXILIARIES | {"for", "of"} - {"do"}:
         return False
-    if grammar.bare(parts[0]) not in lexicon.words("nounish.txt"):
+    if grammar.bare(parts[0]) not in lexicon.words("nounish.txt") or (
+        len(parts) > 1 and grammar.bare(parts[1]) in {"what", "how", "which", "who", "where", "all", "some"}
+    ):
         return True
     return grammar.subject_of(parts) in ("", "first") or grammar.bare(parts[1]) in {
         "me",

@@ -15,6 +15,7 @@ from perdure.pipeline.extraction import (
     forget,
     fragments,
     grammar,
+    people,
     presupposed,
     procedures,
     questions,
@@ -33,9 +34,29 @@ _MOVE = re.compile(
     r"(?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) (?:forward |back |up |over )?(?:to|on|for) (?P<when>.{2,60})$",
     re.I,
 )
+_INTRO = re.compile(
+    r"^(?:(?:my )?name(?: is|:)? |i am |it is )?(?P<name>[A-Za-z][a-z]{2,14})(?:,| -|/|\.) ?(?:aged? )?(?P<age>[1-9]\d)(?: ?(?:yo|y/o|years old|f|m))?(?=,|/|$)(?P<rest>.*)$",
+    re.I,
+)
+_A_NAMED = re.compile(r"\b(an? (?:[\w-]+ )?[a-z-]+), ([A-ZÀ-Þ][\w'-]+)(,|$|\.)")
+_THE_FAMILY = re.compile(
+    r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|other half)\b(?!')"
+)
+_ASIDE = re.compile(
+    r", (?:for my sins|to be honest|by the way|as it happens|as you know|of course|in fact|believe it or not|i think|i guess|i suppose|apparently|sadly|unfortunately|luckily|thankfully|if you like|as always|as usual|weirdly|oddly enough|bless (?:him|her|them)|so to speak), ",
+    re.I,
+)
+_CLEFT = re.compile(r"\b(?:[Ii]t is|[Ii]t was) ([A-Z][\w'-]+|(?:my|our) \w+(?: [A-Z]\w+)?) (?:who|that) ")
+_THINGS = re.compile(
+    r"^(?:the )?(?:things|stuff|foods?|people|places|languages|instruments|books|games|shows|meds|medications|tools|apps|sports) (?:that |which )?(i|we) ((?:\w+ )?\w+):? (?=\w)",
+    re.I,
+)
 _CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
 _RHETORICAL = re.compile(
     r"^(?:\W|so |and )*(?:would|can|could) you believe|^did you know|^guess what|^you know what", re.I
+)
+_THIS_IS = re.compile(
+    r"^(?:this is|it is|that is|his name is|her name is|(?:she|he|they) (?:is|are) called|name is|named|called) (?P<name>[A-Z][\w'-]+)(?=$|[,.])"
 )
 _IT_IS_FOR = re.compile(
     r"^(?:it is|this is|that is|they are|it would be|asking|is) (?:for|about) (?P<who>(?:my|our) .{2,60})$", re.I
@@ -74,6 +95,7 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
     talk.drafts[before:] = [
         draft for draft in talk.drafts[before:] if draft.rule == "standing" or not _quotes_much(draft.text)
     ]
+    talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) == before
     talk.opened = cleaned.restore(cleaned.text)[:2000]
 
 
@@ -126,7 +148,10 @@ def _english(text: str, at: int, talk: Discourse) -> None:
     reply = bool(talk.assistant)
     if reply and not talk.task:
         replies.hear(talk)
-    for number, sentence in enumerate(sentences.split(text)):
+        talk.own = talk.own or any(re.match(r"(?:I|my)\b", frame.statement) for frame in frames)
+    if talk.commanded and not talk.about_self and not frames:
+        return
+    for number, sentence in enumerate(_unbracketed(sentences.split(text))):
         sentence = replace(sentence, text=_normal(sentence.text))
         if _FICTION.search(sentence.text) and not re.search(r"\b(?:is|are) (?:called|named)\b", sentence.text):
             continue
@@ -136,6 +161,10 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         if _special(sentence, at, talk):
             frames = []
             continue
+        if talk.pending and re.match(
+            r"(?:he|she) (?:is|has|was|just|only|still)\b", dropping.strip_openers(sentence.text), re.I
+        ):
+            talk.drafts.extend(presupposed.unnamed(talk, at))
         if talk.task and len(sentence.text) < 80 and not re.search(r"\b(?:I|my|we|our)\b", sentence.text):
             continue
         if reply and number < 3 and not sentence.question:
@@ -144,6 +173,22 @@ def _english(text: str, at: int, talk: Discourse) -> None:
                 continue
             sentence = replace(sentence, text=left)
         _plain(sentence, at, talk)
+
+
+_BRACKETS = re.compile(r"\s*\(([^()]{1,300})\)")
+
+
+def _unbracketed(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
+    """Long asides in brackets taken out of their sentence and put behind it."""
+    out: list[sentences.Sentence] = []
+    for sentence in found:
+        asides = [aside for aside in _BRACKETS.findall(sentence.text) if "," in aside or len(aside.split()) > 4]
+        text = sentence.text
+        for aside in asides:
+            text = text.replace(f"({aside})", " ")
+        out.append(replace(sentence, text=" ".join(text.split())) if asides else sentence)
+        out.extend(sentences.Sentence(aside) for aside in asides if grammar.subject_of(aside.split()) == "first")
+    return out
 
 
 def _head(text: str, talk: Discourse) -> None:
@@ -158,6 +203,18 @@ def _head(text: str, talk: Discourse) -> None:
 
 
 def _normal(text: str) -> str:
+    text = _THE_FAMILY.sub(r"my \1", text)
+    text = _ASIDE.sub(" ", text)
+    text = _CLEFT.sub(r"\1 ", text)
+    text = _THINGS.sub(r"\1 \2 ", text) if ":" in text[:60] else text
+    text = _A_NAMED.sub(
+        lambda m: (
+            f"{m.group(1)} named {m.group(2)}{m.group(3)}"
+            if m.group(1).split()[-1] in people.relation_nouns()
+            else m.group()
+        ),
+        text,
+    )
     text = _APPOSITIVE.sub(r"\1 \2", text)
     text = _NAME_FIRST.sub(r"\2 \1 ", text)
     return _IN_BRACKETS.sub(r"\1 \2", text)
@@ -175,6 +232,11 @@ def _special(sentence: sentences.Sentence, at: int, talk: Discourse) -> bool:
         return False
     if corrections.read(sentence.text, talk, at):
         return True
+    known = _introduced(text, at, talk)
+    if known is not None:
+        if known:
+            _plain(replace(sentence, text=known), at, talk)
+        return True
     moved = _MOVE.match(text)
     if moved and corrections.typed(moved.group("when")):
         talk.drafts.append(Draft(_moved(moved, talk), (at,), "rescheduled", 0.8))
@@ -186,6 +248,25 @@ def _special(sentence: sentences.Sentence, at: int, talk: Discourse) -> bool:
         talk.drafts.extend(Draft(step, (at,), "procedure", 0.8, procedural=True) for step in steps)
         talk.own = True
     return bool(steps)
+
+
+def _introduced(text: str, at: int, talk: Discourse) -> str | None:
+    """ "priya, 31, product designer": name and age; what is left of the sentence, or None if it is no such thing."""
+    match = _INTRO.match(text)
+    if match is None:
+        return None
+    name = match.group("name")
+    if (
+        people.is_known_word(name.lower())
+        or (name.islower() and not match.group("rest"))
+        or name in lexicon.words("not_names.txt")
+    ):
+        return None
+    if talk.asks and not talk.about_self and not match.group("rest"):
+        return None
+    talk.drafts.append(statements.make(f"{talk.who}'s name is {name.capitalize()}", "introduction", talk, at))
+    talk.drafts.append(statements.make(f"{talk.who} is {match.group('age')}", "introduction", talk, at))
+    return match.group("rest").strip(" ,/")
 
 
 def _moved(match: re.Match[str], talk: Discourse) -> str:
@@ -202,9 +283,12 @@ def _moved(match: re.Match[str], talk: Discourse) -> str:
 def _labelled(text: str, at: int, talk: Discourse) -> bool:
     """ "Physio exercises: clamshells 3x12, then bridge 3x15": each value is told of the label."""
     match = _LABELLED.match(text)
-    if match is None or not fragments.is_label(match.group("label")):
+    freely = not talk.asks and match is not None and "," in match.group("rest")
+    if match is None or not fragments.is_label(match.group("label"), freely=freely):
         return False
     rest = match.group("rest")
+    if procedures.is_process(match.group("label")) and procedures.is_sequence(rest):
+        return False
     pieces = [part for part in re.split(r",(?!\d)\s*(?:and |then )*|\s+\+\s+", rest) if part.strip()]
     if any(clauses.has_verb(piece) and grammar.subject_of(piece.split()) for piece in pieces[:1]):
         return False
@@ -221,19 +305,37 @@ def _plain(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
     text = dropping.strip_openers(sentence.text)
     meant = _IT_IS_FOR.match(text)
     if meant:
-        talk.drafts.extend(presupposed.bearer(meant.group("who"), talk, at))
-        return
+        who, _, more = meant.group("who").partition(",")
+        if re.match(r" ?[A-Z]", more) or not more:
+            who, more = meant.group("who"), ""
+        talk.drafts.extend(presupposed.bearer(who, talk, at))
+        if not more:
+            return
+        text = more.strip()
+    named = _THIS_IS.match(text)
+    if named and talk.pending:
+        talk.drafts.extend(presupposed.named(named.group("name"), talk, at))
+        text = text[named.end() :].strip(" ,")
+        if not text:
+            return
     if sentence.question and _RHETORICAL.match(sentence.text):
         sentence = replace(sentence, question=False)
     if sentence.question:
         text = dropping.without_tag(text) if dropping.is_question(text, False) is False else text
     pieces = clauses.split(text, names=talk.known_names())
     pieces = _merged(pieces)
+    if len(pieces) > 1 and not sentence.question and (lasting := standing.whole(text, talk.who)):
+        talk.drafts.append(Draft(lasting, (at,), "standing", 0.85))
+        talk.own = True
+        return
     state = statements.Sentence(at)
-    asking = False
+    asking = ordered = False
     for number, piece in enumerate(pieces):
         last = number == len(pieces) - 1
         order = standing.read(dropping.strip_openers(piece.text), talk.who)
+        if not order and ordered and standing.continues(dropping.strip_openers(piece.text)):
+            order = f"{talk.who} wants the assistant to {statements.finish(dropping.strip_openers(piece.text), talk)[:1].lower()}{statements.finish(dropping.strip_openers(piece.text), talk)[1:]}"
+        ordered = bool(order)
         if order and not sentence.question:
             talk.drafts.append(Draft(order, (at,), "standing", 0.85))
             talk.own = True

@@ -36,7 +36,7 @@ def language_of(text: str, expected: str = "") -> str:
         return "zh"
     words = [word.lower() for word in re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", sample)][:120]
     if not words:
-        return expected
+        return expected if expected != "zh" else ""
     split = [
         part for word in words for part in ([word.split("'")[0] + "'", word.split("'")[1]] if "'" in word else [word])
     ]
@@ -46,7 +46,7 @@ def language_of(text: str, expected: str = "") -> str:
     }
     english = scores.pop("en")
     best = max(scores, key=lambda name: (scores[name], name == expected))
-    if expected and scores[expected] >= english and (scores[expected] or not english):
+    if expected in scores and scores[expected] >= english and (scores[expected] or not english):
         return expected if scores[expected] >= scores[best] - 1 else best
     needed = 2 if len(words) > 3 else 1
     return best if scores[best] >= needed and scores[best] > english and scores[best] >= len(words) / 6 else ""
@@ -122,6 +122,8 @@ def _edges(group: list[str], found: str) -> str:
 
 
 def _han(line: str) -> str:
+    for pattern, change in _ahead("zh"):
+        line = pattern.sub(change, line)
     table = _phrases("zh")
     out: list[str] = []
     place = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import dropping, grammar, presupposed, statements, subjects, verbs
+from perdure.pipeline.extraction import dropping, grammar, people, person, presupposed, statements, subjects, verbs
 from perdure.pipeline.extraction.clauses import Clause
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
@@ -68,6 +68,8 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     found = found or _measured(text, talk, sentence)
     if found:
         return found
+    if _POSSESSED.match(text) and not (talk.asks and not talk.about_self) and not talk.task:
+        return [statements.make(f"{talk.who} has {text}", "possessed", talk, sentence.source)]
     if presupposed.hardware(text):
         return [statements.make(f"{talk.who} has {text}", "hardware", talk, sentence.source)]
     if _closing(text) and (talk.topic or talk.thing):
@@ -77,11 +79,42 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
         fact = statements.finish(f"{sentence.list_head} {text}", talk)
         return [statements.make(fact, "list", talk, sentence.source)]
+    if _ADVERBIAL.match(text) and sentence.kept and _append(text, talk, sentence):
+        return []
     return _of_topic(text, talk, sentence)
 
 
-def is_label(label: str) -> bool:
+_ADVERBIAL = re.compile(
+    r"(?:usually|sometimes|often|roughly|about|around|once|twice|every|each|daily|weekly|monthly|nightly|(?:two|three|four|five|\d+) times|since|until|mornings|evenings|weekends|weekdays|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|usually (?:on|at|in)|mostly (?:on|at|in)) ?\b",
+    re.I,
+)
+
+
+def _append(text: str, talk: Discourse, sentence: statements.Sentence) -> bool:
+    """An adverbial ("twice a day") goes with the statement before it."""
+    last = talk.drafts[-1] if talk.drafts else None
+    if last is None or last.sources[-1:] != (sentence.source,) or last.forget or last.procedural:
+        return False
+    if last.rule in {"standing", "fragment", "labelled"}:
+        return False
+    last.text = (
+        f"{last.text}, {text if grammar.is_time_word(grammar.bare(text.split()[0])) else text[:1].lower() + text[1:]}"
+    )
+    return True
+
+
+_POSSESSED = re.compile(
+    r"^(?:a|an|one|two|three|four|five|six|\d|\d\d) (?:[\w'-]+ ){0,4}?(?:kids?|children|sons?|daughters?|boys|girls|dogs?|cats?|rabbits?|guinea pigs?|hens|chickens|horses?|pon(?:y|ies)|tortoises?|parrots?|rats?|goats?|sisters?|brothers?|siblings|grandkids|grandchildren)\b(?!')(?: (?:called|named|and|from|at|under|over|aged|both)\b.*)?$",
+    re.I,
+)
+
+
+def is_label(label: str, *, freely: bool = False) -> bool:
     """Whether words before a colon name something of the user's ("goal for this year")."""
+    label = re.sub(
+        r" (?:so far|for now|at the moment|before (?:we|i) start|right now|currently|update)$", "", label, flags=re.I
+    )
     words = label.split()
     head = grammar.bare(words[0])
     if head in lexicon.words("imperatives.txt") - {"note", "name", "plan", "order", "move", "test"} or len(words) > 7:
@@ -117,14 +150,17 @@ def is_label(label: str) -> bool:
     }:
         return False
     own = words[1:] if head in {"my", "our", "the"} else words
-    return head in {"my", "our"} or subjects.is_personal(own)
+    plain = freely and len(own) <= 2 and all(word.isalpha() for word in own) and head not in verbs.bases()
+    return head in {"my", "our"} or subjects.is_personal(own) or plain
 
 
 def owned_label(label: str, talk: Discourse) -> str:
     """ "goal for this year" as "User's goal for this year"."""
     words = label.split()
     bare = " ".join(words[1:]) if grammar.bare(words[0]) in {"my", "our", "the"} else label
-    keep = grammar.is_name(bare.split()[0]) or bare.split()[0].isupper()
+    first = bare.split()[0]
+    bare = person.to_third(bare, talk.who)
+    keep = first.isupper() or (grammar.is_name(first) and not people.is_known_word(first.lower()))
     return f"{talk.who}'s {bare if keep else bare[:1].lower() + bare[1:]}"
 
 
@@ -189,7 +225,13 @@ _MEASURE = re.compile(
 def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
     """ "shoe size 38", "budget 4k": a personal noun with its number."""
     match = _MEASURE.match(text)
-    if match is None or not subjects.is_personal(match.group("label").split()):
+    if (
+        match is None
+        or re.match(
+            r"(?:no|not|chapter|unit|page|question|part|step|level|season|episode)\b", match.group("label"), re.I
+        )
+        or not subjects.is_personal(match.group("label").split())
+    ):
         return []
     label = re.sub(r"^(?:my|our|the) ", "", match.group("label"))
     return [statements.make(f"{talk.who}'s {label} is {match.group('value')}", "measure", talk, sentence.source)]
@@ -224,7 +266,7 @@ def _tells(text: str) -> bool:
     ):
         return True
     content = [
-        part for part in map(grammar.bare, parts) if len(part) > 2 and part not in lexicon.words("prepositions.txt")
+        part for part in map(grammar.bare, parts) if len(part) > 1 and part not in lexicon.words("prepositions.txt")
     ]
     return len(content) >= 1 and grammar.bare(parts[0]) not in lexicon.words("moods.txt")
 
@@ -234,13 +276,18 @@ def _may_share(sentence: statements.Sentence, text: str) -> bool:
     head = grammar.bare(text.split(maxsplit=1)[0])
     return (
         verb in _LIST_VERBS
-        and head not in lexicon.words("prepositions.txt") | {"no", "not", "now", "closed", "open", "all"}
+        and head
+        not in lexicon.words("prepositions.txt")
+        | lexicon.words("adverbs.txt")
+        | {"no", "not", "now", "closed", "open", "all"}
         and not grammar.is_number(text.split(maxsplit=1)[0])
     )
 
 
 def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
     if talk.task or (talk.asks and not talk.about_self and not talk.own):
+        return []
+    if grammar.bare(text.split()[0]) in {"for", "with", "about", "of", "as"} and not _specific(text):
         return []
     topic = talk.topic or talk.thing
     head = grammar.bare(text.split(maxsplit=1)[0])
@@ -250,7 +297,7 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list
         return []
     fact = f"{topic}: {statements.finish(text, talk)}" if topic else f"{talk.who}: {statements.finish(text, talk)}"
     if not (talk.own or sentence.kept):
-        if talk.about_self and _specific(text):
+        if talk.about_self and (_specific(text) or re.match(r"no \w+", text, re.I)):
             talk.waiting.append(Draft(fact, (sentence.source,), "fragment", 0.5))
         return []
     return [statements.make(fact, "fragment", talk, sentence.source)]

@@ -104,6 +104,10 @@ def find_verb(parts: list[str], start: int = 0, *, names: frozenset[str] = froze
 
 def _strength(low: list[str], parts: list[str], place: int, start: int, names: frozenset[str]) -> int:
     word = low[place]
+    if word == "may" and (
+        place + 1 == len(low) or (place and (low[place - 1] in _MONTH_BEFORE or is_number(parts[place - 1])))
+    ):
+        return 0
     if word in verbs.AUXILIARIES:
         return 0 if place > start and low[place - 1] in {"the", "a", "an"} else 2
     if place == start:
@@ -126,6 +130,11 @@ def _strength(low: list[str], parts: list[str], place: int, start: int, names: f
     return 0
 
 
+_MONTH_BEFORE = frozenset(
+    "from in until by since of next last this early late mid to before after during and every each around".split()
+)
+
+
 @cache
 def _after_past() -> frozenset[str]:
     return lexicon.words("prepositions.txt") | lexicon.words("determiners.txt") | lexicon.words("adverbs.txt")
@@ -144,7 +153,7 @@ def subject_of(parts: list[str]) -> str:
     if place >= len(parts):
         return ""
     head = bare(parts[place])
-    if head in FIRST:
+    if head in FIRST or (head in {"mine", "ours"} and place + 1 < len(parts)):
         return "first"
     if head in SUBJECTS or (head in {"this", "that", "these", "those"} and _verb_next(parts, place)):
         return "pronoun"
@@ -229,6 +238,8 @@ def skip_adverbials(parts: list[str]) -> int:
 
 def _time_phrase(parts: list[str], place: int) -> int:
     head = bare(parts[place])
+    if head in {"these", "most", "some"} and place + 1 < len(parts) and is_time_word(bare(parts[place + 1])):
+        return place + 2
     if head not in _TIME_OPENERS and not is_time_word(head):
         return place
     limit = min(len(parts), place + 6)

@@ -160,6 +160,8 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     """Remember whom a first-person clause brings in; (relation, name) where the name is new and merits its own fact."""
     parts = clause.split()
     found = relation_in(parts)
+    if found and not found.name:
+        found = _named_before(parts, found)
     if found is None:
         _note_called(parts, talk)
         return None
@@ -177,6 +179,19 @@ def note_people(clause: str, talk: Discourse) -> tuple[str, str] | None:
     talk.kin[found.noun] = found.name
     talk.meet(display, gender)
     return (relation, found.name) if fresh and gender != "p" else None
+
+
+def _named_before(parts: list[str], found: Relation) -> Relation:
+    """ "Theo is still my flatmate" and "is Theo still my flatmate": the name stands first."""
+    owner = next((at for at, part in enumerate(parts) if grammar.bare(part) in {"my", "our"}), -1)
+    before = [
+        part
+        for part in parts[: max(owner, 0)]
+        if grammar.bare(part) not in lexicon.words("adverbs.txt") | {"is", "was", "and"}
+    ]
+    if 0 < len(before) <= 2 and all(grammar.is_name(part) for part in before) and owner < 6:
+        return Relation(found.adjective, found.noun, " ".join(_plain_name(part) for part in before), found.end)
+    return found
 
 
 def _note_called(parts: list[str], talk: Discourse) -> None:

@@ -55,6 +55,8 @@ class _Agreement:
         return self._verb(word, low, before, pieces, place)
 
     def _owner(self, low: str) -> str:
+        if self.named and self.opens_first and low in {"mine", "ours"}:
+            return "theirs"
         if self.named and self.opens_first and low in {"my", "our"}:
             return "their"
         self.named = self.named or False

@@ -96,9 +96,43 @@ def bearer(words: str, talk: Discourse, source: int) -> list[Draft]:
 
 def note_described(text: str, talk: Discourse) -> None:
     """Remember what a question says of somebody not yet named ("a 60 year old who loves gardening")."""
+    old = _OLD.search(text)
+    if old:
+        unit = {"yr": "year", "mo": "month"}.get(old.group(2).lower(), old.group(2).lower())
+        talk.pending[:] = [f"is {old.group(1)} {unit}s old"]
     match = _PENDING.search(text.strip(" ?."))
     if match:
         talk.pending[:] = [f"is {match.group(1)}"] + ([match.group(2)] if match.group(2) else [])
+
+
+_OLD = re.compile(
+    r"\b(?:in|for|with|is|does|can|give|has|of) (?:a|an|my|our) (\d{1,2})[- ]?(month|year|week|yr|mo)s?[- ]?(?:old)\b",
+    re.I,
+)
+
+
+def unnamed(talk: Discourse, source: int) -> list[Draft]:
+    """The child of whose age a question spoke, and of whom "he" or "she" goes on to tell."""
+    young = any("week" in predicate or "month" in predicate for predicate in talk.pending)
+    display = f"{talk.who}'s {'baby' if young else 'child'}"
+    talk.meet(display, "n")
+    drafts = [statements.make(f"{display} {predicate}", "described", talk, source) for predicate in talk.pending]
+    talk.pending.clear()
+    return drafts
+
+
+def named(name: str, talk: Discourse, source: int) -> list[Draft]:
+    """ "this is Ottilia": the one of whom the question before had told the age."""
+    talk.call(name, name)
+    talk.meet(name, "n")
+    drafts = [statements.make(f"{name} {predicate}", "described", talk, source) for predicate in talk.pending]
+    talk.pending.clear()
+    return drafts
+
+
+_NEW = re.compile(
+    r"\b(?:my|our) ((?:brand )?new (?:[\w-]+ )?[a-z][\w-]+)(?=$|[,.?!]| (?:is|has|keeps|that|which|in|at|for|and|smells|doesn't|won't)\b)"
+)
 
 
 _BABY = re.compile(r"\b[Bb]aby ([A-Z][\w'-]+)")
@@ -118,6 +152,22 @@ def _more(text: str, talk: Discourse, source: int) -> list[Draft]:
             talk.call(match.group(1), f"{talk.who}'s baby {match.group(1)}")
             drafts.append(statements.make(f"{talk.who}'s baby is named {match.group(1)}", "naming", talk, source))
         talk.meet(f"{talk.who}'s baby {match.group(1)}", "n")
+    for match in _NEW.finditer(text):
+        if match.group(1).split()[-1] not in {
+            "year",
+            "idea",
+            "draft",
+            "version",
+            "one",
+            "line",
+            "file",
+            "text",
+            "paragraph",
+            "essay",
+            "code",
+        }:
+            drafts.append(statements.make(f"{talk.who} has a {match.group(1)}", "owned", talk, source))
+            talk.thing = f"{talk.who}'s {match.group(1)}"
     for match in _EVENT.finditer(text):
         if re.search(r"\b(?:in|at|on|with|tomorrow|next|this)\b.*(?:[A-Z]|\d|day|week|month|tomorrow)", match.group(1)):
             drafts.append(

@@ -15,13 +15,14 @@ _HEAD = (
         re.I,
     ),
     re.compile(
-        r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}), (?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|everyone)\b.+)$",
+        r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}?)(?:, | (?=(?:we|you) (?:call|ring|first|always|then|do|send|check|close|open|log|ask|tell|use|go|must|have to)))(?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|everyone)\b.+)$",
         re.I,
     ),
     re.compile(
-        r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|checklist|protocol|pipeline|drill|ritual|method))(?: (?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
+        r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|checklist|protocol|pipeline|drill|ritual|method)(?: (?:for|from|at|on|with) [\w' -]{2,30})?)(?: (?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
         re.I,
     ),
+    re.compile(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),
     re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
 )
 _SEQUENCE = re.compile(
@@ -36,6 +37,19 @@ def read(sentence: str, who: str) -> list[str]:
         if match and _is_steps(match, sentence):
             return _facts(match, who)
     return []
+
+
+def is_process(label: str) -> bool:
+    """Whether a label names a way of doing ("new eczema routine")."""
+    return (
+        re.search(r"\b(?:process|procedure|routine|workflow|protocol|recipe|method|ritual|drill)\b", label, re.I)
+        is not None
+    )
+
+
+def is_sequence(steps: str) -> bool:
+    """Whether steps are told in their order."""
+    return _SEQUENCE.search(steps) is not None
 
 
 def _is_steps(match: re.Match[str], sentence: str) -> bool:
@@ -75,6 +89,8 @@ def _steps(text: str) -> list[str]:
 def _facts(match: re.Match[str], who: str) -> list[str]:
     groups = match.groupdict()
     steps = _steps(match.group("steps"))
+    if groups.get("name", "") and (groups["name"] or "").lower().startswith("first"):
+        return [_capital(person.to_third(_generic(f"first {match.group('steps')}"), who))]
     head = _head(groups, who)
     owned = [step for step in steps if _has_subject(step)]
     if len(steps) >= 2 and len(owned) == len(steps) and not _SEQUENCE.search(match.group("steps")):
@@ -82,13 +98,18 @@ def _facts(match: re.Match[str], who: str) -> list[str]:
     if groups.get("name") and len(steps) >= 2 and all(_noun_step(step) for step in steps):
         return [f"{head}: {person.to_third(step, who)}" for step in steps]
     body = person.to_third(
-        re.sub(r"^(?:you|we|i) (?=\w)", "", match.group("steps"), flags=re.I)
+        re.sub(r"^(?:you|we|i) (?=\w)", "", _generic(match.group("steps")), flags=re.I)
         if not groups.get("when")
-        else match.group("steps"),
+        else _generic(match.group("steps")),
         who,
     )
     joint = ", " if groups.get("when") else ": "
     return [f"{head}{joint}{body}"]
+
+
+def _generic(steps: str) -> str:
+    """ "you" in a way of doing is anybody: "tag your project" is "tag the project"."""
+    return re.sub(r"\byou (?=\w)", "", re.sub(r"\byour\b", "the", steps, flags=re.I), flags=re.I)
 
 
 def _head(groups: dict[str, str | None], who: str) -> str:

@@ -158,6 +158,11 @@ def _frame(text: str, follows: bool) -> Frame | None:
     if grammar.bare(parts[0]) in verbs.AUXILIARIES:
         statement, _ = uninvert(parts)
         return _alternative(statement) if statement else None
+    unknown = re.match(
+        r"^(?:any\w*|some\w*)(?: else)?(?: [a-z]+)? (?:that )?(I (?:don't |can't |won't |do not )?\w+)$", text, re.I
+    )
+    if unknown:
+        return Frame(f"{unknown.group(1)} {GAP}", wants="what", label="")
     if grammar.bare(parts[0]) in {"still", "any", "got", "ever", "done", "been", "using", "living", "working"} | set(
         verbs.ings()
     ):
@@ -199,7 +204,7 @@ def uninvert(parts: list[str]) -> tuple[str, int]:
     subject, rest = parts[1:end], parts[end:]
     if aux in {"do", "does", "did"}:
         moved = 0
-        while moved < len(rest) and grammar.bare(rest[moved]) in lexicon.words("adverbs.txt"):
+        while moved < len(rest) - 1 and grammar.bare(rest[moved]) in lexicon.words("adverbs.txt") | {"last", "first"}:
             moved += 1
         if moved >= len(rest):
             return "", -1
@@ -299,6 +304,19 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
         return Frame(f"{GAP} {' '.join(parts)}", wants="who")
     if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:
         return _identity(measure, thing, parts, aux)
+    if (
+        be
+        and wh in {"where", "when"}
+        and grammar.bare(parts[1]) not in grammar.FIRST
+        and not any(
+            grammar.bare(part) in verbs.ings()
+            or grammar.bare(part) in verbs.pasts()
+            or grammar.bare(part) in {"due", "open"}
+            for part in parts[2:]
+        )
+    ):
+        subject = re.sub(r" (?:this|next) (?:year|week|month|time)$", "", " ".join(parts[1:]))
+        return Frame(f"{subject} {aux} {GAP}", wants=wh, label=label_of(subject))
     statement, verb = uninvert(parts)
     if not statement:
         return None
@@ -377,7 +395,7 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
             return Frame(f"{statement or subject} {GAP} ({thing})", noun=thing, wants="what", label=label_of(subject))
         return Frame(f"{subject} {thing} {aux} {GAP}", noun=thing, wants="what", label=label_of(subject))
     verb = next((at for at, part in enumerate(rest) if at > 0 and grammar.bare(part) in verbs.ings()), -1)
-    if verb > 0:
+    if verb > 0 and grammar.bare(rest[0]) in grammar.SUBJECTS:
         statement, _ = uninvert(parts)
         words = statement.split()
         place = next((at for at, word in enumerate(words) if grammar.bare(word) in verbs.ings()), len(words) - 1)

@@ -28,9 +28,10 @@ def resolve(clause: str, talk: Discourse) -> str | None:
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
         if head != "it":
             return None
-        return _swap(parts, place, talk.thing or (talk.person if talk.gender == "n" else "")) or _just_now(
-            parts, place, talk
-        )
+        life = _just_now(parts, place, talk)
+        if life and grammar.bare(parts[place + 2]) in {"just", "only", "me", "mostly"}:
+            return life
+        return _swap(parts, place, talk.thing or (talk.person if talk.gender == "n" else "")) or life
     if head in _OWNED and place + 1 < len(parts):
         owner = _owner(head, talk)
         if not owner:
@@ -75,7 +76,9 @@ def _owner(head: str, talk: Discourse) -> str:
 
 
 def _singular(talk: Discourse, gender: str) -> str:
-    return talk.person if talk.person and talk.gender in {gender, "n", ""} else ""
+    if talk.person:
+        return talk.person if talk.gender in {gender, "n", ""} else ""
+    return talk.named if talk.named and " " not in talk.named else ""
 
 
 def _swap(parts: list[str], place: int, display: str) -> str | None:
@@ -140,14 +143,29 @@ def note_thing(fact: str, talk: Discourse) -> None:
         return
     if subject.split()[0] == talk.who:
         match = _ABOUT.search(" ".join(parts[verb:]))
-        if match:
-            noun = _noun_phrase(match.group(2))
+        if match or _last_noun(parts[verb:]):
+            noun = _noun_phrase(match.group(2)) if match else ""
+            if not noun:
+                noun = _last_noun(parts[verb:])
             if noun:
                 talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
                 talk.topic = talk.thing
     elif grammar.is_name(parts[0]) and subject.lower() not in talk.names:
         talk.thing = subject
         talk.topic = subject
+
+
+def _last_noun(parts: list[str]) -> str:
+    for place in range(len(parts) - 1, 0, -1):
+        if grammar.bare(parts[place - 1]) in {"the", "their", "a", "an"}:
+            phrase = _noun_phrase(
+                " ".join(part for part in parts[place : place + 4] if grammar.bare(part) not in _ORDINALS)
+            )
+            return "" if phrase.split(" ")[0] in {"lot", "bit", "few", "couple"} else phrase
+    return ""
+
+
+_ORDINALS = frozenset("first second third last next own new old same other".split())
 
 
 _NOT_THINGS = frozenset(

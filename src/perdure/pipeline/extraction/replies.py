@@ -36,7 +36,9 @@ def read(
             else text
         )
         text = (
-            answers.NO.sub("", text, count=1) if re.match(r"(?:no|nope|nah)(?:,|$| i | we | it )", text, re.I) else text
+            answers.NO.sub("", text, count=1)
+            if re.match(r"(?:no|nope|nah)(?:,|$| i | we | it | use | just | make | do )", text, re.I)
+            else text
         )
     if not text.strip():
         return None
@@ -93,6 +95,11 @@ def _yes_no(
         if not wrong and not talk.task and " the assistant" not in asked.statement and not _tells_more(rest):
             talk.drafts.extend(answers.deny(asked, talk, sources))
         return True, "" if wrong else answers.with_object(rest, asked)
+    instead = answers.instead(text, asked, talk, sources)
+    if instead:
+        frames.remove(asked)
+        talk.drafts.extend(instead)
+        return True, ""
     other = answers.other_person(text, asked)
     if other:
         frames.remove(asked)
@@ -133,7 +140,7 @@ def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discou
     left: list[str] = []
     for piece in clauses.split(text, names=talk.known_names()):
         words = dropping.strip_openers(piece.text)
-        if answers.is_fragment(words) and not dropping.is_request(words):
+        if (answers.is_fragment(words) or answers.names_who(words)) and not dropping.is_request(words):
             drafts = answers.fill(words, frames, talk, (at,))
             if drafts:
                 talk.drafts.extend(drafts)
@@ -143,15 +150,31 @@ def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discou
     return rest or None
 
 
+def _hear_role(talk: Discourse) -> None:
+    """ "Did the physio help?": who "she" is in the reply."""
+    match = re.search(r"\bthe ([a-z-]+)\b", talk.assistant)
+    if match and match.group(1) in people.relation_nouns():
+        talk.meet(f"{talk.who}'s {match.group(1)}", "n")
+
+
 def hear(talk: Discourse) -> None:
     """What the assistant's words make known: that they are about the user's things, and which one."""
-    if re.search(r"\byour\b|\byou(?:'re| are| have|'ve) ", talk.assistant, re.I) is None:
+    if (
+        re.search(
+            r"\byour\b|\byou(?:'re| are| have|'ve) |\bI have (?:booked|set|noted|scheduled|put|added|moved|saved|got)\b",
+            talk.assistant,
+            re.I,
+        )
+        is None
+    ):
+        _hear_role(talk)
         return
     talk.own = True
     for said in sentences.split(talk.assistant[-800:]):
         people.note_people(questions.swap(said.text), talk)
     match = re.search(
-        r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?)\b", talk.assistant
+        r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?|$)|\b(?:your) ((?:[\w'-]+ ){0,2}?[\w'-]+)[?.]",
+        talk.assistant,
     )
     if match and not talk.topic:
         talk.topic = talk.thing = f"{talk.who}'s {match.group(1)}"

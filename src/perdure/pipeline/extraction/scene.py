@@ -33,6 +33,7 @@ _SUM = re.compile(
 _JOKE = re.compile(
     r"\U0001f941|\bba dum tss\b|\bknock,? knock\b|\bwalks? into a bar\b|\bwhy did the \w+ cross\b|\bput my foot down\b|"
     r"\b(?:told|asked) me\b.{3,120}\b(?:i was like|so i (?:had to|told (?:him|her|them)|said)|turns out)\b|\bi(?: have| used to)? .{0,60}\bbut (?:then )?i (?:turned myself around|got better|can't put it down)\b|"
+    r"\b(?:told|asked|said)\b.{3,160}[\U0001f602\U0001f923\U0001f921]|\bi used to (?:be|work) .{3,60}\bbut (?:i|then|it)\b.{3,40}[\U0001f602\U0001f923]|\bcan't put it down\b|\blooked surprised\b|\bdad jokes?\b|\bwhat do you call (?:a|an)\b|"
     r"\byour (?:mum|mom|mama)\b.{0,40}\bso\b|\bsaid no one ever\b|\bpun intended\b",
     re.I,
 )
@@ -99,6 +100,8 @@ def is_joke(text: str) -> bool:
 
 def is_what_if(text: str) -> bool:
     """Whether the message opens with a supposition: what follows spins it out."""
+    if re.search(r"\b(?:hypothetically|purely hypothetical|asking for a friend)\b", text[:HEAD], re.I):
+        return True
     head = dropping.strip_openers(text.strip())[:160]
     found = _WHAT_IF.search(head)
     return found is not None and found.start() < 40

@@ -9,7 +9,7 @@ from perdure.pipeline.extraction import cleaning, grammar, person
 
 _LASTING = re.compile(
     r"\b(?:from now on|from here on|going forward|always|never|ever|whenever|every time|each time|in (?:the )?future|by default|"
-    r"for all|all (?:your )?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|"
+    r"for (?:recipes|code|all|any|every|emails|essays|directions|trips|bookings|maths|math|python|sql)\b|all (?:your )?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|"
     r"every (?:reply|answer|response|message)|any more|anymore|at all times|no more|unless i (?:ask|say)|with me|"
     r"when (?:you )?(?:reply|replying|answer|answering|writing|talking|i ask|explaining)|for me from|to me in)\b",
     re.I,
@@ -18,7 +18,7 @@ _OBJECT = re.compile(
     r"\b(?:answers?|repl(?:y|ies)|responses?|messages to me|bullets?|bullet points|metric|imperial|celsius|fahrenheit|24-?h(?:our)?|"
     r"emojis?|exclamation marks?|jargon|small talk|formal|informal|plain (?:english|language|text)|simple (?:words|english|language)|"
     r"easy (?:words|english)|short (?:sentences|paragraphs)|one-?liners|code comments|comments|examples first|markdown|tables?|headings|"
-    r"hashtags?|disclaimers?|pep talks?|lectures?|sugar-?coat|swear\w*|slang|abbreviations|british spelling|us spelling|"
+    r"hashtags?|disclaimers?|spoilers?|explain (?:things|everything|stuff)|pep talks?|lectures?|sugar-?coat|swear\w*|slang|abbreviations|british spelling|us spelling|"
     r"american spelling|uk spelling|spelling|units|walls? of text|sources|citations|links|preamble|filler|apolog\w+|compliments?|praise|"
     r"congratulate|pronouns|they/them|she/her|he/him)\b",
     re.I,
@@ -28,13 +28,13 @@ _CALL = re.compile(
     re.I,
 )
 _DONT = re.compile(
-    r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for code|with me),? )*(?P<neg>don't|do not|never|dont you dare|don't you dare|don't ever|stop|no more|avoid|quit|no)"
+    r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for code|with me),? )*(?P<neg>no need to|don't|do not|never|dont you dare|don't you dare|don't ever|stop|no more|avoid|quit|no)"
     r"(?: (?:please|ever))? (?P<what>.+)$",
     re.I,
 )
 _DO = re.compile(
     r"^(?:and |but |so |also |just |ok |then |from now on,? |always |please |pls |kindly |can you |could you |going forward,? |"
-    r"in future,? |in the future,? |by default,? |when (?:you )?(?:reply|answer)\w*(?: to me)?,? |whenever i [^,]{2,60}, |for code,? |with me,? )*"
+    r"in future,? |in the future,? |by default,? |for (?!me\b|this\b|the\b|a\b|an\b|now\b)(?:my |all |any )?[\w-]+(?: [\w-]+)?,? |when (?:you )?(?:reply|answer)\w*(?: to me)?,? |whenever i [^,]{2,60}, |for code,? |with me,? )*"
     r"(?P<verb>repl(?:y|ies)|respond|answer|use|give|keep|write|speak|talk|explain|put|send|start|end|include|format|show|stick to|"
     r"make|be|add|default to|treat|skip|tell|refer|type|prefer|ask|spell|convert|quote|cite|remind|check|warn|list|round|assume|"
     r"remember to|only|leave out)\b(?P<what>.*)$",
@@ -93,6 +93,12 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
     what = match.group("what").strip(" .")
     negation = match.group("neg").lower()
     plain = cleaning.without_marks(what)
+    if negation == "no need to":
+        return (
+            f"{who} does not need the assistant to {person.to_third(what, who)}"
+            if _ASSISTANT_ACTS.match(plain)
+            else None
+        )
     if negation in ("no", "no more", "quit", "avoid"):
         if not _OBJECT.search(plain):
             return None
@@ -160,3 +166,22 @@ def _trim(name: str) -> str:
     return re.split(
         r"\s+(?:please|pls|from now on|instead|not|and|because|everyone|but|ok)\b", name.strip(), maxsplit=1, flags=re.I
     )[0].strip(" .!'\"")
+
+
+def continues(clause: str) -> bool:
+    """Whether a clause after an instruction is one more ("and skip the pleasantries")."""
+    head = grammar.bare(clause.split()[0]) if clause.split() else ""
+    return head in lexicon.words("imperatives.txt")
+
+
+def whole(sentence: str, who: str) -> str | None:
+    """An instruction that runs over commas ("write X, not Y, on everything from now on"), or None."""
+    plain = cleaning.without_marks(sentence)
+    if not re.search(r"\b(?:from now on|going forward|in (?:the )?future|every time|at all times)\b", plain, re.I):
+        return None
+    if re.search(r"\b(?:i|we|my) (?:am|have|was|live|work|'ve|need|is)\b", plain, re.I):
+        return None
+    match = _ANY_ORDER.match(sentence)
+    if match is None or grammar.bare(match.group("order").split()[0]) not in lexicon.words("imperatives.txt"):
+        return None
+    return f"{who} wants the assistant to {person.to_third(match.group('order'), who).strip(' .,')}"

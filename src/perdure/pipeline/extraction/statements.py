@@ -77,6 +77,11 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
         carried = _object_of(sentence.last)
     if not carried and (stretch := _stretch(text)):
         text = stretch
+    called = _CALLED.match(text)
+    if called and not talk.person and called.group("name") not in lexicon.words("not_names.txt"):
+        people.note_subject(called.group("name"), talk)
+        sentence.carried = called.group("name")
+        return []
     full, rule = subjects.complete(text, carried)
     if not full:
         return []
@@ -93,7 +98,7 @@ def last_noun(text: str) -> str:
     names = re.findall(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)*", text)
     if names and text.rstrip(" .,").endswith(names[-1]) and grammar.is_name(names[-1].split()[0]):
         return names[-1]
-    match = re.search(r"\b(?:my|our|the|a|an) (?:[\w'-]+ ){0,3}[\w'-]+$", text.rstrip(" .,"))
+    match = re.search(r"\b(?:my|our|the|a|an) (?:[\w'-]+ ){0,3}[\w'-]+$", text.rstrip(" .,"), re.I)
     return re.sub(r"^an? ", "the ", match.group()) if match else ""
 
 
@@ -107,7 +112,7 @@ def _object_of(clause: str) -> str:
 
 
 _STRETCH = re.compile(
-    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) (?P<unit>days?|weeks?|months?|years?|nights?|shifts?)"
+    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) (?P<unit>days?|weeks?|months?|years?|nights?|shifts?|hours?)"
     r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|vegan|vegetarian|nicotine|alcohol)\b.*))$",
     re.I,
 )
@@ -125,12 +130,18 @@ def _stretch(text: str) -> str:
         r"(?:without|sober|clean|smoke|vegan|vegetarian|nicotine|alcohol|married|together|straight)", rest, re.I
     ):
         return f"I have been {match.group('n')} {match.group('unit')} {rest}"
+    if match.group("unit").lower().startswith("hour") and not rest.lower().startswith(("in", "into", "on")):
+        return ""
     return f"I have {text}" if not rest.startswith("off") else ""
+
+
+_CALLED = re.compile(r"^(?:he|she|it) is (?:called|named) (?P<name>[A-Z][\w'-]+)$", re.I)
 
 
 def _may_carry(joint: str, text: str) -> bool:
     """Whether a clause without a subject goes on with the one before."""
-    head = grammar.bare(text.split(maxsplit=1)[0])
+    words = [grammar.bare(part) for part in text.split()]
+    head = next((word for word in words if word not in lexicon.words("adverbs.txt")), words[0])
     if head in verbs.thirds() or joint.strip(", ") in {"and", "but", "then", "or", "so", "yet", "which", "who", "+"}:
         return True
     return joint in (",", ":", ")", "(") and head not in lexicon.words("statement_verbs.txt")
@@ -146,10 +157,11 @@ def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> lis
     if rule == "name" and people.relation_in(parts) is None and verb > place:
         people.note_subject(" ".join(part.strip(grammar.PUNCTUATION) for part in parts[place:verb])[:60], talk)
     sentence.carried = " ".join(parts[place:verb]) if verb > place else sentence.carried
-    sentence.list_head = " ".join(parts[: verb + 1]) if verb > place else ""
+    sentence.list_head = ""
     resolved = reference.resolve(full, talk)
     if resolved is None:
         return []
+    sentence.list_head = " ".join(parts[: verb + 1]) if verb > place else ""
     sentence.last = full
     drafts = _naming(naming, talk, sentence.source)
     telling = verb > place and grammar.bare(parts[verb]) in verbs.simple_pasts() - {"was", "were", "had"}
@@ -180,9 +192,17 @@ def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: S
     first = grammar.bare(what.split()[0])
     telling = first in {"no", "to", "not", "never"} or first in verbs.bases() or _specific(what.split())
     if not (_CARRIES.search(what) or telling):
-        return []
+        named = _ROLE_NAME.match(reported.group("who"))
+        return (
+            [make(finish(f"{named.group(1)} is {named.group(2)}", talk), "naming", talk, sentence.source)]
+            if named
+            else []
+        )
     fact = finish(resolved, talk)
     return [make(fact, "reported", talk, sentence.source)]
+
+
+_ROLE_NAME = re.compile(r"^((?:the|my|our) [a-z' -]{2,30}) ((?:[A-Z][\w'-]+ ?){1,3})$", re.I)
 
 
 def finish(clause: str, talk: Discourse) -> str:
@@ -194,6 +214,12 @@ def finish(clause: str, talk: Discourse) -> str:
         r",? (?:though|too|lol|haha|btw|actually|anyway|ok|okay|please|thanks|i think|tbh|fyi|as well|you know|or so|i guess|right now)$",
         "",
         turned,
+    )
+    turned = re.sub(
+        rf"\b((?:both|none|all|one|two|three|four|five|six|seven|\d+)) of {re.escape(talk.who)}\b(?!')",
+        r"\1 of them",
+        turned,
+        flags=re.I,
     )
     turned = " ".join(turned.split()).strip(" ,.:;-!")
     return turned[:1].upper() + turned[1:]
@@ -242,6 +268,7 @@ def _allowed(full: str, talk: Discourse) -> bool:
         return (
             talk.own
             or named
+            or (_specific(parts) and not talk.asks and len(parts) > place + 1 and parts[place + 1].islower())
             or (personal and _specific(parts))
             or (_HABIT.search(full) is not None and _specific(parts))
         )

@@ -85,6 +85,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     subject = carried or "I"
     first = subject.lower() in grammar.FIRST
     be = "am" if subject == "I" else "are" if subject.lower() == "we" else "is"
+    if head in _OTHERS_DO and first and after:
+        return f"he {text}", "pronoun"
     if (
         head in {"is", "has", "was", "does", "isn't", "hasn't", "doesn't", "wasn't"}
         and first
@@ -112,7 +114,25 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     return _nominal(text, parts, place, head, subject, be)
 
 
+_OTHERS_DO = frozenset(
+    "turns lives likes loves hates wants plays starts goes weighs speaks eats sleeps attends".split()
+)
+
+
+_BREED = re.compile(
+    r"^(?:an? )?(?P<age>\d+ ?(?:months?|years?|weeks?|yrs?|yo)(?:[- ]old)?)(?: (?P<noun>[\w' -]{2,40}))?$", re.I
+)
+
+
 def _nominal(text: str, parts: list[str], place: int, head: str, subject: str, be: str) -> tuple[str, str]:
+    breed = _BREED.match(text)
+    if breed and subject.lower() not in grammar.FIRST:
+        aged = (
+            breed.group("age")
+            if re.search(r"old|yo", breed.group("age")) or breed.group("noun")
+            else f"{breed.group('age')} old"
+        )
+        return f"{subject} is {'a ' + text.removeprefix('a ') if breed.group('noun') else aged}", "age"
     after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
     if _PARENT.match(text) or _is_role(parts, place):
         noun = text if head in {"a", "an", "the"} else f"{article(' '.join(parts[place:]))} {text}"
@@ -261,6 +281,8 @@ def _owned(text: str, parts: list[str]) -> str:
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
     verb = grammar.find_verb(parts, place)
+    if head.endswith("'s") and head[:-2] in lexicon.pairs("kin.tsv"):
+        return " ".join([*parts[:place], "my", _lower_first(parts[place]), *parts[place + 1 :]])
     if head in _OWN_SUBJECT or head.endswith("'s") or head.isdigit() or grammar.is_name(parts[place]) or verb <= place:
         return text
     if is_personal(parts[place:verb]):

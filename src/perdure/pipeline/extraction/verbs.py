@@ -174,6 +174,8 @@ def agree(verb: str) -> str:
         return AGREEMENT[low]
     if low in MODALS or low in AUXILIARIES:
         return low
+    if low in lexicon.words("determiners.txt") or low in lexicon.words("prepositions.txt") - {"like"}:
+        return verb
     if low in bases():
         return third(low) if low not in ambiguous_pasts() or low in {"read", "cut", "put", "let", "set", "hit"} else low
     if low in pasts() or low in ings() or low in thirds():

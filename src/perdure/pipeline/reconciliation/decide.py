@@ -8,25 +8,32 @@ from collections.abc import Callable, Sequence
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.pipeline.reconciliation.forget import holders, requested
 from perdure.pipeline.reconciliation.judge import judge_all, judge_reading
-from perdure.pipeline.reconciliation.merge import merged
+from perdure.pipeline.reconciliation.merge import merged, without
 from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity, folded
 from perdure.pipeline.reconciliation.verdict import RETIRE, Finding
 from perdure.pipeline.reconciliation.weigh import Weighed, weigh
 from perdure.pipeline.slots import read, read_slots
 
-CHANGE = 0.6
+CHANGE = 0.55
 """Weighed probability of a change from which a memory is updated."""
+RULED_CHANGE = 0.5
+"""The same where a rule found the change."""
+CERTAIN, CERTAIN_CHANGE = 0.9, 0.1
+"""A rule this sure needs only this much: the evidence may still veto it, but hardly."""
+TIE = 0.03
+"""How much nearer than its rivals a memory must be, where rules find as sure a change of each."""
 LINK = 0.3
 """The same from which the fact is linked to the memory (soft link)."""
 SAME_NEAR, CHANGE_NEAR = 0.55, 0.4
 """Cosines that a memory needs to be taken for the same, or for what changed, where no rule says so."""
+SAME_LENIENCE, LENIENT_NEAR = 1.3, 0.65
+"""How much likelier a new matter must be than a known one, where the two texts are this near: nothing is lost by a NONE
+that names a near memory, and paraphrases are what the evidence sees least of."""
 MAX_WORD_PAIRS = 10
 """Word similarities that one decision may ask for."""
 
 _ORDER = {"same": 3, "ends": 2, "replaces": 1, "refines": 1, "soft": 0}
-_AND = re.compile(
-    r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$"
-)
+_AND = re.compile(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
 
 
 def decide(
@@ -40,7 +47,9 @@ def decide(
     matter = requested(fact.text)
     if fact.forget or matter is not None:
         found = holders(matter if matter is not None else fact.text, neighbours)
-        return [Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found]
+        return [
+            Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found
+        ]
     for memory in neighbours:
         if folded(memory.item.memory) == folded(fact.text):
             return [Decision(event="NONE", target=memory.item.id, rule="same.text", confidence=1.0)]
@@ -72,9 +81,9 @@ def _surest(findings: Sequence[Finding]) -> Finding | None:
         return None
     best = max(firm, key=_rank)
     rivals = [finding for finding in firm if finding is not best and _rank(finding)[:2] >= _tied(best)]
-    if rivals and best.verdict is not None and best.verdict.relation != "same" and best.pair.similarity is not None:
-        if best.pair.near - max(rival.pair.near for rival in rivals) < 0.03:
-            return None
+    changing = best.verdict is not None and best.verdict.relation != "same" and best.pair.similarity is not None
+    if rivals and changing and best.pair.near - max(rival.pair.near for rival in rivals) < TIE:
+        return None
     return best
 
 
@@ -101,8 +110,10 @@ def _by_weight(fact: Fact, findings: Sequence[Finding], similar: WordSimilarity)
     """The nearest memory, and the one that a rule found, weighed; the likelier change or sameness is carried out."""
     nearest = max(findings, key=lambda finding: finding.pair.near)
     ruled = _surest(findings)
-    weighed = [(finding, weigh(finding.pair, similar, finding.verdict if finding.firm else None))
-               for finding in ([nearest] if ruled is None or ruled is nearest else [ruled, nearest])]
+    weighed = [
+        (finding, weigh(finding.pair, similar, finding.verdict if finding.firm else None))
+        for finding in ([nearest] if ruled is None or ruled is nearest else [ruled, nearest])
+    ]
     for finding, odds in weighed:
         decision = _carried_out(fact, finding, odds, findings)
         if decision is not None:
@@ -114,22 +125,24 @@ def _by_weight(fact: Fact, findings: Sequence[Finding], similar: WordSimilarity)
 def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence[Finding]) -> Decision | None:
     verdict = finding.verdict if finding.firm else None
     near = finding.pair.near
-    if odds.change >= CHANGE and (verdict is not None or near >= CHANGE_NEAR):
-        changing = verdict is not None and verdict.relation != "same"
-        rule = verdict.rule if verdict is not None and changing else "weighed.change"
-        return _update(fact, finding, rule, odds.change, findings)
-    known = odds.same > odds.other and odds.same > odds.change
-    if known and (verdict is not None or near >= SAME_NEAR):
+    changing = verdict is not None and verdict.relation != "same"
+    certain = verdict is not None and verdict.relation != "same" and verdict.confidence >= CERTAIN
+    needed = CERTAIN_CHANGE if certain else RULED_CHANGE if changing else CHANGE
+    if odds.change >= needed and (verdict is not None or near >= CHANGE_NEAR):
+        if verdict is None or not changing:
+            return _update(fact, finding, "weighed.change", odds.change, findings)
+        return _update(fact, finding, verdict.rule, (odds.change + verdict.confidence) / 2, findings)
+    lenience = SAME_LENIENCE if near >= LENIENT_NEAR else 1.0
+    known = odds.same * lenience > odds.other and odds.same > odds.change
+    if known and (verdict is not None or (near >= SAME_NEAR and not odds.news)):
         rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
         return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
     return None
 
 
-def _update(
-    fact: Fact, finding: Finding, rule: str, confidence: float, findings: Sequence[Finding]
-) -> Decision:
+def _update(fact: Fact, finding: Finding, rule: str, confidence: float, findings: Sequence[Finding]) -> Decision:
     ends = finding.verdict is not None and finding.verdict.relation == "ends"
-    text = fact.text if ends else merged(finding.pair, fact.text)
+    text = without(finding.pair) or (fact.text if ends else merged(finding.pair, fact.text))
     links = tuple(other.pair.id for other in findings if other is not finding and _changes(other))
     return Decision(
         event="UPDATE",
@@ -150,8 +163,12 @@ def _add(fact: Fact, findings: Sequence[Finding], linked: tuple[str, ...], sure:
     ruled = tuple(finding.pair.id for finding in findings if _changes(finding))
     links = tuple(dict.fromkeys((*linked, *ruled)))
     return Decision(
-        event="ADD", text=fact.text, rule="add.linked" if links else "add", confidence=sure,
-        slots=read_slots(fact.text), links=links,
+        event="ADD",
+        text=fact.text,
+        rule="add.linked" if links else "add",
+        confidence=sure,
+        slots=read_slots(fact.text),
+        links=links,
     )
 
 

@@ -23,16 +23,19 @@ from perdure.pipeline.slots.lexis import concept_of, stems
 
 _LIKES = frozenset({"lik", "like", "prefer", "favourit"})
 _DISLIKES = frozenset({"dislik", "dislike"})
+_FEELINGS = _LIKES | _DISLIKES
 _DEBTS = frozenset({"ow", "owe", "borrow", "lend"})
-_BACK = ("get back from", "back from", "come back", "return")
 
 
 def judge_ends(pair: Pair) -> Verdict | None:
     """A verdict that the memory no longer holds after the fact; None otherwise."""
-    new, old = pair.new, pair.old
-    if new.mood.hedged or new.mood.planned:
+    if pair.new.mood.hedged or pair.new.mood.planned:
         return None
-    return _leaves(pair) or _dies(pair) or _over(pair) or _settled(pair) or _flips(pair) or _opposes(pair) or _done(pair)
+    for rule in (_leaves, _dies, _over, _settled, _flips, _opposes, _done):
+        verdict = rule(pair)
+        if verdict is not None:
+            return verdict
+    return None
 
 
 def _leaves(pair: Pair) -> Verdict | None:
@@ -43,6 +46,9 @@ def _leaves(pair: Pair) -> Verdict | None:
     held = {slot.attribute: slot for slot in old.slots}
     if new.verb in concept_set("reconcile_workless.txt") and not new.mood.negated and {"role", "employer"} & set(held):
         return Verdict("ends", pair, "end.work", 0.85)
+    seeking = concept_of("job") in content(old) and old.verb in concept_set("reconcile_wanting.txt")
+    if seeking and {slot.attribute for slot in new.slots} & {"role", "employer"} and not new.mood.past:
+        return Verdict("ends", pair, "end.hired", 0.85)
     status = held.get("status")
     mates = {concept_of(mate) for mate in ("husband", "wife", "spouse", "partner", "boyfriend", "girlfriend", "fiance")}
     parted = new.mood.ended and bool(content(new) & mates)
@@ -168,9 +174,9 @@ def _flips(pair: Pair) -> Verdict | None:
     theirs = {c for c in content(old) if not generic(c)}
     opposed = (bool(mine & _LIKES) and bool(theirs & _DISLIKES)) or (bool(mine & _DISLIKES) and bool(theirs & _LIKES))
     if opposed:
-        mine -= _LIKES | _DISLIKES
-        theirs -= _LIKES | _DISLIKES
-    elif not ((new.mood.negated or new.mood.ended) != (old.mood.negated or old.mood.ended)) or bool(mine & (_LIKES | _DISLIKES)) != bool(theirs & (_LIKES | _DISLIKES)):
+        mine -= _FEELINGS
+        theirs -= _FEELINGS
+    elif not _signs_differ(new, old) or bool(mine & _FEELINGS) != bool(theirs & _FEELINGS):
         return None
     if not mine or not theirs or (new.mood.ended and not opposed):
         return None
@@ -187,6 +193,10 @@ def _flips(pair: Pair) -> Verdict | None:
     if missing and not _about(new, old, sorted(mine)):
         return None
     return Verdict("ends", pair, "end.opposed" if opposed else "end.negated", 0.92 - 0.06 * len(lacking | missing))
+
+
+def _signs_differ(new: Reading, old: Reading) -> bool:
+    return (new.mood.negated or new.mood.ended) != (old.mood.negated or old.mood.ended)
 
 
 @cache

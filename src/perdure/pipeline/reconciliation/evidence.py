@@ -15,6 +15,7 @@ from perdure.pipeline.reconciliation.pairing import (
     everything,
     exclusive,
     generic,
+    numbered_apart,
     parties_agree,
     people,
     same_party,
@@ -33,7 +34,7 @@ Evidence = dict[str, float]
 
 
 def evidence(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Evidence:
-    """The evidence of a pair that has a cosine, with what the rules made of it; each number is between 0 and about 4."""
+    """The evidence of a pair that has a cosine, with what the rules made of it; numbers run from 0 to about 4."""
     new, old = pair.new, pair.old
     mine, theirs = everything(new), everything(old)
     lacking = uncovered(_telling(mine), theirs)
@@ -103,13 +104,15 @@ def _names(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
     theirs = old.names | set(old.party.name.split())
     agrees = parties_agree(new, old, pair.aliases) or people(new) == people(old)
     clash = bool(new.party.name and old.party.name) and not same_party(new.party, old.party, pair.aliases)
+    parted = _party_clash(pair, agrees)
     return {
         "names_new": min(2.0, len(lacking & mine)),
         "names_old": min(2.0, len(missing & theirs)),
         "names_shared": min(2.0, len(mine & theirs)),
         "names_clash": float(clash),
         "people_apart": min(3.0, len(people(new) ^ people(old))),
-        "party_clash": float(_party_clash(pair, agrees)),
+        "party_clash": float(parted),
+        "strangers": float(parted and not mine & theirs),
         "party_same": float(same_party(new.party, old.party, pair.aliases)),
         "party_agrees": float(agrees),
         "new_of_user": float(new.party.kind == "user"),
@@ -176,6 +179,7 @@ def _shape(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
         "topic_heads_apart": float(bool(new.topic) and bool(old.topic) and not covers([old.topic[-1]], new.topic[-1])),
         "topic_other_value": float(_topic_other_value(new, old, lacking, missing)),
         "verb_other_object": float(_verb_other_object(new, old, lacking, missing)),
+        "numbered_apart": float(numbered_apart(new, old)),
         "roles_swapped": float(_roles_swapped(new, old)),
         "modifiers_clash": float(_modifiers_clash(new, old, lacking, missing)),
         "attribute_shared": float(bool(shared)),

@@ -4,47 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from perdure.domain.fact import Neighbour
+from perdure.pipeline.lexicon import lines
 from perdure.pipeline.reconciliation.pairing import content, generic, uncovered, values_fit
 from perdure.pipeline.slots import USER, Reading, read
+from perdure.pipeline.slots.rewrite import MAX_TEXT
 
 NEAR = 0.45
 """Cosine from which the nearest memory is meant when the words alone name none."""
 
-_REQUEST = re.compile(
-    r"^(?:the )?user (?:has )?(?:asked|asks|wants|wanted|requested|requests|would like|told)(?: the assistant| perdure| me| us)?(?: not)? ?"
-    r"(?:to|that)? ?(?:(?:please )?(?:forget|delete|erase|remove|drop|discard|scrub|wipe|stop remembering|not remember|not keep|not store)|"
-    r"(?:the )?(?:removal|deletion|erasure) of)\b|"
-    r"^(?:the )?user (?:does not|doesn't|did not|no longer) wants? (.+?)(?: to be)? (?:stored|remembered|kept|saved|on file|on record)$|"
-    r"^(?:the )?user (?:wants|wanted|asked for|would like|needs) (.+?) (?:to be )?(?:removed|deleted|forgotten|erased|wiped|scrubbed|"
-    r"taken out|taken off|cleared|struck|gone|off the record|out of memory)\b.*$|"
-    r"^(?:the )?user (?:should not have|shouldn't have|regrets|wishes .{0,20}? had not) (?:mentioned|mentioning|told|telling|shared|sharing|brought up) (.+?)"
-    r"(?: and (?:wants|asks|asked|would like).*)?$|"
-    r"^(?:please )?(?:forget|delete|erase)\b",
-    re.IGNORECASE,
-)
-_ABOUT = re.compile(
-    r"^(?:everything |anything |all |what )?(?:(?:that )?(?:is|was|has been|they|user|it|he|she) ?(?:said|told|mentioned|stored|saved|known|kept|remembered)?"
-    r"(?: about| on)?|what (?:is|was|user) .{0,30}?about|(?:the )?(?:fact|facts|memory|memories|note|notes|entry|thing|part|bit|information|info)(?: that| about| on| of)?|about|that)\s+",
-    re.IGNORECASE,
-)
+_STRIPS = 4
+"""How many openings are taken off a request's matter ("everything", "that was said about")."""
 
 
 def requested(text: str) -> str | None:
     """What a statement asks to forget ("their salary"), or None if it asks nothing of the kind."""
-    match = _REQUEST.search(text.strip())
-    if match is None:
-        return None
-    named = next((group for group in match.groups() if group), None)
-    matter = named if named is not None else text.strip()[match.end() :]
-    matter = matter.strip(" .:!,")
-    for _ in range(3):
-        shorter = _ABOUT.sub("", matter).strip()
-        if shorter == matter or not shorter:
-            break
-        matter = shorter
+    text = text.strip()[:MAX_TEXT]
+    for pattern in _patterns("reconcile_requests.txt"):
+        match = pattern.search(text)
+        if match is not None:
+            named = next((group for group in match.groups() if group), None)
+            return _matter(named if named is not None else text[match.end() :])
+    return None
+
+
+def _matter(words: str) -> str:
+    """The matter of a request without what opens it."""
+    matter = words.strip(" .:!,")
+    for _ in range(_STRIPS):
+        for pattern in _patterns("reconcile_request_fillers.txt"):
+            shorter = pattern.sub("", matter, count=1).strip()
+            matter = shorter or matter
     return re.sub(r"\b(?:their|his|her|my)\b", "User's", matter)
+
+
+@cache
+def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
+    closed = name == "reconcile_request_fillers.txt"
+    return tuple(re.compile(rf"^{line}\s+" if closed else line, re.IGNORECASE) for line in lines(name))
 
 
 def holders(matter: str, memories: Sequence[Neighbour]) -> list[tuple[Neighbour, float]]:

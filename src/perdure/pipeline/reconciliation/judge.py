@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from perdure.domain.fact import Fact, Neighbour
 from perdure.pipeline.reconciliation.ends import judge_ends
-from perdure.pipeline.reconciliation.pairing import Pair, alias_table
+from perdure.pipeline.reconciliation.pairing import Pair, alias_table, numbered_apart
 from perdure.pipeline.reconciliation.refine import judge_refines
 from perdure.pipeline.reconciliation.replace import judge_replaces
 from perdure.pipeline.reconciliation.same import judge_same
@@ -45,7 +45,8 @@ def judge_reading(new: Reading, neighbours: Sequence[Neighbour]) -> list[Finding
     found: list[Finding] = []
     for memory, reading in zip(neighbours, readings, strict=True):
         pair = Pair(new, reading, memory, memory.similarity, aliases)
-        found.append(Finding(pair, judge_same(pair) or _judge_clauses(pair) or _judge(pair)))
+        verdict = None if numbered_apart(new, reading) else judge_same(pair) or _judge_clauses(pair) or _judge(pair)
+        found.append(Finding(pair, verdict))
     return found
 
 

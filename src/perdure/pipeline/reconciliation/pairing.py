@@ -202,6 +202,14 @@ def _possessed(reading: Reading, table: dict[str, str]) -> None:
                 table.setdefault(names[0], relation)
 
 
+def numbered_apart(new: Reading, old: Reading) -> bool:
+    """Whether the two are about things that a number tells apart ("Ticket 511", "the second car")."""
+    mine, theirs = set(new.topic_values), set(old.topic_values)
+    if mine and theirs:
+        return not any(fits(one, two) for one in mine for two in theirs)
+    return any(value.kind == "ordinal" for value in mine | theirs) and bool(new.topic) and bool(old.topic)
+
+
 def folded(text: str) -> str:
     """The text for comparison as a whole: folded, without outer punctuation and doubled spaces."""
     return fold(" ".join(text.split())).strip(" .!;,")

@@ -17,6 +17,7 @@ from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import Reading
 from perdure.pipeline.slots.lexis import is_kind_of
 
+
 def judge_refines(pair: Pair) -> Verdict | None:
     """A verdict that the fact is the memory in more detail, or made certain; None otherwise."""
     new, old = pair.new, pair.old
@@ -42,9 +43,11 @@ def judge_refines(pair: Pair) -> Verdict | None:
     if new.verb not in theirs and not verbs_agree(new, old):
         return None
     more = len([c for c in uncovered(mine, theirs) if not generic(c)]) + len(new.values) - len(old.values)
+    if mine != theirs and len(mine) == len(theirs) and not old.mood.past:
+        return Verdict("refines", pair, "refine.kind", 0.93)
     if firmed:
-        return Verdict("refines", pair, "refine.firm", 0.9)
-    return Verdict("refines", pair, "refine.detail", 0.9) if more > 0 else None
+        return Verdict("refines", pair, "refine.firm", 0.88)
+    return Verdict("refines", pair, "refine.detail", 0.88) if more > 0 else None
 
 
 def _tenses_allow(new: Reading, old: Reading) -> bool:
@@ -67,14 +70,10 @@ def _tenses_allow(new: Reading, old: Reading) -> bool:
 
 def _heads_kept(new: Reading, old: Reading, mine: frozenset[str], theirs: frozenset[str]) -> bool:
     """Whether each phrase of the fact that takes up the memory's words is about the same thing."""
-    if (
-        bool(new.topic)
-        and new.topic[-1] not in theirs
-        and any(c in theirs for c in new.topic)
-        and not generic(new.topic[-1])
-    ):
-        if not any(is_kind_of(new.topic[-1], one) for one in theirs):
-            return False
+    head = new.topic[-1] if new.topic else ""
+    borrowed = any(concept in theirs for concept in new.topic) and head not in theirs and not generic(head)
+    if borrowed and not any(is_kind_of(head, one) for one in theirs):
+        return False
     for chunk in new.chunks:
         if not chunk.concepts or chunk.head in chunk.names or generic(chunk.head):
             continue

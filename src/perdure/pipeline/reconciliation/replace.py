@@ -21,11 +21,61 @@ from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of
 
 _SETTLED = frozenset({"be", "", "chang", "mov", "be call"})
 DISTINGUISHING = frozenset(
-    ["second", "third", "other", "another", "old", "work", "personal", "private", "main", "spare", "extra", "next", "last", "first", "back", "back-up", "backup", "home", "ex", "former", "left", "right", "upper", "lower", "north", "south", "east", "west", "front", "rear"]
+    [
+        "second",
+        "third",
+        "other",
+        "another",
+        "old",
+        "work",
+        "personal",
+        "private",
+        "main",
+        "spare",
+        "extra",
+        "next",
+        "last",
+        "first",
+        "back",
+        "back-up",
+        "backup",
+        "home",
+        "ex",
+        "former",
+        "left",
+        "right",
+        "upper",
+        "lower",
+        "north",
+        "south",
+        "east",
+        "west",
+        "front",
+        "rear",
+    ]
 )
 _TYPED_NEAR = 0.45
 _PLACES = frozenset(
-    ["in", "at", "on", "to", "into", "up", "along", "by", "near", "through", "around", "over", "under", "across", "behind", "beside", "above", "below"]
+    [
+        "in",
+        "at",
+        "on",
+        "to",
+        "into",
+        "up",
+        "along",
+        "by",
+        "near",
+        "through",
+        "around",
+        "over",
+        "under",
+        "across",
+        "behind",
+        "beside",
+        "above",
+        "below",
+    ]
 )
 
 
@@ -118,9 +168,9 @@ def _slots(pair: Pair) -> Verdict | None:
             continue
         if slot.attribute == "name" and new.party.relation in concept_set_relations() and not new.mood.changed:
             return None  # a second brother has a name of his own
-        if slot_fits(slot, other):
+        if slot_fits(slot, other, content(old)):
             continue
-        if slot_fits(other, slot):
+        if slot_fits(other, slot, content(new)):
             changed = True
             continue
         if slot.values and not slot.concepts and not any(comparable(a, b) for a in slot.values for b in other.values):
@@ -235,19 +285,12 @@ def _same_matter(new: Reading, old: Reading) -> bool:
     settled = {"be", "", "mov", "call", "have", "hold", "get", "own", "tak", "take"}
     if _purposes(new) != _purposes(old):
         return False
-    if (
-        (new.verb == old.verb
-        and (new.verb in settled or new.values or new.mood.changed or _purposes(new)))
-        or (new.mood.changed
-        and new.verb in settled)
+    if (new.verb == old.verb and (new.verb in settled or new.values or new.mood.changed or _purposes(new))) or (
+        new.mood.changed and new.verb in settled
     ):
         return True
-    return (
-        (new.verb in settled
-        and old.verb in settled)
-        or ((new.verb in settled or old.verb in settled)
-        and _timed(new)
-        and _timed(old))
+    return (new.verb in settled and old.verb in settled) or (
+        (new.verb in settled or old.verb in settled) and _timed(new) and _timed(old)
     )
 
 
@@ -270,9 +313,7 @@ def _vague(chunks: tuple[Chunk, ...]) -> bool:
     return all(not chunk.values for chunk in chunks)
 
 
-def _said_otherwise(
-    pair: Pair, mine: tuple[Chunk, ...], theirs: tuple[Chunk, ...], sure: float
-) -> Verdict | None:
+def _said_otherwise(pair: Pair, mine: tuple[Chunk, ...], theirs: tuple[Chunk, ...], sure: float) -> Verdict | None:
     """Both give the thing a value in words: other names, another place, another kind of one thing."""
     if not mine or not theirs or not mine[0].concepts or not theirs[0].concepts:
         return None
@@ -313,19 +354,14 @@ def _typed(pair: Pair) -> Verdict | None:
     shared = {c for c in mine if covers(theirs, c) and not generic(c)}
     if not shared:
         return None
-    event = new.mood.past and not new.mood.changed and not new.mood.corrected
-    if event:
+    cue = new.mood.changed or new.mood.corrected
+    alike = new.verb == old.verb or {new.verb, old.verb} <= {"", "be", "have"} or bool(new.topic) != bool(old.topic)
+    if not cue and (new.mood.past or not alike):
         return None
     if not lacking and not missing:
-        if (
-            not new.mood.changed
-            and not new.mood.corrected
-            and not (new.topic and old.topic)
-            and (_timed(new) or new.verb == "")
-        ):
+        if not cue and not (new.topic and old.topic) and (_timed(new) or new.verb == ""):
             return Verdict("soft", pair, "soft.typed", 0.5)  # two meetings, two visits
         return Verdict("replaces", pair, "replace.typed", 0.9 if new.mood.changed else 0.82)
-    cue = new.mood.changed or new.mood.corrected
     if cue and (not lacking or not missing) and len(lacking | missing) <= 2 and pair.near >= _TYPED_NEAR:
         return Verdict("replaces", pair, "replace.typed-changed", 0.8)
     if new.mood.changed:

@@ -131,7 +131,7 @@ def slots_hold(new: Reading, old: Reading) -> bool:
     held = {slot.attribute: slot for slot in old.slots}
     for slot in new.slots:
         other = held.get(slot.attribute)
-        if other is None or not slot_fits(slot, other):
+        if other is None or not slot_fits(slot, other, content(old)):
             return False
     spoken = {concept for slot in new.slots for concept in slot.concepts}
     rest = [concept for chunk in new.chunks for concept in chunk.concepts if concept not in spoken]
@@ -141,11 +141,14 @@ def slots_hold(new: Reading, old: Reading) -> bool:
     )
 
 
-def slot_fits(new: Slot, old: Slot) -> bool:
-    """Whether one value of an attribute says no more than the other."""
+def slot_fits(new: Slot, old: Slot, beside: frozenset[str] = frozenset()) -> bool:
+    """Whether one value of an attribute says no more than the other, or than what is said `beside` it.
+
+    "lives in Scotland" says no more than "lives in Dundee, Scotland".
+    """
     if not new.concepts and not new.values:
         return False
-    extra = uncovered(new.concepts, old.concepts)
+    extra = uncovered(new.concepts, (*old.concepts, *beside))
     return not {concept for concept in extra if not generic(concept)} and values_fit(new.values, old.values)
 
 
@@ -153,7 +156,7 @@ def slots_conflict(new: Reading, old: Reading) -> bool:
     """Whether both fill one attribute with values of which neither holds the other."""
     held = {slot.attribute: slot for slot in old.slots}
     return any(
-        (other := held.get(slot.attribute)) is not None and not slot_fits(slot, other) and not slot_fits(other, slot)
+        (other := held.get(slot.attribute)) is not None and not slot_fits(slot, other, content(old)) and not slot_fits(other, slot, content(new))
         for slot in new.slots
     )
 

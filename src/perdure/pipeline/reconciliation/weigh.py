@@ -11,6 +11,11 @@ from perdure.pipeline.reconciliation.evidence import evidence
 from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity
 from perdure.pipeline.reconciliation.verdict import Verdict
 
+
+_NEWS = ("roles_swapped", "numbered_apart", "names_clash", "values_differ", "strangers")
+"""Evidence beside which likeness does not make a fact known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weighed:
     """Probabilities that a fact is another matter than a memory, the same, or a change of it; they sum to 1."""
@@ -18,6 +23,8 @@ class Weighed:
     other: float
     same: float
     change: float
+    news: bool = False
+    """Whether the fact holds something that the memory plainly does not: a name, a value, another doer."""
 
 
 def weigh(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Weighed:
@@ -35,7 +42,8 @@ def weigh(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Weigh
     top = max(scores)
     odds = [math.exp(score - top) for score in scores]
     total = sum(odds)
-    return Weighed(*(odd / total for odd in odds))
+    other, same, change = (odd / total for odd in odds)
+    return Weighed(other, same, change, news=any(found[name] > 0 for name in _NEWS))
 
 
 @cache

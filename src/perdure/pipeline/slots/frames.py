@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from perdure.pipeline.lexicon import lines, pairs
+from perdure.pipeline.lexicon import lines, pairs, words
 from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of
 from perdure.pipeline.slots.reading import Chunk, Party, Slot
 from perdure.pipeline.slots.scan import scan
@@ -54,6 +54,8 @@ def fill(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> tuple[Slot, ...]
             slots.setdefault(slot.attribute, slot)
     if verb in _marital():
         slots.setdefault("status", Slot("status", (verb,)))
+    for slot in _at_company(verb, chunks):
+        slots.setdefault(slot.attribute, slot)
     for slot in _by_quantity(party, verb, chunks):
         slots.setdefault(slot.attribute, slot)
     if verb in ("be", "becom", "work", "turn", "promot", ""):
@@ -66,6 +68,8 @@ def _match(frame: Frame, chunks: tuple[Chunk, ...]) -> Slot | None:
     if not chunks:
         return None
     first = chunks[0]
+    if any(value.kind == "ordinal" for value in first.values):
+        return None  # a second job is not the job
     if frame.words:
         if first.lead or first.concepts[: len(frame.words)] != frame.words:
             return None
@@ -105,6 +109,18 @@ def named_attribute(party: Party, topic: tuple[str, ...], verb: str, chunks: tup
 def _marital() -> frozenset[str]:
     """Verbs that tell a marital status: marries, is divorced, is engaged."""
     return frozenset(concept_of(verb) for verb in ("marry", "divorce", "engage", "separate", "widow"))
+
+
+def _at_company(verb: str, chunks: tuple[Chunk, ...]) -> list[Slot]:
+    """ "is now at BigTech Inc": being at a company is working there."""
+    if verb not in ("be", ""):
+        return []
+    firms = frozenset(concept_of(word) for word in words("reconcile_firms.txt"))
+    return [
+        _slot("employer", chunk, chunk.concepts)
+        for chunk in chunks
+        if chunk.lead in ("at", "with") and chunk.names & firms
+    ][:1]
 
 
 def _by_quantity(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> list[Slot]:

@@ -28,13 +28,33 @@ _FLAGS = {
 _ASPECTS = frozenset({"@end", "@start", "@change", "@deny"})
 """Marks that are verbs of their own: an -ing form after them is what they speak of, else their object is."""
 _DETERMINERS = frozenset(["a", "an", "the", "their", "his", "her", "its", "this", "that", "these", "those", "some"])
-_CHANGE_WORDS = frozenset(["now", "new", "again", "instead", "anymore", "nowadays", "lately", "recently", "meanwhile", "finally"])
-_SUBORDINATORS = frozenset(["because", "so", "while", "when", "although", "though", "whereas", "which", "who", "that", "where"])
+_CHANGE_WORDS = frozenset(
+    ["now", "new", "again", "instead", "anymore", "nowadays", "lately", "recently", "meanwhile", "finally"]
+)
+_SUBORDINATORS = frozenset(
+    ["because", "so", "while", "when", "although", "though", "whereas", "which", "who", "that", "where"]
+)
 _PARTICLES = frozenset({"over", "off", "up", "out", "away", "through"})
 """Alone after "be", these say that something is no more ("is over", "is off")."""
 _SPAN_LEADS = frozenset({"since", "until", "till"})
-_HEDGING = frozenset(["almost", "nearly", "might", "may", "would", "could", "if", "perhaps", "maybe", "possibly", "probably", "unless", "whether"])
-_NEGATIVES = frozenset(["not", "never", "without", "neither", "nor"])
+_HEDGING = frozenset(
+    [
+        "almost",
+        "nearly",
+        "might",
+        "may",
+        "would",
+        "could",
+        "if",
+        "perhaps",
+        "maybe",
+        "possibly",
+        "probably",
+        "unless",
+        "whether",
+    ]
+)
+_NEGATIVES = frozenset(["not", "never", "neither", "nor"])
 _JOINERS = frozenset({"and", "or", "but", "nor", "plus"})
 
 
@@ -83,6 +103,7 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
                 break
         elif token.stem in light or (not token.stem and token.value is None):
             mood = _flagged(mood, token)
+            past_aux = past_aux or (not token.stem and _is_past(token))
             at += 1
         else:
             if (not verb or _is_participle(token)) and token.value is None and not token.name:
@@ -91,7 +112,7 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
                 past_aux = past_aux or (_is_past(token) and not bare)
                 at += 1
             break
-    lows = {token.low for token in tokens}
+    lows = {token.low for token in tokens if token.low != "new"} | {token.low for token in tokens[:4]}
     if lows & _CHANGE_WORDS:
         mood = replace(mood, changed=True)
     if lows & fold_set("reconcile_corrections.txt"):
@@ -99,7 +120,7 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
     if "again" in lows and lows & {"may", "can"}:
         mood = replace(mood, hedged=False)
     mood = replace(mood, past=mood.past or past_aux)
-    return _settle(replace(_phrases(tokens, at, verb, mood), said=said))
+    return _settle(_phrases(tokens, at, verb, said, mood))
 
 
 _EXCHANGES = frozenset({"trade", "trad", "swap", "exchang", "replac", "renam", "switch", "chang", "convert"})
@@ -215,7 +236,7 @@ class _Phrases:
         self.start = self.end = -1
 
 
-def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
+def _phrases(tokens: list[Token], at: int, verb: str, said: str, mood: Mood) -> Predicate:
     light, leads = stem_set("reconcile_light.txt"), fold_set("reconcile_leads.txt")
     phrases = _Phrases()
     anymore = aside = False
@@ -261,7 +282,7 @@ def _phrases(tokens: list[Token], at: int, verb: str, mood: Mood) -> Predicate:
         mood = replace(mood, ended=True)
     if anymore:
         mood = replace(mood, ended=mood.negated or mood.ended, negated=False)
-    return _given_up(Predicate(verb, tuple(phrases.done), mood))
+    return _given_up(Predicate(verb, tuple(phrases.done), mood, said=said))
 
 
 _GIVEN_UP = frozenset({"instead of", "not"})
@@ -273,8 +294,9 @@ def _given_up(predicate: Predicate) -> Predicate:
     replaced: list[tuple[str, ...]] = []
     values: list[Value] = []
     leads = {chunk.lead for chunk in predicate.chunks}
+    moved = {predicate.said, predicate.verb} & stem_set("reconcile_movers.txt") or predicate.mood.changed
     for chunk in predicate.chunks:
-        gone = chunk.lead in _GIVEN_UP or (chunk.lead == "from" and "to" in leads)
+        gone = chunk.lead in _GIVEN_UP or (bool(moved) and chunk.lead == "from" and "to" in leads)
         if gone:
             if chunk.concepts:
                 replaced.append(chunk.concepts)

@@ -47,7 +47,9 @@ def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
         concepts.extend(chunk.concepts)
         names |= chunk.names
         values.extend(chunk.values)
-    if subject.topic:
+    if subject.topic and subject.values:
+        slots = ()  # a second car is not the car
+    elif subject.topic:
         slots = named_attribute(subject.party, subject.topic, predicate.verb, predicate.chunks)
     else:
         slots = fill(subject.party, predicate.verb, predicate.chunks)

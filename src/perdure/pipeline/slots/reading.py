@@ -15,7 +15,7 @@ USER = "@user"
 class Party:
     """Someone or something that statements are about.
 
-    `relation` is what they are to `of` ("sister" of the user), `name` what they are called, folded; the user has
+    `relation` is what they are to `of` ("sister" of the user), `name` the stems of what they are called; the user has
     neither. A thing that belongs to nobody has kind "thing" and no name: its words are the statement's topic.
     """
 

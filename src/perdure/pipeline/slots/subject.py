@@ -12,9 +12,53 @@ from perdure.pipeline.slots.values import Value
 
 _LONGEST_RELATION = 4
 _OPEN = frozenset(["the", "a", "an", "this", "that", "these", "those", "both", "all", "some", "any", "user's"])
-_NO_VERB_AFTER = frozenset(["the", "a", "an", "of", "for", "with", "in", "on", "at", "'s", "to", "from", "my", "their", "his", "her", "this", "that", "and", "by"])
+_NO_VERB_AFTER = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "of",
+        "for",
+        "with",
+        "in",
+        "on",
+        "at",
+        "'s",
+        "to",
+        "from",
+        "my",
+        "their",
+        "his",
+        "her",
+        "this",
+        "that",
+        "and",
+        "by",
+    ]
+)
 AUXILIARIES = frozenset(
-    ["be", "have", "do", "will", "would", "can", "could", "must", "should", "might", "may", "shall", "use-to", "@end", "@plan", "@hedge", "@used", "need", "not", "never"]
+    [
+        "be",
+        "have",
+        "do",
+        "will",
+        "would",
+        "can",
+        "could",
+        "must",
+        "should",
+        "might",
+        "may",
+        "shall",
+        "use-to",
+        "@end",
+        "@plan",
+        "@hedge",
+        "@used",
+        "need",
+        "not",
+        "never",
+    ]
 )
 
 
@@ -112,7 +156,7 @@ def _continues(tokens: list[Token], place: int) -> bool:
 def _name(tokens: list[Token], place: int) -> tuple[str, int]:
     parts: list[str] = []
     while place < len(tokens) and tokens[place].name and tokens[place].value is None:
-        parts.append(tokens[place].low)
+        parts.append(tokens[place].stem or tokens[place].low)
         place += 1
     return " ".join(parts), place
 

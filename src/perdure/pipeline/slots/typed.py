@@ -15,11 +15,31 @@ Found = tuple[Value, int] | None
 Step = Callable[[list[Token], int], Found]
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
-_YEAR_LEADS = frozenset(["in", "since", "until", "till", "from", "by", "of", "during", "before", "after", "around", "to", "for", "through", "mid", "and"])
+_YEAR_LEADS = frozenset(
+    [
+        "in",
+        "since",
+        "until",
+        "till",
+        "from",
+        "by",
+        "of",
+        "during",
+        "before",
+        "after",
+        "around",
+        "to",
+        "for",
+        "through",
+        "mid",
+        "and",
+    ]
+)
 _DATE_LEADS = _YEAR_LEADS | frozenset(["on", "every", "each", "next", "last", "this", "early", "late"])
 _VAGUE_DAYS = frozenset({"sat", "sun", "mon", "wed"})
 _THOUSANDS = {"k": 1e3, "thousand": 1e3, "grand": 1e3, "million": 1e6, "hundred": 1e2}
 _POINTS = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}
+_METRES = frozenset({"m", "metre", "meter"})
 _FRACTIONS = {"half": 30, "quarter": 15}
 
 
@@ -181,9 +201,8 @@ def _money(tokens: list[Token], place: int) -> Found:
 def _height(tokens: list[Token], place: int) -> Found:
     """ "6 ft 2", "5 feet 11 inches" and "1 metre 70"."""
     metres, centimetres = _amount(tokens, place), _amount(tokens, place + 2)
-    if metres in (1, 2) and centimetres is not None and _low(tokens, place + 1) in ("m", "metre", "meter"):
-        if centimetres < 100:
-            return Value("measure", round(metres + centimetres / 100, 4), "length"), 3
+    if metres in (1, 2) and centimetres is not None and centimetres < 100 and _low(tokens, place + 1) in _METRES:
+        return Value("measure", round(metres + centimetres / 100, 4), "length"), 3
     feet, inches = _amount(tokens, place), _amount(tokens, place + 2)
     if feet is None or inches is None or _low(tokens, place + 1) not in ("ft", "foot", "feet") or inches >= 12:
         return None
