@@ -229,7 +229,7 @@ def _opposes(pair: Pair) -> Verdict | None:
             other = {c for c in theirs - there if not generic(c)}
             lacking, missing = uncovered(rest & core(new), theirs), uncovered(other & core(old), mine)
             if not (lacking and missing) and len(lacking | missing) <= 1:
-                return Verdict("ends", pair, "end.opposite", 0.85)
+                return Verdict("ends", pair, "end.opposite", 0.88 - 0.04 * len(other))
     return None
 
 

@@ -20,7 +20,7 @@ _SCAN = re.compile(
   | (?P<nth>(?<![\w.])\d{1,3}(?:st|nd|rd|th)\b)
   | (?P<number>(?<![\w])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|(?<![\w])\d{1,15}(?:\.\d+){0,3}(?!\d))
       (?P<suffix>k\b|%|(?:kg|km|cm|mm|ml|mg|lb|lbs|gb|tb|mb|min|mins|hrs?|h|m|g|l)\b)?
-  | (?P<sign>[$€£¥])
+  | (?P<sign>[$€£¥%])
   | (?P<code>(?=[\w.-]{0,60}[\d_])[^\W\d_]\w*(?:[-.]\w+)*)
   | (?P<word>[^\W\d_]+(?:['][^\W\d_]+)*)
   | (?P<odd>\w+)

@@ -191,6 +191,8 @@ def _money(tokens: list[Token], place: int) -> Found:
         return Value("money", amount * more, currencies[low]), 2 + (more > 1)
     value = tokens[place].value
     after = _low(tokens, place + 1)
+    if after in ("%", "percent") and (share := _amount(tokens, place)) is not None:
+        return Value("percent", share), 2
     if value is not None and value.kind in ("number", "money") and not value.unit and after in currencies:
         if after == "real" or len(after) == 1:
             return None  # "2 real friends"; a sign belongs to the number after it
