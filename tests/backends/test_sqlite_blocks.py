@@ -166,12 +166,11 @@ def test_a_rough_product_never_costs_the_right_row(
 ) -> None:
     """The float32 product only orders the testing: with as much noise as it may have, results stay what they are."""
     store = make()
-    angles = 1 + np.arange(2000) // 3 * 2e-6  # threes of equal vectors, all nearly as good as each other
+    angles = 1 + np.arange(2000) // 3 * 2e-7  # threes of equal vectors, all nearly as good as each other
     order = np.random.default_rng(share).permutation(2000).tolist()
     run(store.apply("c", [point(f"{n:04}", angles[n], kind="ab"[n % share == 0]) for n in order]))
     filters = all_of(ALICE, eq("kind", "b"))
     expected = found(store, run, 2000, filters)
-    assert expected == sorted(expected)
     real = _sqlite_blocks.Block.rank
     noise = np.random.default_rng(share + 1).uniform(-1.9e-6, 1.9e-6, 2000).astype(np.float32)
     monkeypatch.setattr(_sqlite_blocks.Block, "rank", lambda block, query: real(block, query) + noise)

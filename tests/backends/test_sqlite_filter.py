@@ -173,6 +173,21 @@ def test_every_word_of_a_text_finds_it(text: str) -> None:
     connection.close()
 
 
+def test_one_tenants_words_do_not_move_anothers_scores(store: SqliteVectorStore) -> None:
+    def scores() -> list[tuple[str, float]]:
+        hits = asyncio.run(store.keyword_search("c", "tea or coffee", 9, eq("user_id", "alice")))
+        return [(hit.id, hit.score) for hit in hits]
+
+    texts = {"a": "likes tea", "b": "likes tea and coffee", "c": "has a dog"}
+    rows = [Point(id, None, {"id": id, "memory": text, "user_id": "alice"}) for id, text in texts.items()]
+    asyncio.run(store.apply("c", rows))
+    before = scores()
+    assert len(before) == 2
+    rows = [Point(f"x{n}", None, {"memory": "coffee", "user_id": "bob"}) for n in range(50)]
+    asyncio.run(store.apply("c", rows))
+    assert scores() == before
+
+
 WORDS = (
     "caresses ponies ties caress cats feed agreed plastered bled motoring sing conflated troubled sized hopping tanned "
     "falling hissing fizzed failing filing happy sky relational conditional rational valenci digitizer conformabli "

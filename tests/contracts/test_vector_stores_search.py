@@ -347,7 +347,7 @@ def test_rarer_words_and_more_of_them_count_more(store: Sync, library: str) -> N
 
 def test_keyword_search_is_exact_inside_the_filter(store: Sync, library: str) -> None:
     points = [row(f"{n:04}", memory=f"number {n} of alpha", user_id=f"u{n % 50}", agent_id="bot") for n in range(1000)]
-    store.apply(library, points)
+    store.apply(library, points[::-1])
     for one, count in (
         (eq("user_id", "u3"), 20),
         (eq("agent_id", "bot"), 1000),
@@ -358,6 +358,7 @@ def test_keyword_search_is_exact_inside_the_filter(store: Sync, library: str) ->
     assert store.keyword_search(library, "lisbon", 5, eq("user_id", "u3")) == []
     tied = store.keyword_search(library, "alpha", 3, eq("user_id", "u3"))
     assert ids(tied) == ["0003", "0053", "0103"]
+    assert ids(store.keyword_search(library, "alpha", 3, eq("agent_id", "bot"))) == ["0000", "0001", "0002"]
 
 
 def test_words_follow_every_change(store: Sync, library: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from perdure.domain.errors import ConflictError, InvalidInputError
 from perdure.domain.message import Message
@@ -140,6 +143,39 @@ def test_an_imported_event_can_be_undone(lived: Path, tmp_path: Path) -> None:
     assert "Porto" in before
     assert "Lisbon" in after
     assert rifts(tmp_path / "copy") == []
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+METADATA = st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map("m{}".format),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**53), 2**53)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | TEXTS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+        max_leaves=5,
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(TEXTS.filter(str.strip), METADATA, TEXTS), min_size=1, max_size=8))
+def test_whatever_is_stored_comes_back(facts: list[tuple[str, dict[str, Any], str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lines = []
+        for text, metadata, user in facts:
+            line = {"memory": text, "metadata": metadata, "user_id": user.replace("\x00", "0")}
+            lines.append(json.dumps(line, ensure_ascii=len(lines) % 2 == 0))
+        report = load(Path(folder) / "one", lines)
+        assert report.refused == 0
+        first = export(Path(folder) / "one")
+        stored = {(row["user_id"], row["memory"]) for row in records(first, "memory")}
+        assert stored == {(user.replace("\x00", "0"), text) for text, _, user in facts}
+        load(Path(folder) / "two", first)
+        assert export(Path(folder) / "two")[1:] == first[1:]
 
 
 def test_a_scope_is_exported_alone(lived: Path) -> None:

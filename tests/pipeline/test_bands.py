@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.domain.fact import Fact, Neighbour
+from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.pipeline.bands import decide_by_bands
+from perdure.pipeline.reconciliation import same_matter
 from tests.domain.test_nouns import item
+
+
+def decided(fact: str, *memories: Neighbour) -> Decision:
+    return decide_by_bands(Fact(text=fact), memories, same_matter)
 
 
 def beside(text: str, similarity: float | None, id: str = "m1") -> Neighbour:
@@ -14,14 +19,12 @@ def beside(text: str, similarity: float | None, id: str = "m1") -> Neighbour:
 
 
 def test_v38_near_duplicate_is_updated_with_the_newer_words() -> None:
-    decision = decide_by_bands(Fact(text="User prefers dark mode."), [beside("User prefers dark mode", 0.98)])
+    decision = decided("User prefers dark mode.", beside("User prefers dark mode", 0.98))
     assert (decision.event, decision.target, decision.text) == ("UPDATE", "m1", "User prefers dark mode.")
 
 
 def test_v38_a_changed_value_of_one_attribute_is_updated() -> None:
-    decision = decide_by_bands(
-        Fact(text="User's budget for Hawaii is $15,000"), [beside("User's budget for Hawaii is $10,000", 0.95)]
-    )
+    decision = decided("User's budget for Hawaii is $15,000", beside("User's budget for Hawaii is $10,000", 0.95))
     assert (decision.event, decision.target) == ("UPDATE", "m1")
 
 
@@ -35,7 +38,7 @@ def test_v38_a_changed_value_of_one_attribute_is_updated() -> None:
     ],
 )
 def test_u8_near_equal_sentences_that_state_different_facts_are_added(old: str, new: str, similarity: float) -> None:
-    decision = decide_by_bands(Fact(text=new), [beside(old, similarity)])
+    decision = decided(new, beside(old, similarity))
     assert (decision.event, decision.text, decision.rule) == ("ADD", new, "bands.near-equal")
 
 
@@ -51,14 +54,14 @@ def test_u8_near_equal_sentences_that_state_different_facts_are_added(old: str, 
     ],
 )
 def test_v39_v40_v41_below_or_at_the_band_a_memory_is_new(similarity: float | None, rule: str) -> None:
-    decision = decide_by_bands(Fact(text="User likes tea"), [beside("User likes tea", similarity)])
+    decision = decided("User likes tea", beside("User likes tea", similarity))
     assert (decision.event, decision.rule) == ("ADD", rule)
 
 
 def test_v42_no_memory_of_the_type_makes_a_new_one() -> None:
-    assert decide_by_bands(Fact(text="User likes tea"), []).event == "ADD"
+    assert decided("User likes tea").event == "ADD"
 
 
 def test_the_nearest_agreeing_memory_is_the_one_updated() -> None:
     near = [beside("User visited Rome in 2021", 0.96, "m1"), beside("User visited Rome in 2023", 0.93, "m2")]
-    assert decide_by_bands(Fact(text="User visited Rome in 2023"), near).target == "m2"
+    assert decided("User visited Rome in 2023", *near).target == "m2"

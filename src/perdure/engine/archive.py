@@ -78,12 +78,12 @@ class Row:
     @property
     def is_live(self) -> bool:
         """Whether the row is what the memory now says."""
-        return self.payload.get("state", LIVE) == LIVE
+        return bool(self.payload.get("state", LIVE) == LIVE)
 
     @property
     def is_message(self) -> bool:
         """Whether the row is an episode made searchable, which has no history of its own."""
-        return self.payload.get("kind") == "messages"
+        return bool(self.payload.get("kind") == "messages")
 
     def says_the_same(self, payload: Mapping[str, Any]) -> bool:
         """Whether another row of the same id is of the same text and moment."""
@@ -156,7 +156,7 @@ def _line(head: dict[str, Any], rest: Mapping[str, Any]) -> str:
     text = f"{_ENCODE(head)[:-1]},{_ENCODE(dict(rest))[1:]}"
     for separator, escape in _SEPARATORS.items():
         text = text.replace(separator, escape)
-    return text
+    return text.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair becomes JSON's own escape
 
 
 # ------------------------------------------------------------------ reading

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Change, Episode, HistoryRecord
-from perdure.domain.filter import all_of, eq, scope_filter
+from perdure.domain.filter import Condition, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
 from perdure.engine.archive import Event, Line, Row, Said, Stated, at_moment
@@ -247,23 +247,33 @@ class Intake:
         vectors = dict(zip(wanted, embedded.vectors, strict=True))
         async with kernel.lock(Scope()):
             known = {point.id for point in await self._stored(list(wanted))}
+            said = await self._said_already([fact.item for fact in facts if not fact.has_own_id])
             changes = []
             for id, fact in wanted.items():
-                if id not in known and not await self._is_said_already(fact):
+                repeats = not fact.has_own_id and (fact.item.scope, fact.item.hash) in said
+                if not (id in known or repeats or await self._was_deleted(id)):
                     moment = kernel.ticker.tick()
                     changes.append(_import_of(at_moment(fact.item, moment), moment))
+                    said.add((fact.item.scope, fact.item.hash))
             self._report.warn(await kernel.commit(changes, vectors))
-        self._has_past = self._has_past or bool(changes)
         self._note_ignored(facts)
         self._report.count("facts", new=len(changes), skipped=len(facts) - len(changes))
 
-    async def _is_said_already(self, fact: Stated) -> bool:
-        """Whether a fact was deleted here, or, where it has no id of its own, stands here in the same words."""
-        last = await self._last_event(fact.item.id)
-        if fact.has_own_id or last is not None:
-            return last is not None and last.event == "DELETE"
-        same = all_of(scope_filter(fact.item.scope), eq("hash", fact.item.hash), eq("state", LIVE))
-        return bool((await self._kernel.store.list(self._kernel.collection, same, 1)).points)
+    async def _said_already(self, items: Sequence[MemoryItem]) -> set[tuple[Scope, str]]:
+        """The scopes and hashes of texts that stand here in the same words."""
+        hashes: dict[Scope, list[str]] = {}
+        for item in items:
+            hashes.setdefault(item.scope, []).append(item.hash)
+        found: set[tuple[Scope, str]] = set()
+        for scope, some in hashes.items():
+            same = all_of(scope_filter(scope), Condition("hash", "in", tuple(some)), eq("state", LIVE))
+            page = await self._kernel.store.list(self._kernel.collection, same)
+            found.update((scope, point.payload["hash"]) for point in page.points)
+        return found
+
+    async def _was_deleted(self, memory_id: str) -> bool:
+        last = await self._last_event(memory_id)
+        return last is not None and last.event == "DELETE"
 
     async def _said(self, said: Said) -> None:
         """Add one conversation; the same line, where it occurs in the same place again, is known by its key."""
@@ -276,7 +286,6 @@ class Intake:
         result = await self._engine.write.add(replace(said.addition, idempotency_key=key))
         for event in result.results:
             self._report.events[event.event] = self._report.events.get(event.event, 0) + 1
-        self._has_past = True
         self._report.warn(result.warnings)
         self._report.count("conversations", new=1)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.pipeline.reconciliation.agree import same_matter
 from perdure.pipeline.slots import read_slots
 
 DUPLICATE = 0.9
@@ -14,7 +13,11 @@ GRAY = 0.7
 """Raw cosine from which a near memory is kept beside the new one and named in the rule."""
 
 
-def decide_by_bands(fact: Fact, neighbours: Sequence[Neighbour]) -> Decision:
+Agreement = Callable[[Fact, Neighbour], bool]
+"""Whether a fact and a memory speak of one attribute of one subject (`perdure.pipeline.reconciliation.same_matter`)."""
+
+
+def decide_by_bands(fact: Fact, neighbours: Sequence[Neighbour], agree: Agreement) -> Decision:
     """UPDATE of the nearest memory above `DUPLICATE` that speaks of the same matter, else ADD.
 
     `neighbours` are memories of the same user and type: that filter is the caller's. Near-equal sentences can state
@@ -26,7 +29,7 @@ def decide_by_bands(fact: Fact, neighbours: Sequence[Neighbour]) -> Decision:
     for memory in ranked:
         if _cosine(memory) <= DUPLICATE:
             break
-        if same_matter(fact, memory):
+        if agree(fact, memory):
             return Decision(
                 event="UPDATE",
                 text=fact.text,

@@ -37,8 +37,8 @@ def stored_dimension(path: Path, collection: str) -> int | None:
     try:
         if not path.is_file():
             return None
-        # Without a log nobody has the file open, and reading it as immutable keeps SQLite from making a log. With one,
-        # immutable would be wrong: closing it drops the locks of this process's other connections to the file (POSIX).
+        # Without a log nobody has the file open, and reading it as immutable keeps SQLite from making one; with a log
+        # somebody may be writing, and only the log tells what.
         mode = "mode=ro" if log.exists() else "mode=ro&immutable=1"
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=1.0)
     except (OSError, sqlite3.Error):

@@ -178,7 +178,7 @@ def history(
         Column("when", whole=True, style="cyan"),
         Column("what", whole=True, style="bold"),
         MEMORY,
-        Column("by", style="dim"),
+        Column("by", whole=True, style="dim"),
         Column("event", whole=True, style="dim"),
     ]
     print_table(columns, (_history_row(record) for record in records))
@@ -186,8 +186,7 @@ def history(
 
 def _history_row(record: HistoryRecord) -> tuple[str, ...]:
     text = record.new_value or record.old_value or ("(erased)" if record.erased else "")
-    by = f"{record.actor}: {record.reason}" if record.reason else record.actor
-    return record.timestamp[:19].replace("T", " "), record.event, text, by, record.id
+    return record.timestamp[:16].replace("T", " "), record.event, text, record.actor, record.id
 
 
 def _print_items(items: Iterable[MemoryItem]) -> None:

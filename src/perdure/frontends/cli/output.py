@@ -30,13 +30,8 @@ SCORE = Column("score", whole=True, style="green", right=True)
 
 
 def print_json(value: Any) -> None:
-    """Print a result as JSON; a value that UTF-8 cannot carry is written in JSON's own escapes."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(value, indent=2)
-    print_text(text)
+    """Print a result as JSON; what UTF-8 cannot carry leaves `main`'s streams as JSON's own escape."""
+    print_text(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_text(text: str) -> None:

@@ -125,7 +125,10 @@ def show_events(result: AddResult, as_json: bool, *, nothing: str) -> None:
     for warning in result.warnings:
         note(warning)
     if as_json:
-        print_json(result.model_dump())
+        dump = result.model_dump()
+        print_json(
+            dump if isinstance(dump, dict) else {"results": dump}
+        )  # spec 000's version "v1.0" answers with a list
     elif not result.results:
         note(nothing)
     else:

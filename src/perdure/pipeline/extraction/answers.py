@@ -8,57 +8,42 @@ from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import corrections, dropping, grammar, people, reference, statements, verbs
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.questions import GAP, Frame
+from perdure.pipeline.extraction.wordsets import word_set
 
 YES = re.compile(
-    r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|are|the same|there)|(?:i do|i am|i did|i have|it is|"
-    r"she is|he is|they are|we are|we do|i can|i will)(?=\s*(?:$|[,.!]| indeed| still))|that is (?:right|correct|the one|it|him|her)|that one|the same|same|absolutely|of course|sure|definitely|"
-    r"affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly yes)\b(?: (?:still|it is|i do|i am|is|that one|the same|indeed|she is|he is|please|sir|do|am|they are|we do|we are|still is|still the same))*[\s,.!:-]*",
+    r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|"
+    r"are|the same|there)|(?:i do|i am|i did|i have|it is|"
+    r"she is|he is|they are|we are|we do|i can|i will)(?=\s*(?:$|[,.!]| indeed| still))|that is (?:right|"
+    r"correct|the one|it|him|her)|that one|the same|same|absolutely|of course|sure|definitely|"
+    r"affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly yes)\b(?: (?:still|it is|i do|i "
+    r"am|is|that one|the same|indeed|she is|he is|please|sir|do|am|they are|we do|we are|still is|still "
+    r"the same))*[\s,.!:-]*",
     re.I,
 )
 NO = re.compile(
-    r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|at all|anymore|yet|quite)|no longer|never|wrong|negative|i don't|i am not|i do not|not me|"
-    r"not i|i'm not|it isn't|that is not right|not exactly|none|(?:they|he|she|it|i|we) (?:did not|didn't|does not|doesn't|is not|isn't|don't|haven't|hasn't|won't|am not|are not|aren't|wasn't|weren't)(?=\s*(?:$|[,.!])))\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*[\s,.!:-]*",
+    r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|"
+    r"at all|anymore|yet|quite)|no longer|never|wrong|negative|i don't|i am not|i do not|not me|"
+    r"not i|i'm not|it isn't|that is not right|not exactly|none|(?:they|he|she|it|i|we) (?:did not|didn't|"
+    r"does not|doesn't|is not|isn't|don't|haven't|hasn't|won't|am not|are not|aren't|wasn't|"
+    r"weren't)(?=\s*(?:$|[,.!])))\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|"
+    r"sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*[\s,.!:-]*",
     re.I,
 )
 LONGEST = 14
 """Words: a longer reply is read as a statement of its own."""
 _FILLER = re.compile(
-    r"^(?:(?:it is|it was|it's|they are|that is|that would be|i think|i guess|i believe|maybe|probably|about|around|roughly|just|only|mostly|usually|"
-    r"mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the answer is|mine is|make it|let's say|say|like|lol|both|right now|at the moment|now)[, ]+)+",
+    r"^(?:(?:it is|it was|it's|they are|that is|that would be|i think|i guess|i believe|maybe|probably|"
+    r"about|around|roughly|just|only|mostly|usually|"
+    r"mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the answer is|mine is|make "
+    r"it|let's say|say|like|lol|both|right now|at the moment|now)[, ]+)+",
     re.I,
 )
 _TAIL = re.compile(
-    r"(?:,? (?:i think|i guess|i believe|lol|haha|please|thanks|thx|actually|ish|or so|right now|at the moment|these days|so far|though|ofc|obviously|of course))+$",
+    r"(?:,? (?:i think|i guess|i believe|lol|haha|please|thanks|thx|actually|ish|or so|right now|at the "
+    r"moment|these days|so far|though|ofc|obviously|of course))+$",
     re.I,
 )
-_DROPPED_OBJECT = frozenset(
-    [
-        "sold",
-        "quit",
-        "left",
-        "stopped",
-        "gave",
-        "finished",
-        "cancelled",
-        "canceled",
-        "dropped",
-        "returned",
-        "broke",
-        "lost",
-        "retired",
-        "switched",
-        "swapped",
-        "replaced",
-        "traded",
-        "binned",
-        "scrapped",
-        "ditched",
-        "deleted",
-        "passed",
-        "failed",
-        "threw",
-    ]
-)
+_DROPPED_OBJECT = word_set("answers.dropped_object")
 
 
 def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
@@ -102,7 +87,8 @@ def negate(statement: str) -> str:
 
 
 _WHO_DOES = re.compile(
-    r"^(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?: and [A-Z][\w'-]+)?|my [\w -]{2,30}|i) (?:does|is|do|did|has|will|can|am|are)$",
+    r"^(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?: and [A-Z][\w'-]+)?|my [\w -]{2,30}|i) (?:does|is|do|did|"
+    r"has|will|can|am|are)$",
     re.I,
 )
 _TIMES = re.compile(
@@ -117,11 +103,11 @@ def names_who(text: str) -> bool:
 
 def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """A fragment put into the first open gap that fits it; [] if there is none."""
-    for frame in frames:
-        if frame.wants == "yesno" and _TIMES.match(text) and " have " in f" {frame.statement} ":
-            frames.remove(frame)
-            return _state(f"{frame.statement} {_value(text)}", "answer", talk, sources)
-        frame = _open_any(frame, frames)
+    for asked in list(frames):
+        if asked.wants == "yesno" and _TIMES.match(text) and " have " in f" {asked.statement} ":
+            frames.remove(asked)
+            return _state(f"{asked.statement} {_value(text)}", "answer", talk, sources)
+        frame = _open_any(asked, frames)
         if not (frame.has_gap or frame.noun):
             continue
         does = _WHO_DOES.match(text.strip(" .,!")) if frame.wants == "who" else None
@@ -131,8 +117,7 @@ def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ..
         statement = _filled(frame, value)
         if statement:
             frames.remove(frame)
-            drafts = _state(statement, "answer", talk, sources)
-            return drafts
+            return _state(statement, "answer", talk, sources)
     return []
 
 
@@ -165,7 +150,7 @@ def _value(text: str) -> str:
 
 def _fits(value: str, frame: Frame) -> bool:
     has_number = re.search(r"\d", value) is not None or corrections.typed(value) is not None
-    first = grammar.bare(value.split()[0])
+    first = grammar.bare(value.split(maxsplit=1)[0])
     if frame.wants == "how":
         return first in {
             "by",
@@ -265,7 +250,8 @@ def _anchored(statement: str, talk: Discourse) -> str | None:
 
 
 _THAT_IS = re.compile(
-    r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) (?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$"
+    r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) "
+    r"(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$"
 )
 
 
@@ -383,7 +369,8 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
         return _state(statement[: place.start("old")] + value.capitalize(), "corrected", talk, sources)
     if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:
         object_ = re.search(
-            r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)",
+            r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|"
+            r"for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)",
             statement,
         )
         if object_:

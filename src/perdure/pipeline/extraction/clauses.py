@@ -9,8 +9,11 @@ from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 
 _JOINT = re.compile(
-    r"\s*(?:,\s*(?:and|but|so(?! (?:much|many|far|good|bad))|because|while|whereas|although|though|plus|then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
-    r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?=\s+(?:i|we|he|she|they|it|my|our|the|no|now|please|don't|not|you|his|her|their|for|is|can|need|have|had|never|that i|any|what|how|when|where|which|who|in|every|always|there)\b)|\bbecause\b(?!\s+of\b)|"
+    r"\s*(?:,\s*(?:and|but|so(?! (?:much|many|far|good|bad))|because|while|whereas|although|though|plus|"
+    r"then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
+    r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?=\s+(?:i|we|he|she|they|it|my|our|the|no|now|please|don't|not|"
+    r"you|his|her|their|for|is|can|need|have|had|never|that i|any|what|how|when|where|which|who|in|every|"
+    r"always|there)\b)|\bbecause\b(?!\s+of\b)|"
     r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
     re.I,
 )
@@ -141,9 +144,7 @@ def _begins_verbal(parts: list[str], previous: str) -> bool:
     if head in verbs.simple_pasts() or head in verbs.thirds():
         return not (head in lexicon.words("nounish.txt") and after in ("", "and", "of", "is", "are"))
     if head in verbs.bases():
-        if head in lexicon.words("nounish.txt") and after in ("", "and", "or", "of", "is", "are", "was"):
-            return False
-        return True
+        return not (head in lexicon.words("nounish.txt") and after in ("", "and", "or", "of", "is", "are", "was"))
     return head in verbs.ings() and re.search(r"\b(?:am|is|are|was|been)\b", previous) is not None and bool(after)
 
 
@@ -154,7 +155,8 @@ def _infinitive_pair(previous: str, parts: list[str]) -> bool:
         return False
     return (
         re.search(
-            r"\bto \w+[^,]*$|\b(?:can|can't|will|won't|would|could|should|must|might|may|don't|doesn't|didn't|let)\b[^,]*$",
+            r"\bto \w+[^,]*$|\b(?:can|can't|will|won't|would|could|should|must|might|may|don't|doesn't|"
+            r"didn't|let)\b[^,]*$",
             previous,
         )
         is not None

@@ -13,6 +13,7 @@ from functools import cache
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import verbs
+from perdure.pipeline.extraction.wordsets import word_set
 
 FIRST_MARK = 0xE000
 MAX_MARKS = 6000  # the private-use area ends there
@@ -49,10 +50,13 @@ _PROTECTED = re.compile(
 _OBJECT = re.compile(r"\{[^{}\n]{0,2000}[\"':=][^{}\n]{0,2000}\}")
 _FENCE = re.compile(r"```[\s\S]{0,100000}?(?:```|\Z)")
 _CODE_LINE = re.compile(
-    r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |from \w+ import|"
+    r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |"
+    r"from \w+ import|"
     r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
-    r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |curl |sudo |ssh )|"
-    r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|^\s*\[[\w.-]+\]\s*$|^\s*[a-z_]+ ?= ?[\w./-]+\s*$|^\s*>"
+    r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |"
+    r"curl |sudo |ssh )|"
+    r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|"
+    r"^\s*\[[\w.-]+\]\s*$|^\s*[a-z_]+ ?= ?[\w./-]+\s*$|^\s*>"
 )
 _SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
 _EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
@@ -161,101 +165,24 @@ def _spell(match: re.Match[str]) -> str:
 
 _BE_NEXT = (
     r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|also|only|just|still|now|always|very|really|so|too|"
-    r"almost|about|over|under|due|off|into|out|going|getting|been|got|gone|getting|having|coming|moving|turning|working|"
+    r"almost|about|over|under|due|off|into|out|going|getting|been|got|gone|getting|having|coming|moving|"
+    r"turning|working|"
     r"living|doing|making|taking|\d[\w.,:]*)"
 )
-_LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w+)?) ([a-zé-]+)s (?=(\S+))")
+_LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
 _ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|[A-Z]|to\b|pronounced|spelled)")
 _LOOSE_S = re.compile(r"^((?:[\w-]+ ){0,2}[a-z]+)s (?=(?:gone|been|got|called|named|broken|moved)\b)", re.I | re.M)
 _TILL = re.compile(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
 _KIN_FIRST = re.compile(
-    r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|will)\b|birthday|car|house|name|dog|cat)",
+    r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|"
+    r"will)\b|birthday|car|house|name|dog|cat)",
     re.I | re.M,
 )
 _SHORT_S = re.compile(r"(?:(?<=^)|(?<=[.,!?\n] ))([a-z]{3,12})'s ([a-z]{3,12})(?=$|[.,!?\n])", re.M)
-_S_BE = re.compile(r"\b([A-Za-zÀ-ÿ][\w-]*)'s (?=(\S+))")
-_PRONOUN_S = frozenset(
-    [
-        "it",
-        "he",
-        "she",
-        "that",
-        "this",
-        "there",
-        "here",
-        "what",
-        "who",
-        "where",
-        "how",
-        "when",
-        "everything",
-        "everyone",
-        "nobody",
-        "someone",
-        "somebody",
-        "nothing",
-        "something",
-        "name's",
-        "one",
-        "which",
-    ]
-)
-_HAS_NEXT = frozenset(
-    [
-        "been",
-        "got",
-        "had",
-        "gone",
-        "become",
-        "moved",
-        "changed",
-        "started",
-        "gotten",
-        "done",
-        "taken",
-        "grown",
-        "turned",
-        "left",
-        "died",
-    ]
-)
-_NOUN_ING = frozenset(
-    [
-        "wedding",
-        "training",
-        "building",
-        "meeting",
-        "painting",
-        "housing",
-        "parking",
-        "clothing",
-        "heating",
-        "cooking",
-        "reading",
-        "writing",
-        "morning",
-        "evening",
-        "feeling",
-        "ring",
-        "king",
-        "spring",
-        "string",
-        "thing",
-        "sibling",
-        "ceiling",
-        "earring",
-        "wing",
-        "swimming",
-        "hearing",
-        "handwriting",
-        "christening",
-        "naming",
-        "gathering",
-        "recording",
-        "offspring",
-        "dressing",
-    ]
-)
+_S_BE = re.compile(r"\b([A-Za-zÀ-ÿ][\w-]{0,40})'s (?=(\S{1,60}))")
+_PRONOUN_S = word_set("cleaning.pronoun_s")
+_HAS_NEXT = word_set("cleaning.has_next")
+_NOUN_ING = word_set("cleaning.noun_ing")
 
 
 def _possessives(text: str) -> str:
@@ -268,9 +195,7 @@ def _possessives(text: str) -> str:
     return _LOOSE_S.sub(r"\1's ", text)
 
 
-_POSSESSED = frozenset(
-    "house home place wedding anniversary car garden dog cat flat farm ruby golden silver 50th 40th 30th 25th".split()
-)
+_POSSESSED = word_set("cleaning.possessed")
 
 
 def _loose_kin(match: re.Match[str]) -> str:

@@ -7,14 +7,21 @@ import re
 
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
-_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
 _DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?s?"
-_NUMBER = r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|eighteen|twenty|thirty|forty|fifty)"
+_NUMBER = (
+    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|"
+    r"eighteen|twenty|thirty|forty|fifty)"
+)
 TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "date",
         re.compile(
-            rf"\b(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|(?:the )?\d{{1,2}}(?:st|nd|rd|th))\b",
+            rf"\b(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (?:the )?\d{{1,2}}(?:st|"
+            rf"nd|rd|th)?|(?:the )?\d{{1,2}}(?:st|nd|rd|th))\b",
             re.I,
         ),
     ),
@@ -34,8 +41,10 @@ TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("number", re.compile(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
 )
 _CUE = re.compile(
-    r"^(?:(?:oh|oops|wait|sorry|no|nope|nah|actually|correction|scratch that|i mean(?:t)?|my mistake|my bad|apologies|make that|make it|"
-    r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant to say|typo|edit|hm+|not quite|wrong|"
+    r"^(?:(?:oh|oops|wait|sorry|no|nope|nah|actually|correction|scratch that|i mean(?:t)?|my mistake|my "
+    r"bad|apologies|make that|make it|"
+    r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant "
+    r"to say|typo|edit|hm+|not quite|wrong|"
     r"it got moved to|moved to|changed to|it has moved to|it was|the)[\s,.:!-]*)+",
     re.I,
 )
@@ -107,16 +116,14 @@ def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
     pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)", re.I)
     changed = False
     for draft in talk.drafts[-6:]:
-        if not draft.forget and pattern.search(draft.text):
-            fitted = (
-                new.capitalize()
-                if old[:1].islower() and pattern.search(draft.text).group()[:1].isupper() and new.islower()
-                else new
-            )  # type: ignore[union-attr]
-            _put(talk, draft, pattern.sub(fitted, draft.text), source)
+        found = pattern.search(draft.text)
+        if found and not draft.forget:
+            named = old[:1].islower() and found.group()[:1].isupper() and new.islower()
+            fitted = new.capitalize() if named else new
+            _put(talk, draft, pattern.sub(lambda _: fitted, draft.text), source)  # noqa: B023 (used at once)
             changed = True
     if changed and old.lower() in talk.names:
-        talk.call(new, re.sub(re.escape(old), new.capitalize(), talk.names[old.lower()], flags=re.I))
+        talk.call(new, re.sub(re.escape(old), lambda _: new.capitalize(), talk.names[old.lower()], flags=re.I))
     if changed:
         return True
     return any(re.search(rf"(?<!\w){re.escape(new)}(?!\w)", draft.text, re.I) for draft in talk.drafts[-4:])

@@ -7,12 +7,14 @@ from functools import cache
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, grammar, verbs
+from perdure.pipeline.extraction.wordsets import word_set
 
 LONGEST_CHATTER = 160
 """Characters: what is longer says something, and long text against many patterns would cost time."""
 
 _TAG = re.compile(
-    r",?\s*\b(?:right|correct|you know|innit|is (?:that|this|it) (?:normal|ok|okay|bad|weird|right|a problem|enough|fine|safe)|"
+    r",?\s*\b(?:right|correct|you know|innit|is (?:that|this|it) (?:normal|ok|okay|bad|weird|right|a "
+    r"problem|enough|fine|safe)|"
     r"thoughts|any (?:ideas?|thoughts|tips|advice|suggestions?)|ok|okay|yeah|no|huh|eh)\s*$",
     re.I,
 )
@@ -24,7 +26,8 @@ def _patterns(name: str) -> re.Pattern[str]:
 
 
 _SARCASM = re.compile(
-    r"(?:oh |yeah |ah )?(?:sure|right|great|yeah|brilliant|fantastic),? (?:because|as if|like i|let me|i will just|i will)\b",
+    r"(?:oh |yeah |ah )?(?:sure|right|great|yeah|brilliant|fantastic),? (?:because|as if|like i|let me|i "
+    r"will just|i will)\b",
     re.I,
 )
 
@@ -50,20 +53,13 @@ def _needed(text: str, start: int, match: re.Match[str]) -> bool:
     rest = text[match.end() :].split()
     after = grammar.bare(rest[0]) if rest else ""
     if "," in match.group() or ":" in match.group():
-        return word in {"like", "right"} and False
-    if word in {"like", "look", "see", "listen", "note", "update", "edit", "remember", "correction", "reminder"}:
-        return after not in grammar.FIRST | grammar.POSSESSIVES | {"that", "the"} or word in {
-            "like",
-            "see",
-            "update",
-            "edit",
-        }
-    if word in {"morning", "evening", "man", "mate", "bro", "dude", "context", "background", "confession", "attention", "right",
-                "memo", "shoot", "news", "cool", "nice", "great", "good", "perfect", "brilliant", "lovely", "sure", "dear",
-                "finally", "lastly", "technically", "besides", "guys", "folks", "k"}:  # fmt: skip
-        return after in verbs.AUXILIARIES or not (
-            after in grammar.SUBJECTS or after in grammar.POSSESSIVES or word == "finally"
-        )
+        return False
+    if word in word_set("dropping.also_verbs"):
+        addressed = after in grammar.FIRST | grammar.POSSESSIVES | {"that", "the"}
+        return not addressed or word in {"like", "see", "update", "edit"}
+    if word in word_set("dropping.also_nouns"):
+        opens = after in grammar.SUBJECTS or after in grammar.POSSESSIVES or word == "finally"
+        return after in verbs.AUXILIARIES or not opens
     return word in {"you know", "i mean", "i guess"} and after in {"how", "what", "that", "it", ""}
 
 

@@ -21,7 +21,7 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*'?|\d[\w.,:%/]*\d|\d\w*|[\ue000-\uf8ff]|[^\w\s]|_")
 _ELISION = re.compile(r"\b([ldjnmtsc]|qu|un|dell|nell|sull|all|dall|quest)'(?=\w)", re.I)
-_TOKEN_EDGES = '.,!?;:()"¿¡'
+_EDGES = '.,!?;:()"¿¡'
 
 
 @cache
@@ -83,7 +83,7 @@ def _words(line: str, language: str) -> str:
             group = tokens[place : place + size]
             if size > 1 and any(part[-1] in ",.!?;:" for part in group[:-1]):
                 continue
-            key = " ".join(group).lower().strip(_TOKEN_EDGES)
+            key = " ".join(group).lower().strip(_EDGES)
             found = table.get(key)
             if found is None and "' " in key:
                 found = table.get(key.replace("' ", "'"))
@@ -100,7 +100,7 @@ def _words(line: str, language: str) -> str:
 
 def _proper(word: str, place: int, out: list[str]) -> bool:
     """A capitalised word inside a sentence is a name, in German too if the table has it only by chance."""
-    bare = word.strip(_TOKEN_EDGES)
+    bare = word.strip(_EDGES)
     return (
         place > 0
         and bare[:1].isupper()
@@ -116,8 +116,8 @@ _NAMES_TOO = frozenset(["mai", "rose", "linda", "bruno", "franco", "marina", "pa
 
 def _edges(group: list[str], found: str) -> str:
     first, last = group[0], group[-1]
-    head = first[: len(first) - len(first.lstrip(_TOKEN_EDGES))].replace("¿", "").replace("¡", "")
-    tail = last[len(last.rstrip(_TOKEN_EDGES)) :]
+    head = first[: len(first) - len(first.lstrip(_EDGES))].replace("¿", "").replace("¡", "")
+    tail = last[len(last.rstrip(_EDGES)) :]
     return f"{head}{found}{tail}"
 
 

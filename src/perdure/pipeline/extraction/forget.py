@@ -5,32 +5,39 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline.extraction import person
+from perdure.pipeline.extraction.wordsets import word_set
 
 _ASK = re.compile(
-    r"^(?:(?:please|pls|can you|could you|would you|kindly|just|now|ok|actually|and|i want you to|i'd like you to|you should|"
+    r"^(?:(?:please|pls|can you|could you|would you|kindly|just|now|ok|actually|and|i want you to|i'd like "
+    r"you to|you should|"
     r"you can|you may|so|but|also|hey|sorry|no)[, ]+)*"
-    r"(?:forget(?! to\b| about it$)|delete|erase|remove|wipe|scrub|drop|don't (?:remember|save|store|keep)|do not (?:remember|save|store|keep)|"
-    r"stop remembering|unremember|get rid of|scratch|strike|disregard|ignore|please don't (?:remember|save|store))\b\s*(?P<what>.*)$",
+    r"(?:forget(?! to\b| about it$)|delete|erase|remove|wipe|scrub|drop|don't (?:remember|save|store|keep)|"
+    r"do not (?:remember|save|store|keep)|"
+    r"stop remembering|unremember|get rid of|scratch|strike|disregard|ignore|please don't (?:remember|save|"
+    r"store))\b\s*(?P<what>.*)$",
     re.I,
 )
 _LEAD = re.compile(
-    r"^(?:about |everything (?:about |i (?:said|told you|mentioned) about )|all (?:of )?(?:that )?(?:about )?|anything about |"
-    r"(?:what|the thing|the things|the part|the bit|the stuff) (?:i|we) (?:said|told you|mentioned|wrote|shared)(?: to you)?(?: about| on| regarding)? ?|"
-    r"(?:that|what) (?=i |my |we |our |the |he |she |they )|the fact that |that i (?:said|told you|mentioned) (?:that )?|i (?:said|told you|mentioned) (?:that )?|"
+    r"^(?:about |everything (?:about |i (?:said|told you|mentioned) about )|all (?:of )?(?:that )?(?:about "
+    r")?|anything about |"
+    r"(?:what|the thing|the things|the part|the bit|the stuff) (?:i|we) (?:said|told you|mentioned|wrote|"
+    r"shared)(?: to you)?(?: about| on| regarding)? ?|"
+    r"(?:that|what) (?=i |my |we |our |the |he |she |they )|the fact that |that i (?:said|told you|"
+    r"mentioned) (?:that )?|i (?:said|told you|mentioned) (?:that )?|"
     r"the (?:part|bit|thing|stuff) about )+",
     re.I,
 )
 _TRAIL = re.compile(
-    r"(?:,? (?:please|pls|thanks|thank you|ok|okay|now|from (?:your )?memory|from your (?:records|notes)|completely|entirely|"
+    r"(?:,? (?:please|pls|thanks|thank you|ok|okay|now|from (?:your )?memory|from your (?:records|notes)|"
+    r"completely|entirely|"
     r"again|that i told (?:to )?you|i told you(?: about)?|i mentioned|from here|for good|altogether))+$|"
     r", (?:my|it|the|we|i|he|she|they|his|her|their|because|since|as)\b.*$",
     re.I,
 )
-_EMPTY = frozenset(
-    ["it", "that", "this", "everything", "all", "them", "what", "that", "one", "it", "all", "that", "again"]
-)
+_EMPTY = word_set("forget.empty")
 _MEMORY_VERBS = re.compile(
-    r"\b(?:forget|don't (?:remember|save|store|keep)|do not (?:remember|save|store)|memory|delete|erase|scratch|unremember|wipe)\b",
+    r"\b(?:forget|don't (?:remember|save|store|keep)|do not (?:remember|save|store)|memory|delete|erase|"
+    r"scratch|unremember|wipe)\b",
     re.I,
 )
 _OWN_THING = re.compile(r"^(?:my|our|the|his|her|their|that|what|everything|all|anything|about|i|we)\b", re.I)

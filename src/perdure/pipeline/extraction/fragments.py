@@ -8,59 +8,16 @@ from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import dropping, grammar, people, person, presupposed, statements, subjects, verbs
 from perdure.pipeline.extraction.clauses import Clause
 from perdure.pipeline.extraction.discourse import Discourse, Draft
+from perdure.pipeline.extraction.wordsets import word_set
 
-_LIST_VERBS = frozenset(
-    [
-        "have",
-        "has",
-        "use",
-        "uses",
-        "like",
-        "likes",
-        "love",
-        "loves",
-        "hate",
-        "hates",
-        "speak",
-        "speaks",
-        "play",
-        "plays",
-        "need",
-        "needs",
-        "eat",
-        "eats",
-        "drink",
-        "drinks",
-        "take",
-        "takes",
-        "own",
-        "owns",
-        "prefer",
-        "prefers",
-        "know",
-        "knows",
-        "visit",
-        "visited",
-        "collect",
-        "grow",
-        "keep",
-        "want",
-        "do",
-        "avoid",
-        "enjoy",
-        "study",
-        "bought",
-        "got",
-        "dislike",
-    ]
-)
+_LIST_VERBS = word_set("fragments.list_verbs")
 _LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?)(?: ?: | ?= ?)(?P<value>\S.{0,200})$")
 LONGEST = 18
 """Words of a fragment; a longer one is no fragment but a sentence that was not understood."""
 
 
 def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
-    """The fact of a fragment: continued from the list before it, or said of the topic; [] if nothing can be made of it."""
+    """The fact of a fragment: continued from the list before it, or said of the topic; [] if it tells nothing."""
     text = dropping.strip_openers(piece.text).strip(" ,.:;-!()")
     if not text or dropping.is_chatter(text) or len(text.split()) > LONGEST or dropping.is_hypothetical(text):
         return []
@@ -85,7 +42,8 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
 
 
 _ADVERBIAL = re.compile(
-    r"(?:usually|sometimes|often|roughly|about|around|once|twice|every|each|daily|weekly|monthly|nightly|(?:two|three|four|five|\d+) times|since|until|mornings|evenings|weekends|weekdays|"
+    r"(?:usually|sometimes|often|roughly|about|around|once|twice|every|each|daily|weekly|monthly|nightly|"
+    r"(?:two|three|four|five|\d+) times|since|until|mornings|evenings|weekends|weekdays|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|usually (?:on|at|in)|mostly (?:on|at|in)) ?\b",
     re.I,
 )
@@ -98,14 +56,16 @@ def _append(text: str, talk: Discourse, sentence: statements.Sentence) -> bool:
         return False
     if last.rule in {"standing", "fragment", "labelled"}:
         return False
-    last.text = (
-        f"{last.text}, {text if grammar.is_time_word(grammar.bare(text.split()[0])) else text[:1].lower() + text[1:]}"
-    )
+    named = grammar.is_time_word(grammar.bare(text.split(maxsplit=1)[0]))
+    last.text = f"{last.text}, {text if named else text[:1].lower() + text[1:]}"
     return True
 
 
 _POSSESSED = re.compile(
-    r"^(?:a|an|one|two|three|four|five|six|\d|\d\d) (?:[\w'-]+ ){0,4}?(?:kids?|children|sons?|daughters?|boys|girls|dogs?|cats?|rabbits?|guinea pigs?|hens|chickens|horses?|pon(?:y|ies)|tortoises?|parrots?|rats?|goats?|sisters?|brothers?|siblings|grandkids|grandchildren)\b(?!')(?: (?:called|named|and|from|at|under|over|aged|both)\b.*)?$",
+    r"^(?:a|an|one|two|three|four|five|six|\d|\d\d) (?:[\w'-]+ ){0,4}?(?:kids?|children|sons?|daughters?|"
+    r"boys|girls|dogs?|cats?|rabbits?|guinea pigs?|hens|chickens|horses?|pon(?:y|ies)|tortoises?|parrots?|"
+    r"rats?|goats?|sisters?|brothers?|siblings|grandkids|grandchildren)\b(?!')(?: (?:called|named|and|from|"
+    r"at|under|over|aged|both)\b.*)?$",
     re.I,
 )
 
@@ -217,7 +177,8 @@ def _specific(text: str) -> bool:
 
 
 _MEASURE = re.compile(
-    r"^(?P<label>[a-z][a-z' -]{2,30}?) (?P<value>(?:[$€£]?\d[\w.,:/%-]*)(?: ?(?:cm|kg|lbs?|k|am|pm|euros?|pounds|quid|dollars|a month|a week|per month|months?|years?|%))?)$",
+    r"^(?P<label>[a-z][a-z' -]{2,30}?) (?P<value>(?:[$€£]?\d[\w.,:/%-]*)(?: ?(?:cm|kg|lbs?|k|am|pm|euros?|"
+    r"pounds|quid|dollars|a month|a week|per month|months?|years?|%))?)$",
     re.I,
 )
 
@@ -242,7 +203,8 @@ def _closing(text: str) -> bool:
     low = text.lower()
     return (
         re.fullmatch(
-            r"(?:(?:on )?\w+days?(?: and \w+days?)? (?:shut|closed|open|off|free)|(?:shut|closed|open|off) (?:on )?\w+days?)\b.{0,30}",
+            r"(?:(?:on )?\w+days?(?: and \w+days?)? (?:shut|closed|open|off|free)|(?:shut|closed|open|off) "
+            r"(?:on )?\w+days?)\b.{0,30}",
             low,
         )
         is not None
@@ -287,7 +249,7 @@ def _may_share(sentence: statements.Sentence, text: str) -> bool:
 def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
     if talk.task or (talk.asks and not talk.about_self and not talk.own):
         return []
-    if grammar.bare(text.split()[0]) in {"for", "with", "about", "of", "as"} and not _specific(text):
+    if grammar.bare(text.split(maxsplit=1)[0]) in {"for", "with", "about", "of", "as"} and not _specific(text):
         return []
     topic = talk.topic or talk.thing
     head = grammar.bare(text.split(maxsplit=1)[0])

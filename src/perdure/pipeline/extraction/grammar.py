@@ -6,38 +6,15 @@ from functools import cache
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import verbs
+from perdure.pipeline.extraction.wordsets import word_set
 
 PUNCTUATION = ".,!?;:()[]\"'*…"
 FIRST = frozenset({"i", "we"})
 SUBJECTS = frozenset(["i", "we", "he", "she", "they", "it", "you"])
 POSSESSIVES = frozenset(["my", "our", "his", "her", "their", "its", "your"])
 RELATIVES = frozenset(["who", "which", "that", "where", "when", "whose"])
-PLURAL_SUBJECTS = frozenset(
-    [
-        "people",
-        "parents",
-        "kids",
-        "children",
-        "twins",
-        "folks",
-        "grandparents",
-        "grandkids",
-        "grandchildren",
-        "police",
-        "staff",
-        "they",
-        "we",
-        "you",
-        "i",
-        "both",
-        "all",
-        "women",
-        "men",
-    ]
-)
-_BLOCKERS_EXTRA = frozenset(
-    ["to", "and", "or", "not", "very", "so", "too", "more", "most", "less", "such", "like", "as"]
-)
+PLURAL_SUBJECTS = word_set("grammar.plural_subjects")
+_BLOCKERS_EXTRA = word_set("grammar.blockers_extra")
 
 
 def bare(token: str) -> str:
@@ -130,9 +107,7 @@ def _strength(low: list[str], parts: list[str], place: int, start: int, names: f
     return 0
 
 
-_MONTH_BEFORE = frozenset(
-    "from in until by since of next last this early late mid to before after during and every each around".split()
-)
+_MONTH_BEFORE = word_set("grammar.month_before")
 
 
 @cache
@@ -196,26 +171,7 @@ def _verb_next(parts: list[str], place: int) -> bool:
     return place + 1 < len(parts) and bare(parts[place + 1]) in verbs.AUXILIARIES | set(verbs.thirds())
 
 
-_TIME_OPENERS = frozenset(
-    [
-        "in",
-        "on",
-        "at",
-        "since",
-        "from",
-        "by",
-        "last",
-        "next",
-        "this",
-        "every",
-        "until",
-        "during",
-        "after",
-        "before",
-        "around",
-        "over",
-    ]
-)
+_TIME_OPENERS = word_set("grammar.time_openers")
 
 
 def skip_adverbials(parts: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What kind of statement a fact is: an event (episodic), a way of doing (procedural), or a state of things (semantic)."""
+"""What kind of statement a fact is: an event (episodic), a way of doing (procedural), or a state (semantic)."""
 
 from __future__ import annotations
 
@@ -6,41 +6,14 @@ import re
 from typing import Literal
 
 from perdure.pipeline.extraction import grammar, verbs
+from perdure.pipeline.extraction.wordsets import word_set
 
 Kind = Literal["semantic", "procedural", "episodic"]
 
-_STATE_PASTS = frozenset(
-    [
-        "was",
-        "were",
-        "had",
-        "used",
-        "lived",
-        "worked",
-        "grew",
-        "taught",
-        "knew",
-        "liked",
-        "loved",
-        "hated",
-        "wanted",
-        "needed",
-        "studied",
-        "owned",
-        "belonged",
-        "spoke",
-        "preferred",
-        "said",
-        "told",
-        "thought",
-        "called",
-        "named",
-        "hit",
-        "cost",
-    ]
-)
+_STATE_PASTS = word_set("kinds.state_pasts")
 _RULE = re.compile(
-    r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|steps?)\b|Every \w+ over|First\b)"
+    r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|"
+    r"steps?)\b|Every \w+ over|First\b)"
 )
 
 

@@ -8,43 +8,12 @@ from functools import cache
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 from perdure.pipeline.extraction.discourse import Discourse, kin_gender
+from perdure.pipeline.extraction.wordsets import word_set
 
 _TWO_WORD = frozenset(
     {"best friend", "best mate", "line manager", "tech lead", "little one", "head chef", "guinea pig"}
 )
-_KEPT = frozenset(
-    [
-        "late",
-        "older",
-        "younger",
-        "elder",
-        "eldest",
-        "youngest",
-        "oldest",
-        "little",
-        "big",
-        "twin",
-        "best",
-        "new",
-        "old",
-        "ex",
-        "former",
-        "step",
-        "half",
-        "line",
-        "baby",
-        "middle",
-        "second",
-        "first",
-        "great",
-        "foster",
-        "adopted",
-        "host",
-        "tech",
-        "head",
-        "other",
-    ]
-)
+_KEPT = word_set("people.kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +103,8 @@ def _could_be_name(word: str) -> bool:
 
 @cache
 def _common() -> frozenset[str]:
-    sets = ("adverbs.txt", "determiners.txt", "prepositions.txt", "states.txt", "moods.txt", "nounish.txt", "time_words.txt",
-            "personal_nouns.txt", "common_words.txt")  # fmt: skip
-    return frozenset().union(*(lexicon.words(name) for name in sets)) | relation_nouns()
+    sets = word_set("people.common")
+    return frozenset().union(*(lexicon.words(f"{name}.txt") for name in sets)) | relation_nouns()
 
 
 def is_known_word(word: str) -> bool:

@@ -8,22 +8,30 @@ from perdure.pipeline.extraction import grammar, people, statements, verbs
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _OWNED = re.compile(
-    r"\b[Mm]y ((?:(?:new|old|first|second|beloved|trusty|current|poor|little|big|\d{4}|\d+[- ]year[- ]old) )*)((?:\d{4} )?[A-Z][\w-]+(?: [A-Z0-9][\w.-]*){0,3})"
+    r"\b[Mm]y ((?:(?:new|old|first|second|beloved|trusty|current|poor|little|big|\d{4}|\d+[- ]year[- ]old) "
+    r")*)((?:\d{4} )?[A-Z][\w-]+(?: [A-Z0-9][\w.-]*){0,3})"
 )
 _AGED = re.compile(
-    r"\b(?:my|our) (\d{1,2}|[a-z]+teen|two|three|four|five|six|seven|eight|nine|ten|twelve)[- ]?(?:year|yr|yo|y/o|month|week)s?[- ]?(?:old)? ?((?:[\w-]+ ){0,2}?)"
-    r"(son|daughter|kid|child|boy|girl|baby|dog|cat|puppy|kitten|nephew|niece|brother|sister|grandson|granddaughter|twins|toddler|beagle|labrador|husky|car|laptop|house)?\b(?: ([A-Z]\w+))?",
+    r"\b(?:my|our) (\d{1,2}|[a-z]+teen|two|three|four|five|six|seven|eight|nine|ten|twelve)[- ]?(?:year|yr|"
+    r"yo|y/o|month|week)s?[- ]?(?:old)? ?((?:[\w-]+ ){0,2}?)"
+    r"(son|daughter|kid|child|boy|girl|baby|dog|cat|puppy|kitten|nephew|niece|brother|sister|grandson|"
+    r"granddaughter|twins|toddler|beagle|labrador|husky|car|laptop|house)?\b(?: ([A-Z]\w+))?",
     re.I,
 )
 _WHO = re.compile(
     r"\bfor (?:a|my|our) ((?:[\w-]+ ){0,5}?[\w-]+?),? who(?: is|'s)? (.{3,60}?)(?=$|,| and (?:i|my)\b)", re.I
 )
 _AS = re.compile(
-    r"\b(?:as|being) (an? (?!if\b|for\b|result\b|gift\b|present\b|bonus\b|side\b|last\b|way\b|start\b|whole\b|rule\b|beginner\b|user\b|test\b|list\b|table\b|poem\b)[^,?]{3,60}?)(?=$|,| (?:i|how|what|should|who|can|do|would)\b)",
+    r"\b(?:as|being) (an? (?!if\b|for\b|result\b|gift\b|present\b|bonus\b|side\b|last\b|way\b|start\b|"
+    r"whole\b|rule\b|beginner\b|user\b|test\b|list\b|table\b|poem\b)[^,?]{3,60}?)(?=$|,| (?:i|how|what|"
+    r"should|who|can|do|would)\b)",
     re.I,
 )
 _GIVEN = re.compile(
-    r"\b(?:given that|since|because|considering(?: that)?|as|now that|seeing as|bearing in mind(?: that)?|even though|although|but|and|when) ((?:i|we|my) (?:am|have|'ve|live|work|own|can't|don't|use|drive|only|just|already|got|is|has|am|take|eat|need|was|did|moved|bought|had|wife|husband|son|daughter|partner|kids|boss|dog|cat|landlord|car|mum|mom|dad)\b[^,?]{3,120})",
+    r"\b(?:given that|since|because|considering(?: that)?|as|now that|seeing as|bearing in mind(?: that)?|"
+    r"even though|although|but|and|when) ((?:i|we|my) (?:am|have|'ve|live|work|own|can't|don't|use|drive|"
+    r"only|just|already|got|is|has|am|take|eat|need|was|did|moved|bought|had|wife|husband|son|daughter|"
+    r"partner|kids|boss|dog|cat|landlord|car|mum|mom|dad)\b[^,?]{3,120})",
     re.I,
 )
 
@@ -54,14 +62,8 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
         if re.search(r"\b(?:i|me|my|we)\b", text, re.I) and not re.search(
             r"\b(?:act|pretend|think|explain|write|speak|answer)\b", text, re.I
         ):
-            drafts.append(
-                statements.make(
-                    f"{who} is {statements.finish(match.group(1), talk)[0].lower() + statements.finish(match.group(1), talk)[1:]}",
-                    "as",
-                    talk,
-                    source,
-                )
-            )
+            role = statements.finish(match.group(1), talk)
+            drafts.append(statements.make(f"{who} is {role[:1].lower()}{role[1:]}", "as", talk, source))
     for match in _GIVEN.finditer(text):
         drafts.extend(statements.read(match.group(1), "", talk, statements.Sentence(source)))
     drafts.extend(_more(text, talk, source))
@@ -77,7 +79,8 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
 
 
 _PENDING = re.compile(
-    r"\bfor (?:a|an|my) (\d{1,3}|[a-z]+teen)[- ]?(?:year|yr|yo|y/o)s?[- ]?(?:old)?(?: (?:man|woman|lady|guy|person|boy|girl|kid|child))?(?: who (.{3,60}?))?$",
+    r"\bfor (?:a|an|my) (\d{1,3}|[a-z]+teen)[- ]?(?:year|yr|yo|y/o)s?[- ]?(?:old)?(?: (?:man|woman|lady|"
+    r"guy|person|boy|girl|kid|child))?(?: who (.{3,60}?))?$",
     re.I,
 )
 
@@ -131,14 +134,17 @@ def named(name: str, talk: Discourse, source: int) -> list[Draft]:
 
 
 _NEW = re.compile(
-    r"\b(?:my|our) ((?:brand )?new (?:[\w-]+ )?[a-z][\w-]+)(?=$|[,.?!]| (?:is|has|keeps|that|which|in|at|for|and|smells|doesn't|won't)\b)"
+    r"\b(?:my|our) ((?:brand )?new (?:[\w-]+ )?[a-z][\w-]+)(?=$|[,.?!]| (?:is|has|keeps|that|which|in|at|"
+    r"for|and|smells|doesn't|won't)\b)"
 )
 
 
 _BABY = re.compile(r"\b[Bb]aby ([A-Z][\w'-]+)")
 _EVENT = re.compile(
-    r"\b(?:before|after|for|until|during|to) (?:my|our|a|an) ((?:[\w-]+ ){0,3}?(?:meeting|appointment|interview|wedding|flight|exam|surgery|operation|audition|"
-    r"presentation|funeral|party|conference|scan|viva|recital|race|match|gig|deadline|holiday|trip|layover|shift|check-?up|procedure)"
+    r"\b(?:before|after|for|until|during|to) (?:my|our|a|an) ((?:[\w-]+ ){0,3}?(?:meeting|appointment|"
+    r"interview|wedding|flight|exam|surgery|operation|audition|"
+    r"presentation|funeral|party|conference|scan|viva|recital|race|match|gig|deadline|holiday|trip|layover|"
+    r"shift|check-?up|procedure)"
     r" (?:(?:in|at|on|with|to|next|this|tomorrow|from) ?[^,?]{2,50}))",
     re.I,
 )

@@ -11,15 +11,21 @@ _HEAD = (
     re.compile(r"^(?:to|in order to) (?P<goal>\w+[^:,]{1,80})[:,] ?(?P<steps>.+)$", re.I),
     re.compile(r"^how (?:we|i) (?P<goal>\w+[^:,]{0,60})[:=,-] ?(?P<steps>.+)$", re.I),
     re.compile(
-        r"^for (?P<noun>(?:the|a|an|our|my|every|each|any) [^,:]{2,60}?),? (?:you|we|i) (?:(?:always|first|just|usually) )?(?:have to|must|need to|should|then)? ?(?P<steps>.+)$",
+        r"^for (?P<noun>(?:the|a|an|our|my|every|each|any) [^,:]{2,60}?),? (?:you|we|i) (?:(?:always|first|"
+        r"just|usually) )?(?:have to|must|need to|should|then)? ?(?P<steps>.+)$",
         re.I,
     ),
     re.compile(
-        r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}?)(?:, | (?=(?:we|you) (?:call|ring|first|always|then|do|send|check|close|open|log|ask|tell|use|go|must|have to)))(?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|everyone)\b.+)$",
+        r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}?)(?:, | "
+        r"(?=(?:we|you) (?:call|ring|first|always|then|do|send|check|close|open|log|ask|tell|use|go|must|"
+        r"have to)))(?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|"
+        r"everyone)\b.+)$",
         re.I,
     ),
     re.compile(
-        r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|checklist|protocol|pipeline|drill|ritual|method)(?: (?:for|from|at|on|with) [\w' -]{2,30})?)(?: (?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
+        r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|"
+        r"checklist|protocol|pipeline|drill|ritual|method)(?: (?:for|from|at|on|with) [\w' -]{2,30})?)(?: "
+        r"(?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
         re.I,
     ),
     re.compile(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),

@@ -7,15 +7,22 @@ from dataclasses import dataclass
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, sentences, verbs
+from perdure.pipeline.extraction.inversion import after_verb, uninvert
 
 GAP = "{}"
 _OFFER = re.compile(
-    r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like (?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
-    r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
-    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)|could i|may i|anything else|another|care for|how can i|what can i|how (?:may|could) i|"
-    r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is that (?:ok|okay|clear|better|helpful|what)|"
-    r"any other|what else can|would that|how does that|how is that|how's that|feel free|let me know|would you prefer (?:me|a|an)\b|"
-    r"what would you like (?:me|to)|which one would you like|what do you want (?:me|to (?:do|know|ask|write|hear|talk)))",
+    r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like "
+    r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
+    r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
+    r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
+    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)|could i|may i|anything else|another|care for|how can i|"
+    r"what can i|how (?:may|could) i|"
+    r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "
+    r"that (?:ok|okay|clear|better|helpful|what)|"
+    r"any other|what else can|would that|how does that|how is that|how's that|feel free|let me know|would "
+    r"you prefer (?:me|a|an)\b|"
+    r"what would you like (?:me|to)|which one would you like|what do you want (?:me|to (?:do|know|ask|"
+    r"write|hear|talk)))",
     re.I,
 )
 _SWAP = re.compile(
@@ -35,20 +42,28 @@ _TO_USER = {
     "yourself": "myself",
 }
 _LEAD = re.compile(
-    r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|remind me|tell me|by the way|"
-    r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|mentioned|told me)(?: that)?|"
-    r"i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|you (?:said|mentioned|told me) (?:that )?|am i right that|"
-    r"according to [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|the assistant (?:noted|have noted|remembered|saved|heard) (?:that )?|(?:as )?i (?:noted|have noted)(?: that)?|"
-    r"judging by [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|do i remember correctly that|is it (?:true|right|correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
+    r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|"
+    r"remind me|tell me|by the way|"
+    r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|"
+    r"mentioned|told me)(?: that)?|"
+    r"i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|you (?:said|"
+    r"mentioned|told me) (?:that )?|am i right that|"
+    r"according to [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|the assistant (?:noted|have noted|remembered|"
+    r"saved|heard) (?:that )?|(?:as )?i (?:noted|have noted)(?: that)?|"
+    r"judging by [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|do i remember correctly that|is it (?:true|right|"
+    r"correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
     re.I,
 )
 _WH = re.compile(
-    r"^(?P<prep>(?:in|on|at|to|for|from|with|by|of|about|until|since) )?(?P<wh>what|which|who|whom|whose|where|when|why|how)"
-    r"(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|hot|deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
+    r"^(?P<prep>(?:in|on|at|to|for|from|with|by|of|about|until|since) )?(?P<wh>what|which|who|whom|whose|"
+    r"where|when|why|how)"
+    r"(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|"
+    r"hot|deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
     re.I,
 )
 _TAGS = re.compile(
-    r",? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|exactly|again|yet|now|currently|these days|at the moment|usually)$",
+    r",? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|"
+    r"exactly|again|yet|now|currently|these days|at the moment|usually)$",
     re.I,
 )
 
@@ -87,14 +102,18 @@ def read(assistant: str) -> list[Frame]:
 
 
 _STILL_SO = re.compile(
-    r"^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|correct|going|on|the plan)\b.*|"
-    r"same (?:for|again|as|here|this|with)\b.*|(?:any|has that|has anything) (?:change|changed|changes|news|updates?)\b.*|(?:right|correct|true|accurate|still))$",
+    r"^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|"
+    r"valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|"
+    r"correct|going|on|the plan)\b.*|"
+    r"same (?:for|again|as|here|this|with)\b.*|(?:any|has that|has anything) (?:change|changed|changes|"
+    r"news|updates?)\b.*|(?:right|correct|true|accurate|still))$",
     re.I,
 )
 
 
 _KEEPS = re.compile(
-    r"^(?:(?:so|and|ok|okay|great|sure|now),? )*(?:shall i|should i|would you like me to|do you want me to|can i|want me to) (?P<what>(?:keep|always|still|continue|stop) .+)$",
+    r"^(?:(?:so|and|ok|okay|great|sure|now),? )*(?:shall i|should i|would you like me to|do you want me to|"
+    r"can i|want me to) (?P<what>(?:keep|always|still|continue|stop) .+)$",
     re.I,
 )
 
@@ -121,7 +140,8 @@ def _frames(question: str) -> list[Frame]:
     if _OFFER.match(question) or _OFFER.match(_LEAD.sub("", question)):
         return []
     asks = re.split(
-        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|, (?=(?:what|which|who|where|when|why|how)\b)",
+        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|, (?=(?:what|"
+        r"which|who|where|when|why|how)\b)",
         text,
     )
     frames: list[Frame] = []
@@ -134,7 +154,7 @@ def _frames(question: str) -> list[Frame]:
 
 def swap(text: str) -> str:
     """The assistant's words as the user would say them: "you" is "I", "your" is "my"."""
-    return _SWAP.sub(lambda match: _swapped(match), text)
+    return _SWAP.sub(_swapped, text)
 
 
 def _swapped(match: re.Match[str]) -> str:
@@ -186,68 +206,14 @@ def _elliptic(parts: list[str]) -> Frame | None:
 
 def _alternative(statement: str) -> Frame:
     match = re.match(
-        r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|take)\b) (.*) or (.*)$",
+        r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|"
+        r"take)\b) (.*) or (.*)$",
         statement,
     )
     if match:
         tail = re.search(r"\b(?:for|at|in|to) (?:my |the )?[\w' -]{2,30}$", match.group(3))
         return Frame(f"{match.group(1)} {GAP}", wants="what", label=tail.group() if tail else "")
     return Frame(statement, wants="yesno", label=label_of(statement))
-
-
-def uninvert(parts: list[str]) -> tuple[str, int]:
-    """The statement of an inverted question ("am I still using X" to "I am still using X"), and its verb's place."""
-    aux = grammar.bare(parts[0])
-    end = _subject_end(parts, aux)
-    if end <= 1 or end > len(parts):
-        return "", -1
-    subject, rest = parts[1:end], parts[end:]
-    if aux in {"do", "does", "did"}:
-        moved = 0
-        while moved < len(rest) - 1 and grammar.bare(rest[moved]) in lexicon.words("adverbs.txt") | {"last", "first"}:
-            moved += 1
-        if moved >= len(rest):
-            return "", -1
-        rest = [*rest[:moved], _inflect(rest[moved], aux, subject), *rest[moved + 1 :]]
-        return " ".join([*subject, *rest]), len(subject) + moved
-    return " ".join([*subject, parts[0].lower(), *rest]), len(subject)
-
-
-def _inflect(verb: str, aux: str, subject: list[str]) -> str:
-    low = grammar.bare(verb)
-    if aux == "did":
-        return verbs.past(low) if low in verbs.bases() else verb
-    return verbs.third(low) if aux == "does" and low in verbs.bases() else verb
-
-
-def _subject_end(parts: list[str], aux: str) -> int:
-    """Where the subject of an inverted question ends."""
-    if len(parts) < 2:
-        return -1
-    if grammar.bare(parts[1]) in grammar.SUBJECTS | {"this", "that", "there", "these", "those"}:
-        return 2
-    best = -1
-    for place in range(2, min(len(parts), 9)):
-        word = grammar.bare(parts[place])
-        if aux in {"do", "does", "did", "will", "would", "can", "could", "should", "has", "have", "had"}:
-            if word in verbs.bases() or word in verbs.pasts():
-                if word not in lexicon.words("nounish.txt"):
-                    return place
-                best = place if best < 0 else best
-        elif (
-            word in verbs.ings()
-            or (word in verbs.pasts() and place > 1)
-            or word in lexicon.words("adverbs.txt")
-            or word in lexicon.words("prepositions.txt") - {"of", "for"}
-            or word in {"a", "an", "the", "my", "not", "oil", "due", "ready", "open"}
-            or word in lexicon.words("states.txt")
-        ):
-            return place
-    if best > 0:
-        return best
-    if aux in {"is", "are", "was", "were"}:
-        return len(parts) - 1 if len(parts) > 2 else 2
-    return -1
 
 
 def _wh(match: re.Match[str]) -> Frame | None:
@@ -324,12 +290,12 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
     label = label_of(statement)
     if measure in {"many", "much"}:
         slot = f"{GAP} {thing}".strip()
-        place = _after_verb(words, verb)
+        place = after_verb(words, verb)
         return Frame(" ".join([*words[:place], slot, *words[place:]]), noun=thing, wants=measure, label=thing or label)
     if wh in {"what", "which", "who", "whom", "whose"}:
         if thing.lower() in {"time", "day", "date", "year", "month"}:
             return Frame(f"{statement} {GAP}", noun=thing, wants="when", label=label)
-        place = _after_verb(words, verb)
+        place = after_verb(words, verb)
         gap = f"{prep} {GAP}".strip() if place == len(words) else GAP
         named = (
             f"{gap} as {_article_free(thing)}"
@@ -342,43 +308,6 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
 
 def _article_free(thing: str) -> str:
     return re.sub(r"^(?:kind|type|sort|brand|make|model) of ", "", thing, flags=re.I)
-
-
-def _after_verb(words: list[str], verb: int) -> int:
-    """Where an object goes: behind the last verb of the statement's chain ("plan to invite", "have been using")."""
-    place = verb
-    chain = verbs.AUXILIARIES | {
-        "to",
-        "been",
-        "be",
-        "going",
-        "planning",
-        "trying",
-        "still",
-        "currently",
-        "usually",
-        "hoping",
-        "expecting",
-    }
-    while place + 1 < len(words) and (
-        grammar.bare(words[place]) in chain
-        or grammar.bare(words[place + 1]) in {"to"}
-        or grammar.bare(words[place]) in lexicon.words("adverbs.txt")
-    ):
-        place += 1
-    if grammar.bare(words[place]) in {
-        "work",
-        "live",
-        "go",
-        "study",
-        "look",
-        "come",
-        "works",
-        "lives",
-    } and place + 1 < len(words):
-        if grammar.bare(words[place + 1]) in lexicon.words("prepositions.txt"):
-            return place + 2
-    return place + 1
 
 
 def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | None:
@@ -404,12 +333,13 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
 
 
 _LABEL = re.compile(
-    r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|are|was|as|of|this|when|still|from|that|by)\b)",
+    r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|"
+    r"are|was|as|of|this|when|still|from|that|by)\b)",
     re.I,
 )
 
 
 def label_of(text: str) -> str:
     """The last noun phrase with a determiner in a text ("my listing", "the swim team"), or ""."""
-    found = [match for match in _LABEL.finditer(text)]
+    found = list(_LABEL.finditer(text))
     return found[-1].group().strip() if found else ""

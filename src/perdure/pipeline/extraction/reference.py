@@ -7,6 +7,7 @@ import re
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, verbs
 from perdure.pipeline.extraction.discourse import Discourse, kin_gender
+from perdure.pipeline.extraction.wordsets import word_set
 
 # ------------------------------------------------------------------ replacing
 
@@ -117,14 +118,15 @@ def _inner(clause: str | None, talk: Discourse, used: str) -> str | None:
 # ------------------------------------------------------------------ things
 
 _ABOUT = re.compile(
-    r"\b(?:working on|building|writing|bought|buying|adopted|run|runs|running|own|owns|opened|opening|started|starting|launched|"
+    r"\b(?:working on|building|writing|bought|buying|adopted|run|runs|running|own|owns|opened|opening|"
+    r"started|starting|launched|"
     r"called|project|planning|have|has|got|sold|drive|drives|use|uses|using|on)\s+((?:a|an|the|my|our|their)\s+)?"
     r"([\w&'-]+(?:\s+(?:for|of)?\s?[\w&'-]+){0,3})"
 )
 
 
 def note_thing(fact: str, talk: Discourse) -> None:
-    """Remember what a fact was about, for a later "it" or a fragment: its subject's noun, or the object that it names."""
+    """Remember what a fact was about, for a later "it" or a fragment: its subject, or the object that it names."""
     parts = fact.split()
     named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*", fact)
     if named and named[-1].lower() not in talk.names and not named[-1].startswith(talk.who):
@@ -165,39 +167,10 @@ def _last_noun(parts: list[str]) -> str:
     return ""
 
 
-_ORDINALS = frozenset("first second third last next own new old same other".split())
+_ORDINALS = frozenset(["first", "second", "third", "last", "next", "own", "new", "old", "same", "other"])
 
 
-_NOT_THINGS = frozenset(
-    [
-        "me",
-        "him",
-        "her",
-        "them",
-        "it",
-        "us",
-        "you",
-        "himself",
-        "herself",
-        "here",
-        "there",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "to",
-        "so",
-        "too",
-    ]
-)
+_NOT_THINGS = word_set("reference.not_things")
 
 
 def _noun_phrase(words: str) -> str:

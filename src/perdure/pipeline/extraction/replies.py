@@ -1,4 +1,4 @@
-"""The first sentences of a reply: what of them answers or corrects the assistant is read here, the rest is handed back."""
+"""The first sentences of a reply: what answers or corrects the assistant is read here, the rest is handed back."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def read(
 ) -> str | None:
     """What is left of a reply's sentence when the part that answers a question has been read; None if nothing."""
     text = sentence.text
-    sources = (talk.assistant_at, at) if talk.assistant_at >= 0 else (at,)
     asked = next((frame for frame in frames if frame.wants == "yesno"), None)
     if first and asked:
-        done, text = _yes_no(text, asked, frames, talk, at, sources)
+        done, text = _yes_no(text, asked, frames, talk, at)
         if done:
             return text or None
     elif first:
@@ -53,8 +52,9 @@ def read(
 
 
 def _yes_no(
-    text: str, asked: questions.Frame, frames: list[questions.Frame], talk: Discourse, at: int, sources: tuple[int, ...]
+    text: str, asked: questions.Frame, frames: list[questions.Frame], talk: Discourse, at: int
 ) -> tuple[bool, str]:
+    sources = (talk.assistant_at, at) if talk.assistant_at >= 0 else (at,)
     yes, no = answers.YES.match(text), answers.NO.match(text)
     if yes:
         frames.remove(asked)
@@ -161,7 +161,8 @@ def hear(talk: Discourse) -> None:
     """What the assistant's words make known: that they are about the user's things, and which one."""
     if (
         re.search(
-            r"\byour\b|\byou(?:'re| are| have|'ve) |\bI have (?:booked|set|noted|scheduled|put|added|moved|saved|got)\b",
+            r"\byour\b|\byou(?:'re| are| have|'ve) |\bI have (?:booked|set|noted|scheduled|put|added|moved|"
+            r"saved|got)\b",
             talk.assistant,
             re.I,
         )
@@ -173,7 +174,8 @@ def hear(talk: Discourse) -> None:
     for said in sentences.split(talk.assistant[-800:]):
         people.note_people(questions.swap(said.text), talk)
     match = re.search(
-        r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?|$)|\b(?:your) ((?:[\w'-]+ ){0,2}?[\w'-]+)[?.]",
+        r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?|$)|"
+        r"\b(?:your) ((?:[\w'-]+ ){0,2}?[\w'-]+)[?.]",
         talk.assistant,
     )
     if match and not talk.topic:

@@ -1,4 +1,4 @@
-"""What a whole message is, before its sentences are read: a text to work on, a story, a role, a sum, a joke, a hypothesis.
+"""What a whole message is, before its sentences are read: a text to work on, a story, a role, a sum, a joke.
 
 Each check is over words that the genres share, kept in `scene_*.txt`; a message that is none of them is read normally.
 """
@@ -16,30 +16,42 @@ HEAD = 1500
 
 _SELF = re.compile(r"\b(?:i|i'm|i've|me|my|mine|we|our|us|myself)\b", re.I)
 _ASKS = re.compile(
-    r"\?|^\s*(?:what|who|why|how|which|when|where|is|are|can|could|do|does|did|should|would|will|explain|solve|calculate|find|show|"
+    r"\?|^\s*(?:what|who|why|how|which|when|where|is|are|can|could|do|does|did|should|would|will|explain|"
+    r"solve|calculate|find|show|"
     r"tell|write|give|help|please|translate|make)\b",
     re.I,
 )
 _AUTHOR = re.compile(
-    r"\b(?:i am (?:a|an) (?:novelist|writer|author|poet|playwright|screenwriter)|my (?:agent|publisher|editor|manuscript|work in progress|"
-    r"book (?:deal|launch|tour)|deadline)|draft is due|i write (?:from|every|at|in|for)|is due|agent is|publisher is)\b",
+    r"\b(?:i am (?:a|an) (?:novelist|writer|author|poet|playwright|screenwriter)|my (?:agent|publisher|"
+    r"editor|manuscript|work in progress|"
+    r"book (?:deal|launch|tour)|deadline)|draft is due|i write (?:from|every|at|in|for)|is due|agent is|"
+    r"publisher is)\b",
     re.I,
 )
 _SUM = re.compile(
-    r"\bhow (?:many|much|far|long|fast|old|tall)\b[^?]{0,80}\b(?:left|remain\w*|altogether|in all|in total|total|each|change|does|do|did|will|would|is|are|was|has|have)\b|"
-    r"\b(?:calculate|solve|work out|find the (?:value|probability|speed|area|angle|answer|time|distance)|what is the (?:probability|speed|area|average|mean|total|answer))\b",
+    r"\bhow (?:many|much|far|long|fast|old|tall)\b[^?]{0,80}\b(?:left|remain\w*|altogether|in all|in total|"
+    r"total|each|change|does|do|did|will|would|is|are|was|has|have)\b|"
+    r"\b(?:calculate|solve|work out|find the (?:value|probability|speed|area|angle|answer|time|distance)|"
+    r"what is the (?:probability|speed|area|average|mean|total|answer))\b",
     re.I,
 )
 _JOKE = re.compile(
     r"\U0001f941|\bba dum tss\b|\bknock,? knock\b|\bwalks? into a bar\b|\bwhy did the \w+ cross\b|\bput my foot down\b|"
-    r"\b(?:told|asked) me\b.{3,120}\b(?:i was like|so i (?:had to|told (?:him|her|them)|said)|turns out)\b|\bi(?: have| used to)? .{0,60}\bbut (?:then )?i (?:turned myself around|got better|can't put it down)\b|"
-    r"\b(?:told|asked|said)\b.{3,160}[\U0001f602\U0001f923\U0001f921]|\bi used to (?:be|work) .{3,60}\bbut (?:i|then|it)\b.{3,40}[\U0001f602\U0001f923]|\bcan't put it down\b|\blooked surprised\b|\bdad jokes?\b|\bwhat do you call (?:a|an)\b|"
+    r"\b(?:told|asked) me\b.{3,120}\b(?:i was like|so i (?:had to|told (?:him|her|them)|said)|turns out)\b|"
+    r"\bi(?: have| used to)? .{0,60}\bbut (?:then )?i (?:turned myself around|got better|can't put it "
+    r"down)\b|"
+    r"\b(?:told|asked|said)\b.{3,160}[\U0001f602\U0001f923\U0001f921]|\bi used to (?:be|work) .{3,60}\bbut "
+    r"(?:i|then|it)\b.{3,40}[\U0001f602\U0001f923]|\bcan't put it down\b|\blooked surprised\b|\bdad "
+    r"jokes?\b|\bwhat do you call (?:a|an)\b|"
     r"\byour (?:mum|mom|mama)\b.{0,40}\bso\b|\bsaid no one ever\b|\bpun intended\b",
     re.I,
 )
 _WHAT_IF = re.compile(
-    r"\b(?:hypothetically|hypothetical|thought experiment|in a parallel universe|if i were|if we were|if i had been|if i was a|suppose|supposing|imagine|"
-    r"let's say|lets say|let us say|what if|pretend|for the sake of argument|say (?:i|we|someone|somebody|you|a|my) (?:\w+ )?(?:had|were|was|moved|lived|won|quit|sold|inherited|got|bought|became|lost|owned|earned|found|stole|married|have|own|live|earn|win|want))\b",
+    r"\b(?:hypothetically|hypothetical|thought experiment|in a parallel universe|if i were|if we were|if i "
+    r"had been|if i was a|suppose|supposing|imagine|"
+    r"let's say|lets say|let us say|what if|pretend|for the sake of argument|say (?:i|we|someone|somebody|"
+    r"you|a|my) (?:\w+ )?(?:had|were|was|moved|lived|won|quit|sold|inherited|got|bought|became|lost|owned|"
+    r"earned|found|stole|married|have|own|live|earn|win|want))\b",
     re.I,
 )
 
@@ -86,7 +98,8 @@ def is_sum(text: str) -> bool:
         r"\b(?:i am|my|i need|i take|we are|our|i weigh|i earn|i pay|i have been|i live)\b", before, re.I
     ) and bool(
         re.search(
-            r"\b(?:has|have|gives?|buys?|bought|leaves?|travels?|sells?|shares?|rolls?|costs?|runs?|reads?|walks?|drives?|eats?|picks?|fills?|pours?|earns?|saves?)\b",
+            r"\b(?:has|have|gives?|buys?|bought|leaves?|travels?|sells?|shares?|rolls?|costs?|runs?|reads?|"
+            r"walks?|drives?|eats?|picks?|fills?|pours?|earns?|saves?)\b",
             before,
             re.I,
         )

@@ -8,56 +8,82 @@ from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, grammar, person
 
 _LASTING = re.compile(
-    r"\b(?:from now on|from here on|going forward|always|never|ever|whenever|every time|each time|in (?:the )?future|by default|"
-    r"for (?:recipes|code|all|any|every|emails|essays|directions|trips|bookings|maths|math|python|sql)\b|all (?:your )?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|"
+    r"\b(?:from now on|from here on|going forward|always|never|ever|whenever|every time|each time|in "
+    r"(?:the )?future|by default|"
+    r"for (?:recipes|code|all|any|every|emails|essays|directions|trips|bookings|maths|math|python|sql)\b|"
+    r"all (?:your )?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|"
     r"every (?:reply|answer|response|message)|any more|anymore|at all times|no more|unless i (?:ask|say)|with me|"
     r"when (?:you )?(?:reply|replying|answer|answering|writing|talking|i ask|explaining)|for me from|to me in)\b",
     re.I,
 )
 _OBJECT = re.compile(
-    r"\b(?:answers?|repl(?:y|ies)|responses?|messages to me|bullets?|bullet points|metric|imperial|celsius|fahrenheit|24-?h(?:our)?|"
-    r"emojis?|exclamation marks?|jargon|small talk|formal|informal|plain (?:english|language|text)|simple (?:words|english|language)|"
-    r"easy (?:words|english)|short (?:sentences|paragraphs)|one-?liners|code comments|comments|examples first|markdown|tables?|headings|"
-    r"hashtags?|disclaimers?|spoilers?|explain (?:things|everything|stuff)|pep talks?|lectures?|sugar-?coat|swear\w*|slang|abbreviations|british spelling|us spelling|"
-    r"american spelling|uk spelling|spelling|units|walls? of text|sources|citations|links|preamble|filler|apolog\w+|compliments?|praise|"
+    r"\b(?:answers?|repl(?:y|ies)|responses?|messages to me|bullets?|bullet points|metric|imperial|celsius|"
+    r"fahrenheit|24-?h(?:our)?|"
+    r"emojis?|exclamation marks?|jargon|small talk|formal|informal|plain (?:english|language|text)|simple "
+    r"(?:words|english|language)|"
+    r"easy (?:words|english)|short (?:sentences|paragraphs)|one-?liners|code comments|comments|examples "
+    r"first|markdown|tables?|headings|"
+    r"hashtags?|disclaimers?|spoilers?|explain (?:things|everything|stuff)|pep talks?|lectures?|"
+    r"sugar-?coat|swear\w*|slang|abbreviations|british spelling|us spelling|"
+    r"american spelling|uk spelling|spelling|units|walls? of text|sources|citations|links|preamble|filler|"
+    r"apolog\w+|compliments?|praise|"
     r"congratulate|pronouns|they/them|she/her|he/him)\b",
     re.I,
 )
 _CALL = re.compile(
-    r"^(?:(?:in|for) (?:all|any|every|future|the future|our) ?[\w ]{0,30},? |please |pls |kindly |just |you can |you may |do |so |and |also |ok |from now on,? |i (?:should|would) be grateful if you would |can you |could you |i would (?:prefer|like) (?:it if )?you (?:to |would )?)*(?:call|address|refer to) me (?:as )?(?P<what>[^,.;]{1,60})",
+    r"^(?:(?:in|for) (?:all|any|every|future|the future|our) ?[\w ]{0,30},? |please |pls |kindly |just |"
+    r"you can |you may |do |so |and |also |ok |from now on,? |i (?:should|would) be grateful if you would |"
+    r"can you |could you |i would (?:prefer|like) (?:it if )?you (?:to |would )?)*(?:call|address|refer "
+    r"to) me (?:as )?(?P<what>[^,.;]{1,60})",
     re.I,
 )
 _DONT = re.compile(
-    r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for code|with me),? )*(?P<neg>no need to|don't|do not|never|dont you dare|don't you dare|don't ever|stop|no more|avoid|quit|no)"
+    r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|"
+    r"in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for "
+    r"code|with me),? )*(?P<neg>no need to|don't|do not|never|dont you dare|don't you dare|don't ever|stop|"
+    r"no more|avoid|quit|no)"
     r"(?: (?:please|ever))? (?P<what>.+)$",
     re.I,
 )
 _DO = re.compile(
-    r"^(?:and |but |so |also |just |ok |then |from now on,? |always |please |pls |kindly |can you |could you |going forward,? |"
-    r"in future,? |in the future,? |by default,? |for (?!me\b|this\b|the\b|a\b|an\b|now\b)(?:my |all |any )?[\w-]+(?: [\w-]+)?,? |when (?:you )?(?:reply|answer)\w*(?: to me)?,? |whenever i [^,]{2,60}, |for code,? |with me,? )*"
-    r"(?P<verb>repl(?:y|ies)|respond|answer|use|give|keep|write|speak|talk|explain|put|send|start|end|include|format|show|stick to|"
-    r"make|be|add|default to|treat|skip|tell|refer|type|prefer|ask|spell|convert|quote|cite|remind|check|warn|list|round|assume|"
+    r"^(?:and |but |so |also |just |ok |then |from now on,? |always |please |pls |kindly |can you |could "
+    r"you |going forward,? |"
+    r"in future,? |in the future,? |by default,? |for (?!me\b|this\b|the\b|a\b|an\b|now\b)(?:my |all |any "
+    r")?[\w-]+(?: [\w-]+)?,? |when (?:you )?(?:reply|answer)\w*(?: to me)?,? |whenever i [^,]{2,60}, |for "
+    r"code,? |with me,? )*"
+    r"(?P<verb>repl(?:y|ies)|respond|answer|use|give|keep|write|speak|talk|explain|put|send|start|end|"
+    r"include|format|show|stick to|"
+    r"make|be|add|default to|treat|skip|tell|refer|type|prefer|ask|spell|convert|quote|cite|remind|check|"
+    r"warn|list|round|assume|"
     r"remember to|only|leave out)\b(?P<what>.*)$",
     re.I,
 )
 _ANY_ORDER = re.compile(
-    r"^(?:(?:please|pls|kindly|and|also|so|ok|always|from now on|in future|going forward|by default|when(?:ever)? i [^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? )*(?P<order>\w+ .+)$",
+    r"^(?:(?:please|pls|kindly|and|also|so|ok|always|from now on|in future|going forward|by default|"
+    r"when(?:ever)? i [^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? "
+    r")*(?P<order>\w+ .+)$",
     re.I,
 )
 _WANT = re.compile(
-    r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) (?:all |your |the assistant's |my )*"
+    r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) (?:all |"
+    r"your |the assistant's |my )*"
     r"(?:answers|replies|responses|you to)\b(?P<what>.*)$",
     re.I,
 )
 _NOUN_FIRST = re.compile(
-    r"^(?:your |all )?(?P<noun>answers|replies|responses|code answers|explanations|comments)(?: (?:should be|must be|in|as|to be|short|under|with|without|always|only)\b)(?P<what>.*)$",
+    r"^(?:your |all )?(?P<noun>answers|replies|responses|code answers|explanations|comments)(?: (?:should "
+    r"be|must be|in|as|to be|short|under|with|without|always|only)\b)(?P<what>.*)$",
     re.I,
 )
 _ASSISTANT_ACTS = re.compile(
-    r"^(?:suggest|recommend|call|use|give|send|tell|remind|offer|add|put|include|ask|lecture|congratulate|apologi[sz]e|explain|mention|"
-    r"start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|bother|judge|quote|repeat|translate|correct|"
-    r"make|be|bring up|show|type|schedule|book|share|propose|refer|push|try to|nag|patroni[sz]e|emojis?|hashtags?|exclamation|"
-    r"walls? of|using|suggesting|asking|calling|giving|sending|telling|saying|adding|apologi[sz]ing|starting|ending|lecturing|"
+    r"^(?:suggest|recommend|call|use|give|send|tell|remind|offer|add|put|include|ask|lecture|congratulate|"
+    r"apologi[sz]e|explain|mention|"
+    r"start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|bother|judge|quote|"
+    r"repeat|translate|correct|"
+    r"make|be|bring up|show|type|schedule|book|share|propose|refer|push|try to|nag|patroni[sz]e|emojis?|"
+    r"hashtags?|exclamation|"
+    r"walls? of|using|suggesting|asking|calling|giving|sending|telling|saying|adding|apologi[sz]ing|"
+    r"starting|ending|lecturing|"
     r"small talk|jargon|bullet|markdown|need to remind|thank)\b",
     re.I,
 )
@@ -170,7 +196,7 @@ def _trim(name: str) -> str:
 
 def continues(clause: str) -> bool:
     """Whether a clause after an instruction is one more ("and skip the pleasantries")."""
-    head = grammar.bare(clause.split()[0]) if clause.split() else ""
+    head = grammar.bare(clause.split(maxsplit=1)[0]) if clause.split() else ""
     return head in lexicon.words("imperatives.txt")
 
 

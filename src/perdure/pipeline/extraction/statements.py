@@ -8,41 +8,17 @@ from dataclasses import dataclass
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import dropping, grammar, people, person, reference, subjects, verbs
 from perdure.pipeline.extraction.discourse import Discourse, Draft
+from perdure.pipeline.extraction.wordsets import word_set
 
 _CONFIDENCE = {"first": 0.9, "noun": 0.8, "name": 0.8, "pronoun": 0.75, "fragment": 0.6}
 _REPORTED = re.compile(
-    r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? (?:saying|telling me)|insists?|"
-    r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always says?)(?: that)? (?P<what>.+)$"
+    r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? "
+    r"(?:saying|telling me)|insists?|"
+    r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always "
+    r"says?)(?: that)? (?P<what>.+)$"
 )
 _HABIT = re.compile(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
-_GENERIC = frozenset(
-    [
-        "people",
-        "everyone",
-        "everybody",
-        "nobody",
-        "someone",
-        "somebody",
-        "anyone",
-        "there",
-        "one",
-        "you",
-        "life",
-        "things",
-        "it's",
-        "this",
-        "that",
-        "these",
-        "those",
-        "everything",
-        "something",
-        "nothing",
-        "which",
-        "what",
-        "who",
-        "whoever",
-    ]
-)
+_GENERIC = word_set("statements.generic")
 _CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 
 
@@ -95,7 +71,7 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
 
 def last_noun(text: str) -> str:
     """The name or the noun phrase that ends a text: what "who" and "which" stand for."""
-    names = re.findall(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)*", text)
+    names: list[str] = re.findall(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)*", text)
     if names and text.rstrip(" .,").endswith(names[-1]) and grammar.is_name(names[-1].split()[0]):
         return names[-1]
     match = re.search(r"\b(?:my|our|the|a|an) (?:[\w'-]+ ){0,3}[\w'-]+$", text.rstrip(" .,"), re.I)
@@ -112,14 +88,16 @@ def _object_of(clause: str) -> str:
 
 
 _STRETCH = re.compile(
-    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) (?P<unit>days?|weeks?|months?|years?|nights?|shifts?|hours?)"
-    r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|vegan|vegetarian|nicotine|alcohol)\b.*))$",
+    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) "
+    r"(?P<unit>days?|weeks?|months?|years?|nights?|shifts?|hours?)"
+    r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|"
+    r"vegan|vegetarian|nicotine|alcohol)\b.*))$",
     re.I,
 )
 
 
 def _stretch(text: str) -> str:
-    """ "4 nights on 3 off", "11 days without a cigarette", "15 years in the army": a stretch of time that is the speaker's."""
+    """ "4 nights on 3 off", "11 days without a cigarette": a stretch of time that is the speaker's."""
     match = _STRETCH.match(text)
     if match is None:
         return ""
@@ -211,7 +189,8 @@ def finish(clause: str, talk: Discourse) -> str:
     turned = re.sub(rf"\b({re.escape(talk.who)}(?:'s)?) (?:has|have) got (?!to\b)", r"\1 has ", turned)
     turned = re.sub(r"\bhas got (?!to\b|\w+ed\b)", "has ", turned)
     turned = re.sub(
-        r",? (?:though|too|lol|haha|btw|actually|anyway|ok|okay|please|thanks|i think|tbh|fyi|as well|you know|or so|i guess|right now)$",
+        r",? (?:though|too|lol|haha|btw|actually|anyway|ok|okay|please|thanks|i think|tbh|fyi|as well|you "
+        r"know|or so|i guess|right now)$",
         "",
         turned,
     )
@@ -245,7 +224,7 @@ def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
 
 
 def _allowed(full: str, talk: Discourse) -> bool:
-    """Whether a clause whose subject is a noun or a name is about the speaker's world rather than the world at large."""
+    """Whether a clause whose subject is a noun or a name is about the speaker's world, not the world at large."""
     parts = full.split()
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
@@ -282,54 +261,7 @@ def _allowed(full: str, talk: Discourse) -> bool:
     return _specific(parts[verb:]) and not talk.asks and grammar.bare(parts[place]) not in _GENERIC
 
 
-_PRIVATE = frozenset(
-    [
-        "want",
-        "hate",
-        "love",
-        "like",
-        "need",
-        "start",
-        "quit",
-        "join",
-        "refuse",
-        "learn",
-        "live",
-        "move",
-        "work",
-        "bite",
-        "sleep",
-        "eat",
-        "turn",
-        "get",
-        "have",
-        "throw",
-        "play",
-        "fall",
-        "lose",
-        "bring",
-        "swap",
-        "cover",
-        "help",
-        "take",
-        "pick",
-        "drive",
-        "cook",
-        "walk",
-        "call",
-        "visit",
-        "stay",
-        "come",
-        "go",
-        "keep",
-        "prefer",
-        "know",
-        "use",
-        "speak",
-        "weigh",
-        "attend",
-    ]
-)
+_PRIVATE = word_set("statements.private")
 
 
 def _of_a_friend(parts: list[str], verb: int, talk: Discourse) -> bool:
@@ -357,9 +289,11 @@ def _specific(predicate: list[str]) -> bool:
 
 
 _EMPTY_FACT = re.compile(
-    r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|hates?|knows?|goes|got|gets|"
+    r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|"
+    r"hates?|knows?|goes|got|gets|"
     r"made|makes|tries|tried|isn't|wasn't|doesn't|didn't|worked|works|helped|helps)"
-    r"(?: (?:it|that|this|so|not|too|also|well|good|great|bad|fine|ok|okay|nice|there|here|them|one|now|again|to|all|really|very|yet))*$"
+    r"(?: (?:it|that|this|so|not|too|also|well|good|great|bad|fine|ok|okay|nice|there|here|them|one|now|"
+    r"again|to|all|really|very|yet))*$"
 )
 
 
@@ -370,22 +304,7 @@ def worthy(fact: str, talk: Discourse) -> bool:
         return False
     if len(words) == 2:
         base = verbs.thirds().get(words[1].lower(), "")
-        return base not in {
-            "",
-            "think",
-            "know",
-            "say",
-            "see",
-            "mean",
-            "try",
-            "guess",
-            "hope",
-            "agree",
-            "wonder",
-            "forget",
-            "promise",
-            "go",
-        }
+        return base not in word_set("statements.empty_verbs") and base != ""
     verb = grammar.find_verb(words)
     if verb < 0:
         verb = 1
@@ -406,9 +325,12 @@ def hedged(fact: str) -> bool:
 
 
 _HEDGE = re.compile(
-    r"\b(?:might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|not)|thinks? (?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|"
-    r"considering|not sure|isn't sure|unsure|could be|supposedly|apparently|if (?:it|the|they|all|he|she|we|i|user|everything|nothing)|"
-    r"hopes? to|hoping to|toying with|tempted to|torn between|leaning towards|not decided|undecided|depends on|would like to|wants to maybe|seems?|i think|guesses|supposes)\b",
+    r"\b(?:might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|"
+    r"not)|thinks? (?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|"
+    r"considering|not sure|isn't sure|unsure|could be|supposedly|apparently|if (?:it|the|they|all|he|she|"
+    r"we|i|user|everything|nothing)|"
+    r"hopes? to|hoping to|toying with|tempted to|torn between|leaning towards|not decided|undecided|"
+    r"depends on|would like to|wants to maybe|seems?|i think|guesses|supposes)\b",
     re.I,
 )
 

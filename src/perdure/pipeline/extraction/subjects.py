@@ -1,4 +1,4 @@
-"""A clause without its subject, as chat style has it, completed: "lost my passport", "vegan", "rent is 780", "nurse here".
+"""A clause without its subject, as chat style has it, completed: "lost my passport", "vegan", "rent is 780".
 
 The result still speaks in the first person ("I lost my passport", "my rent is 780"); `person` turns it.
 """
@@ -9,10 +9,9 @@ import re
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, verbs
+from perdure.pipeline.extraction.wordsets import word_set
 
-_PLACE = frozenset(
-    ["in", "at", "from", "on", "with", "near", "off", "into", "out", "between", "under", "over", "behind", "by"]
-)
+_PLACE = word_set("subjects.place")
 _HERE = re.compile(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = re.compile(
     r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$"
@@ -84,7 +83,7 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return f"{carried or 'I'} {have}{text}", "never"
     subject = carried or "I"
     first = subject.lower() in grammar.FIRST
-    be = "am" if subject == "I" else "are" if subject.lower() == "we" else "is"
+    be = _be(subject)
     if head in _OTHERS_DO and first and after:
         return f"he {text}", "pronoun"
     if (
@@ -111,12 +110,14 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         if carried or head in lexicon.words("statement_verbs.txt"):
             return f"{subject} {text}", "base"
         return "", ""
-    return _nominal(text, parts, place, head, subject, be)
+    return _nominal(text, parts, place, subject)
 
 
-_OTHERS_DO = frozenset(
-    "turns lives likes loves hates wants plays starts goes weighs speaks eats sleeps attends".split()
-)
+_OTHERS_DO = word_set("subjects.others_do")
+
+
+def _be(subject: str) -> str:
+    return "am" if subject == "I" else "are" if subject.lower() == "we" else "is"
 
 
 _BREED = re.compile(
@@ -124,7 +125,9 @@ _BREED = re.compile(
 )
 
 
-def _nominal(text: str, parts: list[str], place: int, head: str, subject: str, be: str) -> tuple[str, str]:
+def _nominal(text: str, parts: list[str], place: int, subject: str) -> tuple[str, str]:
+    head = grammar.bare(parts[place])
+    be = _be(subject)
     breed = _BREED.match(text)
     if breed and subject.lower() not in grammar.FIRST:
         aged = (
@@ -183,14 +186,12 @@ def _adjective(head: str, after: str) -> bool:
 
 
 def _noun_use(head: str, after: str) -> bool:
-    if head == "left" and after in _BODY or head in {"shut", "closed", "open"}:
+    if (head == "left" and after in _BODY) or head in {"shut", "closed", "open"}:
         return True
     return head in lexicon.words("nounish.txt") and after in ("", "and", "or", "of", "is", "are", "was", "here")
 
 
-_BODY = frozenset(
-    "eye hand knee ear foot leg arm shoulder side wrist ankle hip elbow lung kidney breast thumb heel".split()
-)
+_BODY = word_set("subjects.body")
 
 
 def _time_only(parts: list[str]) -> bool:
@@ -231,49 +232,7 @@ def _here(words: str) -> str:
     return f"I am {words}" if any(grammar.bare(part) in _PLACE for part in parts) else f"I have {words}"
 
 
-_OWN_SUBJECT = frozenset(
-    [
-        "my",
-        "our",
-        "his",
-        "her",
-        "their",
-        "its",
-        "the",
-        "a",
-        "an",
-        "this",
-        "that",
-        "these",
-        "those",
-        "every",
-        "each",
-        "any",
-        "some",
-        "no",
-        "one",
-        "someone",
-        "somebody",
-        "everyone",
-        "everybody",
-        "nobody",
-        "people",
-        "there",
-        "what",
-        "which",
-        "who",
-        "all",
-        "most",
-        "many",
-        "few",
-        "nothing",
-        "something",
-        "everything",
-        "anything",
-        "another",
-        "other",
-    ]
-)
+_OWN_SUBJECT = word_set("subjects.own_subject")
 
 
 def _owned(text: str, parts: list[str]) -> str:

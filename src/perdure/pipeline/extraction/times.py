@@ -17,19 +17,25 @@ NUMBERS = {
         ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
     )
 } | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
-_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
 _DATE = re.compile(
-    rf"(?P<iso>\b(?:19|20)\d\d-\d\d-\d\d\b)|(?:\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?\b{_MONTH}\b\.?(?: (?:the )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y1>(?:19|20)\d\d))?|"
+    rf"(?P<iso>\b(?:19|20)\d\d-\d\d-\d\d\b)|(?:\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? "
+    rf")?\b{_MONTH}\b\.?(?: (?:the )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y1>(?:19|"
+    rf"20)\d\d))?|"
     r"\b(?P<year>(?:19|20)\d\d)\b|\b(?P<word>yesterday|today|tonight|tomorrow|last night|this morning)\b|"
-    r"\b(?P<n>\d{1,3}|a couple of|a few|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) (?P<unit>day|week|month|year)s? ago\b|"
-    r"\b(?P<which>last|this|next) (?P<span>week|month|year|weekend|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|"
-    + _MONTH.replace("?P<month>", "")
-    + r")\b",
+    r"\b(?P<n>\d{1,3}|a couple of|a few|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
+    r"twelve) (?P<unit>day|week|month|year)s? ago\b|"
+    r"\b(?P<which>last|this|next) (?P<span>week|month|year|weekend|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|"
+    r"sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|" + _MONTH.replace("?P<month>", "") + r")\b",
     re.I,
 )
 _UNTIL = re.compile(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
 _AGO_SPAN = re.compile(
-    r"\bfor (?:the (?:last|past) )?(?P<n>\d{1,3}|a|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) (?P<unit>day|week|month|year)s?\b(?! (?:from|in))",
+    r"\bfor (?:the (?:last|past) )?(?P<n>\d{1,3}|a|one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
+    r"twelve) (?P<unit>day|week|month|year)s?\b(?! (?:from|in))",
     re.I,
 )
 _PERFECT = re.compile(
@@ -38,7 +44,7 @@ _PERFECT = re.compile(
 
 
 def validity(text: str, anchor: datetime) -> tuple[datetime | None, datetime | None]:
-    """(valid_from, valid_to) that the text tells, each an aware UTC midnight or None; relative times count from `anchor`."""
+    """(valid_from, valid_to) that the text tells, each an aware UTC midnight or None, counted from `anchor`."""
     start: datetime | None = None
     end: datetime | None = None
     for match in _DATE.finditer(text[:600]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from perdure.pipeline import lexicon
+from perdure.pipeline.extraction.wordsets import word_set
 
 VOWELS = "aeiou"
 
@@ -26,29 +27,7 @@ AGREEMENT = {
 }
 """First-person forms that do not follow the rules, and what stands in the third person."""
 
-MODALS = frozenset(
-    [
-        "will",
-        "would",
-        "shall",
-        "should",
-        "can",
-        "could",
-        "may",
-        "might",
-        "must",
-        "won't",
-        "wouldn't",
-        "shan't",
-        "shouldn't",
-        "can't",
-        "cannot",
-        "couldn't",
-        "mightn't",
-        "mustn't",
-        "needn't",
-    ]
-)
+MODALS = word_set("verbs.modals")
 AUXILIARIES = (
     frozenset(
         [

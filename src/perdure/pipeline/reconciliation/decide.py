@@ -14,7 +14,7 @@ from perdure.pipeline.reconciliation.verdict import RETIRE, Finding
 from perdure.pipeline.reconciliation.weigh import Weighed, weigh
 from perdure.pipeline.slots import read, read_slots
 
-CHANGE = 0.55
+CHANGE = 0.52
 """Weighed probability of a change from which a memory is updated."""
 RULED_CHANGE = 0.5
 """The same where a rule found the change."""
@@ -24,8 +24,9 @@ TIE = 0.03
 """How much nearer than its rivals a memory must be, where rules find as sure a change of each."""
 LINK = 0.3
 """The same from which the fact is linked to the memory (soft link)."""
-SAME_NEAR, CHANGE_NEAR = 0.55, 0.4
-"""Cosines that a memory needs to be taken for the same, or for what changed, where no rule says so."""
+SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.4, 0.66
+"""Cosines that a memory needs to be taken for the same, or for what changed, where no rule says so; the last where the
+two share no word that either is about."""
 SAME_LENIENCE, LENIENT_NEAR = 1.3, 0.65
 """How much likelier a new matter must be than a known one, where the two texts are this near: nothing is lost by a NONE
 that names a near memory, and paraphrases are what the evidence sees least of."""
@@ -128,7 +129,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
     changing = verdict is not None and verdict.relation != "same"
     certain = verdict is not None and verdict.relation != "same" and verdict.confidence >= CERTAIN
     needed = CERTAIN_CHANGE if certain else RULED_CHANGE if changing else CHANGE
-    if odds.change >= needed and (verdict is not None or near >= CHANGE_NEAR):
+    if odds.change >= needed and (changing or near >= (CHANGE_NEAR if odds.touching else APART_NEAR)):
         if verdict is None or not changing:
             return _update(fact, finding, "weighed.change", odds.change, findings)
         return _update(fact, finding, verdict.rule, (odds.change + verdict.confidence) / 2, findings)

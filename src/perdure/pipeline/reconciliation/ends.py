@@ -18,7 +18,7 @@ from perdure.pipeline.reconciliation.pairing import (
 )
 from perdure.pipeline.reconciliation.same import akin, verbs_agree
 from perdure.pipeline.reconciliation.verdict import Verdict
-from perdure.pipeline.slots import USER, Reading
+from perdure.pipeline.slots import USER, Chunk, Reading, Value
 from perdure.pipeline.slots.lexis import concept_of, stems
 
 _LIKES = frozenset({"lik", "like", "prefer", "favourit"})
@@ -105,7 +105,8 @@ def _over(pair: Pair) -> Verdict | None:
     lacking = uncovered(telling, theirs)
     if lacking and not (names and not (lacking & names) and len(lacking) <= 1):
         return None
-    if not _about(new, old, telling):
+    apart = {chunk.head for chunk in new.main if lacking & set(chunk.concepts)}
+    if apart & {chunk.head for chunk in old.main} or not _about(new, old, telling):
         return None
     extra = {c for c in uncovered(theirs, matter) if not generic(c) and c != old.verb}
     if new.verb not in theirs and not verbs_agree(new, old):
@@ -117,7 +118,7 @@ def _over(pair: Pair) -> Verdict | None:
     return Verdict("ends", pair, "end.denied" if new.mood.denied else "end.over", max(confidence, 0.3))
 
 
-def _main(reading: Reading) -> tuple:  # type: ignore[type-arg]
+def _main(reading: Reading) -> tuple[Chunk, ...]:
     """The phrases that tell what ended: the objects, else the first phrase."""
     unled = tuple(
         chunk for chunk in reading.main if chunk.lead in ("", "with", "of", "from", "about", "at", "in", "on", "to")
@@ -125,7 +126,7 @@ def _main(reading: Reading) -> tuple:  # type: ignore[type-arg]
     return unled[:2] if unled else reading.main[:1]
 
 
-def _main_values(reading: Reading) -> list:  # type: ignore[type-arg]
+def _main_values(reading: Reading) -> list[Value]:
     return [value for chunk in _main(reading) for value in chunk.values if value.kind not in ("date", "clock")]
 
 

@@ -32,7 +32,7 @@ def requested(text: str) -> str | None:
 
 def _matter(words: str) -> str:
     """The matter of a request without what opens it."""
-    matter = words.strip(" .:!,")
+    matter = re.split(r"[,;:] | because | since ", words.strip(" .:!,"), maxsplit=1)[0]
     for _ in range(_STRIPS):
         for pattern in _patterns("reconcile_request_fillers.txt"):
             shorter = pattern.sub("", matter, count=1).strip()

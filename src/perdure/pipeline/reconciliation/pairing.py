@@ -121,8 +121,10 @@ def parties_agree(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
         return True
     kinds_met = {new.party.kind, old.party.kind}
     if kinds_met == {"user", "thing"}:
-        mine, theirs = people(new), people(old)
-        return mine == theirs or (not mine and not theirs)
+        if new.topic and old.topic:
+            mine, theirs = new.topic_names, old.topic_names
+            return mine == theirs or not mine or not theirs
+        return people(new) == people(old)
     if "thing" in kinds_met or (new.topic and old.topic) or (new.topic or old.topic):
         mine, theirs = people(new), people(old)
         return bool(mine) and mine == theirs

@@ -119,6 +119,8 @@ def _named(pair: Pair) -> Verdict | None:
     mine = {concept for concept in content(new) if not generic(concept)}
     shared = {concept for concept in mine if covers(theirs, concept)}
     slotted = {slot.attribute for slot in new.slots} & {slot.attribute for slot in old.slots}
+    if new.topic_names - theirs and old.topic_names - content(new):
+        return None
     if valued and not told and mine and not shared:
         return None
     if told and not shared and not slotted and new.topic:
@@ -282,7 +284,7 @@ def _same_matter(new: Reading, old: Reading) -> bool:
         return False
     if new.mood.past and not new.mood.changed and not old.mood.past and not new.replaced_values:
         return False
-    settled = {"be", "", "mov", "call", "have", "hold", "get", "own", "tak", "take"}
+    settled = {"be", "", "mov", "call", "have", "hold", "get", "own", "tak", "take", "go", "com"}
     if _purposes(new) != _purposes(old):
         return False
     if (new.verb == old.verb and (new.verb in settled or new.values or new.mood.changed or _purposes(new))) or (

@@ -156,7 +156,9 @@ def slots_conflict(new: Reading, old: Reading) -> bool:
     """Whether both fill one attribute with values of which neither holds the other."""
     held = {slot.attribute: slot for slot in old.slots}
     return any(
-        (other := held.get(slot.attribute)) is not None and not slot_fits(slot, other, content(old)) and not slot_fits(other, slot, content(new))
+        (other := held.get(slot.attribute)) is not None
+        and not slot_fits(slot, other, content(old))
+        and not slot_fits(other, slot, content(new))
         for slot in new.slots
     )
 

@@ -11,7 +11,8 @@ from perdure.pipeline.reconciliation.evidence import evidence
 from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity
 from perdure.pipeline.reconciliation.verdict import Verdict
 
-
+TOUCHING = 0.6
+"""Cosine from which two words stand for one matter."""
 _NEWS = ("roles_swapped", "numbered_apart", "names_clash", "values_differ", "strangers")
 """Evidence beside which likeness does not make a fact known."""
 
@@ -23,6 +24,8 @@ class Weighed:
     other: float
     same: float
     change: float
+    touching: bool = True
+    """Whether the two share what either is about, or words near in meaning."""
     news: bool = False
     """Whether the fact holds something that the memory plainly does not: a name, a value, another doer."""
 
@@ -43,7 +46,8 @@ def weigh(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Weigh
     odds = [math.exp(score - top) for score in scores]
     total = sum(odds)
     other, same, change = (odd / total for odd in odds)
-    return Weighed(other, same, change, news=any(found[name] > 0 for name in _NEWS))
+    touching = found["covered_core"] > 0 or found["aligned"] >= TOUCHING
+    return Weighed(other, same, change, touching, news=any(found[name] > 0 for name in _NEWS))
 
 
 @cache

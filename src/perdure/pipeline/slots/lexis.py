@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from perdure.pipeline.lexicon import lines, words
 from perdure.pipeline.slots.scan import scan
@@ -71,6 +71,7 @@ def is_kind_of(special: str, general: str) -> bool:
     return special == general or general in kinds().get(special, frozenset())
 
 
+@lru_cache(maxsize=8192)
 def concept_of(phrase: str) -> str:
     """The concept of a word or phrase: its synonym class, else its stems joined by a hyphen."""
     key = stems(phrase)

@@ -22,6 +22,7 @@ _FLAGS = {
     "@used": {"past": True, "ended": True},
     "@start": {"started": True, "changed": True},
     "@change": {"changed": True},
+    "@now": {"changed": True},
     "@temporary": {"temporary": True},
     "@deny": {"denied": True},
 }

@@ -10,7 +10,7 @@ from perdure.pipeline.slots.converse import by_relation, turn_round
 from perdure.pipeline.slots.frames import fill, named_attribute
 from perdure.pipeline.slots.phrases import join_phrases
 from perdure.pipeline.slots.predicate import Predicate, read_predicate
-from perdure.pipeline.slots.reading import Chunk, Reading
+from perdure.pipeline.slots.reading import Chunk, Reading, Slot
 from perdure.pipeline.slots.rewrite import rewrite
 from perdure.pipeline.slots.scan import scan
 from perdure.pipeline.slots.subject import Subject, read_subject
@@ -20,6 +20,12 @@ LIGHT_VERBS = frozenset({"be", "have", "do", "get", "own", "keep", "becom", "all
 """Verbs that say little of their own: what they are about is in their phrases."""
 
 
+def _goes_to(predicate: Predicate) -> bool:
+    """Whether a thing "goes to" a value: "the rent goes to 1,020 from May"."""
+    first = predicate.chunks[0] if predicate.chunks else None
+    return predicate.verb in ("go", "com") and first is not None and first.lead in ("to", "up", "down")
+
+
 @lru_cache(maxsize=8192)
 def read(text: str) -> Reading:
     """The reading of one statement; of a text without a predicate, its words as the topic."""
@@ -27,7 +33,7 @@ def read(text: str) -> Reading:
     tokens = join_phrases(type_values(scan(rewritten.text)))
     subject = read_subject(tokens)
     predicate = read_predicate(tokens, subject.place)
-    if predicate.verb == "mov" and subject.topic:
+    if subject.topic and (predicate.verb == "mov" or _goes_to(predicate)):
         predicate = replace(predicate, mood=replace(predicate.mood, changed=True))
     if rewritten.denied:
         mood = replace(predicate.mood, denied=True, negated=not predicate.mood.negated)
@@ -48,7 +54,7 @@ def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
         names |= chunk.names
         values.extend(chunk.values)
     if subject.topic and subject.values:
-        slots = ()  # a second car is not the car
+        slots: tuple[Slot, ...] = ()  # a second car is not the car
     elif subject.topic:
         slots = named_attribute(subject.party, subject.topic, predicate.verb, predicate.chunks)
     else:

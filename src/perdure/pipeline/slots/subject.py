@@ -84,6 +84,8 @@ def read_subject(tokens: list[Token]) -> Subject:
         return Subject(Party("thing"), (), frozenset(), (), 0)
     if tokens[place].low == "user":
         return _users(tokens, place)
+    if place and tokens[place - 1].low == "the" and relation_at(tokens, place)[0]:
+        return _relative(tokens, place, Party("thing"))  # "the childminder" is the user's
     if tokens[place].name and tokens[place].value is None:
         return _named(tokens, place)
     return _thing(tokens, place, Party("thing"))
@@ -113,10 +115,10 @@ def _users(tokens: list[Token], place: int) -> Subject:
         return Subject(Party("user"), (), frozenset(), (), end, partner)
     if _low(tokens, place) != "'s":
         return Subject(Party("user"), (), frozenset(), (), place)
-    return _relative(tokens, place + 1)
+    return _relative(tokens, place + 1, Party("user"))
 
 
-def _relative(tokens: list[Token], place: int) -> Subject:
+def _relative(tokens: list[Token], place: int, owner: Party) -> Subject:
     """After "User's": a relative, with their name if it is said, and perhaps a thing of theirs; else a thing."""
     start = place
     ranks = fold_set("reconcile_ranks.txt")
@@ -129,7 +131,7 @@ def _relative(tokens: list[Token], place: int) -> Subject:
         rank, place = "", place - 1
         relation, length = relation_at(tokens, place)
     if not relation or _continues(tokens, place + length):
-        return _thing(tokens, start, Party("user"))
+        return _thing(tokens, start, owner)
     place += length
     name, place = _name(tokens, place)
     party = Party("relative", rank + relation, name)
@@ -201,7 +203,7 @@ def _thing(tokens: list[Token], place: int, party: Party) -> Subject:
             led = True
         elif token.low == "user":
             after.append(USER)
-        elif not token.stop and token.stem and token.stem not in light and token.low != "'s":
+        elif not token.stop and token.stem and token.stem[0] != "@" and token.stem not in light and token.low != "'s":
             (after if led else before).append(token.stem)
             if token.name and token.start > 0:
                 names.add(token.stem)

@@ -84,6 +84,8 @@ def _number_word(tokens: list[Token], place: int) -> Found:
         return Value("ordinal", ordinals[low]), 1
     if low not in numbers or (low == "one" and _low(tokens, place + 1) in ("of", "another")):
         return None
+    if low == "one" and place + 1 < len(tokens) and tokens[place + 1].name:
+        return None  # "one Percival Tripp"
     if low == "one" and _low(tokens, place - 1) in ("this", "that", "the", "another", "no", "which", "new", "old"):
         return None
     amount, nxt = numbers[low], _low(tokens, place + 1)

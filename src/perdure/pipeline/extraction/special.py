@@ -1,0 +1,110 @@
+"""Sentences that are read whole: forgetting, corrections, introductions, moved dates, labelled lists, procedures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import (
+    clauses,
+    corrections,
+    dropping,
+    forget,
+    fragments,
+    grammar,
+    people,
+    procedures,
+    questions,
+    sentences,
+    statements,
+)
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+
+_LABELLED = re.compile(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?)(?: ?: | ?= )(?P<rest>\S.*)$")
+_MOVE = re.compile(
+    r"^(?:(?:please|pls|kindly|can you|could you|just|ok|yes|no|sorry|actually)[, ]+)*(?P<verb>move|change|"
+    r"switch|push|shift|reschedule|bring|set|put) "
+    r"(?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) (?:forward |back |up |over "
+    r")?(?:to|on|for) (?P<when>.{2,60})$",
+    re.I,
+)
+_INTRO = re.compile(
+    r"^(?:(?:my )?name(?: is|:)? |i am |it is )?(?P<name>[A-Za-z][a-z]{2,14})(?:,| -|/|\.) ?(?:aged? "
+    r")?(?P<age>[1-9]\d)(?: ?(?:yo|y/o|years old|f|m))?(?=,|/|$)(?P<rest>.*)$",
+    re.I,
+)
+
+
+def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Sentence | None:
+    """What is left to read of the sentence: all of it if it is none of these, None if nothing."""
+    text = dropping.strip_openers(sentence.text)
+    last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
+    asked = forget.read(text, talk.who, last)
+    if asked:
+        talk.drafts.append(Draft(asked, (at,), "forget", 0.9, forget=True))
+        return None
+    if sentence.question:
+        return sentence
+    if corrections.read(sentence.text, talk, at):
+        return None
+    known = _introduced(text, at, talk)
+    if known is not None:
+        return replace(sentence, text=known) if known else None
+    moved = _MOVE.match(text)
+    if moved and corrections.typed(moved.group("when")):
+        talk.drafts.append(Draft(_moved(moved, talk), (at,), "rescheduled", 0.8))
+        return None
+    if _labelled(text, at, talk):
+        return None
+    steps = procedures.read(text, talk.who)
+    if steps:
+        talk.drafts.extend(Draft(step, (at,), "procedure", 0.8, procedural=True) for step in steps)
+        talk.own = True
+    return None if steps else sentence
+
+
+def _introduced(text: str, at: int, talk: Discourse) -> str | None:
+    """ "priya, 31, product designer": name and age; what is left of the sentence, or None if it is no such thing."""
+    match = _INTRO.match(text)
+    if match is None:
+        return None
+    name = match.group("name")
+    if (
+        people.is_known_word(name.lower())
+        or (name.islower() and not match.group("rest"))
+        or name in lexicon.words("not_names.txt")
+    ):
+        return None
+    if talk.asks and not talk.about_self and not match.group("rest"):
+        return None
+    talk.drafts.append(statements.make(f"{talk.who}'s name is {name.capitalize()}", "introduction", talk, at))
+    talk.drafts.append(statements.make(f"{talk.who} is {match.group('age')}", "introduction", talk, at))
+    return match.group("rest").strip(" ,/")
+
+
+def _moved(match: re.Match[str], talk: Discourse) -> str:
+    what = match.group("what")
+    label = (
+        questions.label_of(questions.swap(talk.assistant))
+        if what.lower() in {"it", "them", "that", "those", "this", "these"}
+        else what
+    )
+    named = statements.finish(label, talk) if label else talk.thing or what
+    return f"{talk.who} wants {named} moved to {match.group('when').strip(' .!')}"
+
+
+def _labelled(text: str, at: int, talk: Discourse) -> bool:
+    """ "Physio exercises: clamshells 3x12, then bridge 3x15": each value is told of the label."""
+    match = _LABELLED.match(text)
+    freely = not talk.asks and match is not None and "," in match.group("rest")
+    if match is None or not fragments.is_label(match.group("label"), freely=freely):
+        return False
+    rest = match.group("rest")
+    if procedures.is_process(match.group("label")) and procedures.is_sequence(rest):
+        return False
+    pieces = [part for part in re.split(r",(?!\d)\s*(?:and |then )*|\s+\+\s+", rest) if part.strip()]
+    if any(clauses.has_verb(piece) and grammar.subject_of(piece.split()) for piece in pieces[:1]):
+        return False
+    talk.drafts.extend(fragments.labelled(match.group("label"), pieces, talk, at))
+    return True

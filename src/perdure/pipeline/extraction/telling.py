@@ -1,0 +1,152 @@
+"""One sentence that is not special: each of its clauses is an instruction, a question, a request or a statement."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import (
+    clauses,
+    dropping,
+    fragments,
+    grammar,
+    presupposed,
+    sentences,
+    standing,
+    statements,
+)
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+
+_CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
+_RHETORICAL = re.compile(
+    r"^(?:\W|so |and )*(?:would|can|could) you believe|^did you know|^guess what|^you know what", re.I
+)
+_THIS_IS = re.compile(
+    r"^(?:this is|it is|that is|his name is|her name is|(?:she|he|they) (?:is|are) called|name is|named|"
+    r"called) (?P<name>[A-Z][\w'-]+)(?=$|[,.])"
+)
+_IT_IS_FOR = re.compile(
+    r"^(?:it is|this is|that is|they are|it would be|asking|is) (?:for|about) (?P<who>(?:my|our) .{2,60})$", re.I
+)
+
+
+def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
+    """Read one sentence; its facts are appended to `talk.drafts`."""
+    if dropping.is_hypothetical(sentence.text):
+        return
+    text = _meant(dropping.strip_openers(sentence.text), at, talk)
+    if not text:
+        return
+    if sentence.question and _RHETORICAL.match(sentence.text):
+        sentence = replace(sentence, question=False)
+    if sentence.question and not dropping.is_question(text, False):
+        text = dropping.without_tag(text)
+    pieces = _merged(clauses.split(text, names=talk.known_names()))
+    if len(pieces) > 1 and not sentence.question and (lasting := standing.whole(text, talk.who)):
+        _order(lasting, at, talk)
+        return
+    state = statements.Sentence(at)
+    mood = _Mood(sentence.question)
+    for number, piece in enumerate(pieces):
+        following = pieces[number + 1] if number + 1 < len(pieces) else None
+        if number == 0 and dropping.is_hypothetical(piece.text) and not standing.read(piece.text, talk.who):
+            return
+        if not _asked(piece, following, mood, at, talk):
+            _statement(piece, at, talk, state, mood.asking)
+
+
+@dataclass(slots=True)
+class _Mood:
+    """What the clauses of a sentence before this one were."""
+
+    marked: bool
+    asking: bool = False
+    ordered: bool = False
+
+
+def _meant(text: str, at: int, talk: Discourse) -> str:
+    """What is left of a sentence that first says of whom a question spoke ("it's for my sister")."""
+    meant = _IT_IS_FOR.match(text)
+    if meant:
+        who, _, more = meant.group("who").partition(",")
+        if re.match(r" ?[A-Z]", more) or not more:
+            who, more = meant.group("who"), ""
+        talk.drafts.extend(presupposed.bearer(who, talk, at))
+        text = more.strip()
+    named = _THIS_IS.match(text)
+    if named and talk.pending:
+        talk.drafts.extend(presupposed.named(named.group("name"), talk, at))
+        text = text[named.end() :].strip(" ,")
+    return text
+
+
+def _order(order: str, at: int, talk: Discourse) -> None:
+    talk.drafts.append(Draft(order, (at,), "standing", 0.85))
+    talk.own = True
+
+
+def _asked(piece: clauses.Clause, following: clauses.Clause | None, mood: _Mood, at: int, talk: Discourse) -> bool:
+    """Whether the clause is an instruction, a question or a request, or belongs to one; then it has been dealt with."""
+    words = dropping.strip_openers(piece.text)
+    order = None if mood.marked else standing.read(words, talk.who)
+    if not order and mood.ordered and standing.continues(words):
+        more = statements.finish(words, talk)
+        order = f"{talk.who} wants the assistant to {more[:1].lower()}{more[1:]}"
+    mood.ordered = bool(order)
+    if order:
+        _order(order, at, talk)
+        return True
+    marked = mood.marked and following is None
+    if dropping.is_question(piece.text, marked) or dropping.is_request(piece.text):
+        talk.drafts.extend(presupposed.read(piece.text, talk, at))
+        mood.asking = True
+        return True
+    head = grammar.bare(piece.text.split()[0])
+    if following and head in lexicon.words("prepositions.txt") and _asks_next(following, mood.marked):
+        return True
+    return _belongs_to_question(piece, head, marked, mood, talk)
+
+
+def _belongs_to_question(piece: clauses.Clause, head: str, marked: bool, mood: _Mood, talk: Discourse) -> bool:
+    kind = grammar.subject_of(piece.text.split())
+    if mood.asking:
+        if not kind and piece.joint != "because" and not statements.self_describing(piece.text):
+            return True
+        personal = _telling(piece.text) or _CARRIES.search(piece.text)
+        return kind in {"noun", "name"} and not personal and head not in talk.names
+    return marked and not _telling(piece.text)
+
+
+def _asks_next(piece: clauses.Clause, marked: bool) -> bool:
+    return dropping.is_question(piece.text, marked) and grammar.bare(piece.text.split()[0]) not in grammar.FIRST
+
+
+def _merged(pieces: list[clauses.Clause]) -> list[clauses.Clause]:
+    """ "In 2019, I moved": an opening phrase joins its clause if it tells a time or a place, else goes."""
+    if len(pieces) < 2 or pieces[1].joint != ",":
+        return pieces
+    first, second = pieces[0].text, pieces[1].text
+    head = grammar.bare(first.split()[0])
+    opening = head in lexicon.words("prepositions.txt") and not clauses.has_verb(first)
+    if not opening or grammar.subject_of(second.split()) != "first":
+        return pieces
+    parts = first.split()
+    told = any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
+    )
+    text = f"{first}, {second}" if told and len(parts) < 6 else second
+    return [clauses.Clause(text, ""), *pieces[2:]]
+
+
+def _telling(text: str) -> bool:
+    """Whether a clause before a question mark still tells something: it speaks of I, my or a known kind of thing."""
+    return re.match(r"(?:so |and |but |well )?(?:i|we|my|our)\b", text, re.I) is not None
+
+
+def _statement(piece: clauses.Clause, at: int, talk: Discourse, state: statements.Sentence, asking: bool) -> None:
+    drafts = statements.read(piece.text, piece.joint, talk, state)
+    if not drafts and not asking:
+        drafts = fragments.read(piece, talk, state)
+    talk.drafts.extend(drafts)
+    state.kept += len(drafts)
