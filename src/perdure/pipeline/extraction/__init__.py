@@ -32,10 +32,10 @@ def extract(
     talk = Discourse()
     for message in context[-LONGEST_CONTEXT:]:
         _read(message, -1, talk)
-    talk.drafts.clear()
     for at, message in enumerate(messages):
         _read(message, at, talk)
-    facts = [_fact(draft, messages, now) for draft in _distinct(talk.drafts)]
+    told = [draft for draft in talk.drafts if any(at >= 0 for at in draft.sources)]
+    facts = [_fact(draft, messages, now) for draft in _distinct(told)]
     return facts if max_facts is None else facts[: max(0, max_facts)]
 
 
@@ -70,7 +70,7 @@ def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
     return Fact(
         text=draft.text,
         sources=tuple(at for at in draft.sources if at >= 0),
-        type=kinds.kind_of(draft.text, draft.procedural, draft.episodic),
+        type="semantic" if draft.forget else kinds.kind_of(draft.text, draft.procedural, draft.episodic),
         valid_from=start,
         valid_to=end,
         forget=draft.forget,

@@ -151,6 +151,8 @@ def _value(text: str) -> str:
 def _fits(value: str, frame: Frame) -> bool:
     has_number = re.search(r"\d", value) is not None or corrections.typed(value) is not None
     first = grammar.bare(value.split(maxsplit=1)[0])
+    if frame.wants == "verb":
+        return first in verbs.bases()
     if frame.wants == "how":
         return first in {
             "by",

@@ -19,6 +19,7 @@ FIRST_MARK = 0xE000
 MAX_MARKS = 6000  # the private-use area ends there
 
 _MARKS = re.compile(f"[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]")
+_LEADING = re.compile(f"^(?:[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]\\s*)+")
 _QUOTES = str.maketrans(
     {
         "’": "'",
@@ -97,6 +98,11 @@ def without_marks(text: str) -> str:
     return _MARKS.sub(" ", text)
 
 
+def marks_as(text: str, word: str) -> str:
+    """The text with a word for each quotation, link or code in it, but for those at its beginning, which go."""
+    return _MARKS.sub(word, _LEADING.sub("", text))
+
+
 def clean(content: str, *, english: bool = True) -> Cleaned:
     """The message as plain text in regular spelling; linear in its length, and never raises.
 
@@ -171,7 +177,15 @@ _BE_NEXT = (
 )
 _LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
 _ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|[A-Z]|to\b|pronounced|spelled)")
-_LOOSE_S = re.compile(r"^((?:[\w-]+ ){0,2}[a-z]+)s (?=(?:gone|been|got|called|named|broken|moved)\b)", re.I | re.M)
+_LOOSE_S = re.compile(
+    r"^((?:[\w-]{1,30} ){0,2}(?!(?:is|was|has|his|this|its|us|as|yes|always|plus|thus)\b)[a-z]{3,30})s "
+    r"(?=(?:gone|been|got|called|named|broken|moved)\b)",
+    re.I | re.M,
+)
+_AMOUNT = re.compile(
+    r"\b([Rr]ent|[Mm]ortgage|[Ss]alary|[Bb]udget|[Dd]eadline|[Ll]imit|[Ww]eight|[Hh]eight|[Bb]irthday)s "
+    r"(?=[$€£]?\d|on\b)"
+)
 _TILL = re.compile(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
 _KIN_FIRST = re.compile(
     r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|"
@@ -188,6 +202,7 @@ _NOUN_ING = word_set("cleaning.noun_ing")
 def _possessives(text: str) -> str:
     """Apostrophes that lazy typing left out, where only one reading makes sense ("my husbands allergic")."""
     text = _TILL.sub("until", text)
+    text = _AMOUNT.sub(r"\1 is ", text)
     text = _KIN_FIRST.sub(r"\1's ", text)
     text = _SHORT_S.sub(r"\1 is \2", text)
     text = _LOOSE_KIN.sub(_loose_kin, text)

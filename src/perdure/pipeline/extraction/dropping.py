@@ -171,7 +171,7 @@ def is_hypothetical(clause: str) -> bool:
 
 def is_chatter(clause: str) -> bool:
     """Whether the clause, as a whole, says nothing worth keeping."""
-    low = cleaning.without_marks(clause).lower().strip(" ,.:;!?-\"'()")
+    low = cleaning.marks_as(clause.lstrip(" ,.:;!?-\"'()"), "x").lower().strip(" ,.:;!?-\"'()")
     if not low:
         return True
     if len(low) > LONGEST_CHATTER:

@@ -49,11 +49,22 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
     for place in range(before, len(talk.drafts)):
         draft = talk.drafts[place]
         draft.text = cleaned.restore(draft.text)
-    talk.drafts[before:] = [
-        draft for draft in talk.drafts[before:] if draft.rule == "standing" or not _quotes_much(draft.text)
-    ]
+    talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft)]
     talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) == before
     talk.opened = cleaned.restore(cleaned.text)[:2000]
+
+
+_FIRST_PERSON = re.compile(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our)(?![\w'.-])", re.I)
+_QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
+
+
+def _clean(draft: Draft) -> bool:
+    """Whether a fact may be stored: not somebody's quoted sentence, and no first person left outside quotes."""
+    if draft.rule == "as given":
+        return True
+    if _FIRST_PERSON.search(_QUOTED.sub(" ", draft.text)):
+        return False
+    return draft.rule == "standing" or not _quotes_much(draft.text)
 
 
 def _quotes_much(fact: str) -> bool:

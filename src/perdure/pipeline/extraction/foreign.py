@@ -10,10 +10,11 @@ import re
 from functools import cache
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import cleaning
+from perdure.pipeline.extraction import cleaning, people
 
 LONGEST_PHRASE = 5
 """Words of the longest phrase in the tables."""
+LANGUAGES = ("es", "pt", "it", "fr", "de")
 NOTHING = "-"
 """Gloss of a word that English leaves out."""
 
@@ -44,6 +45,10 @@ def language_of(text: str, expected: str = "") -> str:
         name: sum(word in known for word in words) + sum(word in known for word in split if word not in words)
         for name, known in _votes().items()
     }
+    for word in words[:40]:
+        if len(word) > 4 and not people.is_known_word(word):
+            for name in LANGUAGES:
+                scores[name] += word in _phrases(name)
     english = scores.pop("en")
     best = max(scores, key=lambda name: (scores[name], name == expected))
     if expected in scores and scores[expected] >= english and (scores[expected] or not english):

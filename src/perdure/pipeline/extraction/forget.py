@@ -46,6 +46,8 @@ _OWN_THING = re.compile(r"^(?:my|our|the|his|her|their|that|what|everything|all|
 def read(sentence: str, who: str, last_fact: str) -> str | None:
     """The text of the request ("User asked to forget the staging password"), or None if it is none.
 
+    It is "" where a request names nothing that was told.
+
     `last_fact` is what "forget that" means: the fact told last, "" if there was none.
     """
     match = _ASK.match(sentence)
@@ -58,10 +60,11 @@ def read(sentence: str, who: str, last_fact: str) -> str | None:
             break
         what = shorter
     if not what or what.lower() in _EMPTY:
-        return f"{who} asked to forget: {last_fact}" if last_fact else None
+        return f"{who} asked to forget: {last_fact}" if last_fact else ""
     if len(what) > 200:
-        return None
-    return f"{who} asked to forget {_named(what, who)}"
+        return ""
+    named = _named(what, who)
+    return f"{who} asked to forget {'that ' if named.startswith(f'{who} ') else ''}{named}"
 
 
 def _about_memory(match: re.Match[str]) -> bool:

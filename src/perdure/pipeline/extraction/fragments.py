@@ -76,6 +76,8 @@ def is_label(label: str, *, freely: bool = False) -> bool:
         r" (?:so far|for now|at the moment|before (?:we|i) start|right now|currently|update)$", "", label, flags=re.I
     )
     words = label.split()
+    if not words or (len(words) == 1 and grammar.bare(words[0]) in lexicon.words("determiners.txt")):
+        return False
     head = grammar.bare(words[0])
     if head in lexicon.words("imperatives.txt") - {"note", "name", "plan", "order", "move", "test"} or len(words) > 7:
         return False

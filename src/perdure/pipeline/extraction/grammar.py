@@ -198,7 +198,7 @@ def _time_phrase(parts: list[str], place: int) -> int:
         return place + 2
     if head not in _TIME_OPENERS and not is_time_word(head):
         return place
-    limit = min(len(parts), place + 6)
+    limit = min(len(parts), place + 10)
     seen = False
     for at in range(place, limit):
         word = bare(parts[at])

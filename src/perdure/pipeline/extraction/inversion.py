@@ -78,7 +78,7 @@ def after_verb(words: list[str], verb: int) -> int:
         "expecting",
     }
     while place + 1 < len(words) and (
-        grammar.bare(words[place]) in chain
+        (grammar.bare(words[place]) in chain and not _possesses(words, place))
         or grammar.bare(words[place + 1]) in {"to"}
         or grammar.bare(words[place]) in lexicon.words("adverbs.txt")
     ):
@@ -87,3 +87,13 @@ def after_verb(words: list[str], verb: int) -> int:
     if light and place + 1 < len(words) and grammar.bare(words[place + 1]) in lexicon.words("prepositions.txt"):
         return place + 2
     return place + 1
+
+
+def _possesses(words: list[str], place: int) -> bool:
+    """Whether "have" is the verb itself ("I have for breakfast") and no auxiliary ("I have been")."""
+    after = grammar.bare(words[place + 1])
+    return (
+        grammar.bare(words[place]) in {"have", "has", "had"}
+        and after not in verbs.pasts()
+        and after not in {"to", "got"}
+    )

@@ -11,6 +11,9 @@ from perdure.pipeline.extraction.wordsets import word_set
 Kind = Literal["semantic", "procedural", "episodic"]
 
 _STATE_PASTS = word_set("kinds.state_pasts")
+_TIMED = re.compile(
+    r"\b(?:ago|yesterday|last (?:week|month|year|night|spring|summer|autumn|winter)|in (?:19|20)\d\d)\b"
+)
 _RULE = re.compile(
     r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|"
     r"steps?)\b|Every \w+ over|First\b)"
@@ -29,5 +32,7 @@ def kind_of(fact: str, procedural: bool, episodic: bool) -> Kind:
         return "semantic"
     word = grammar.bare(parts[verb])
     if word in verbs.simple_pasts() and word not in _STATE_PASTS and word not in verbs.bases():
+        return "episodic"
+    if word in verbs.ambiguous_pasts() and _TIMED.search(fact):
         return "episodic"
     return "semantic"

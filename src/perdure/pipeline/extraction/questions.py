@@ -195,6 +195,12 @@ def _frame(text: str, follows: bool) -> Frame | None:
 def _elliptic(parts: list[str]) -> Frame | None:
     words = parts[1:] if grammar.bare(parts[0]) == "ever" else parts
     first = grammar.bare(words[0]) if words else ""
+    if first == "any" and re.match(
+        r"any (?:updates?|news|plans|questions|thoughts|ideas|changes?|luck|progress|preference)\b",
+        " ".join(words),
+        re.I,
+    ):
+        return Frame("", label=label_of(" ".join(words)))
     if first == "any":
         return Frame(f"I have {' '.join(words)}", wants="yesno", label=label_of(" ".join(words[1:])))
     if first == "got":
@@ -205,6 +211,9 @@ def _elliptic(parts: list[str]) -> Frame | None:
 
 
 def _alternative(statement: str) -> Frame:
+    either = re.fullmatch(r"(I|we) (\w+) or (\w+)", statement)
+    if either and either.group(2) in verbs.bases() and either.group(3) in verbs.bases():
+        return Frame(f"{either.group(1)} {GAP}", wants="verb")
     match = re.match(
         r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|"
         r"take)\b) (.*) or (.*)$",
@@ -314,6 +323,8 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
     rest = parts[1:]
     if rest and grammar.bare(rest[-1]) in {"called", "named"}:
         return Frame(f"{' '.join(rest[:-1])} {aux} {rest[-1]} {GAP}", wants="what", label=label_of(" ".join(rest[:-1])))
+    if len(rest) > 1 and grammar.bare(rest[-1]) == "like" and not thing:
+        rest = rest[:-1]
     subject = " ".join(rest)
     if not subject:
         return None

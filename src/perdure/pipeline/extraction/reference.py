@@ -130,7 +130,7 @@ def note_thing(fact: str, talk: Discourse) -> None:
     parts = fact.split()
     named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*", fact)
     if named and named[-1].lower() not in talk.names and not named[-1].startswith(talk.who):
-        talk.named = named[-1]
+        talk.named = named[-1].removesuffix("'s")
     verb = grammar.find_verb(parts)
     if verb <= 0:
         return

@@ -36,7 +36,9 @@ def read(
         )
         text = (
             answers.NO.sub("", text, count=1)
-            if re.match(r"(?:no|nope|nah)(?:,|$| i | we | it | use | just | make | do )", text, re.I)
+            if re.match(
+                r"(?:no|nope|nah)(?:,|$| (?:i|we|it|he|she|they|my|our|the|that|use|just|make|do) )", text, re.I
+            )
             else text
         )
     if not text.strip():
@@ -179,4 +181,4 @@ def hear(talk: Discourse) -> None:
         talk.assistant,
     )
     if match and not talk.topic:
-        talk.topic = talk.thing = f"{talk.who}'s {match.group(1)}"
+        talk.topic = talk.thing = f"{talk.who}'s {match.group(1) or match.group(2)}"

@@ -41,6 +41,8 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
     text = dropping.strip_openers(sentence.text)
     last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
     asked = forget.read(text, talk.who, last)
+    if asked == "":
+        return None
     if asked:
         talk.drafts.append(Draft(asked, (at,), "forget", 0.9, forget=True))
         return None

@@ -201,6 +201,9 @@ def finish(clause: str, talk: Discourse) -> str:
         flags=re.I,
     )
     turned = " ".join(turned.split()).strip(" ,.:;-!")
+    just = re.match(rf"({re.escape(talk.who)}) just (\w+)\b", turned)
+    if just and just.group(2) in verbs.simple_pasts():
+        turned = f"{just.group(1)} {turned[just.start(2) :]}"
     return turned[:1].upper() + turned[1:]
 
 
@@ -281,9 +284,9 @@ def _of_a_friend(parts: list[str], verb: int, talk: Discourse) -> bool:
 
 
 def _specific(predicate: list[str]) -> bool:
-    """Whether a predicate holds a number, a name or a time."""
+    """Whether a predicate holds a number, a name, a code or a time."""
     return any(
-        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part))
+        grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) or any(char.isdigit() for char in part)
         for part in predicate
     )
 

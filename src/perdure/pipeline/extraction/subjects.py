@@ -49,6 +49,9 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     here = _HERE.match(text)
     if here and not grammar.is_number(here.group(1).split()[0]):
         return _here(here.group(1)), "here"
+    if parts[0][:1].isupper() and parts[0][1:].islower() and people.is_known_word(parts[0].lower()):
+        text = text[:1].lower() + text[1:]
+        parts = text.split()
     return _verbless_subject(text, parts, carried)
 
 
@@ -78,6 +81,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return _not(text, parts, carried)
     if head == "no" and after == "longer":
         return _no_longer(text, parts, place, carried)
+    if head == "back" and after in lexicon.words("prepositions.txt"):
+        return f"{carried or 'I'} {_be(carried or 'I')} {text}", "place"
     if head == "never" and place + 1 < len(parts):
         have = "have " if after in verbs.pasts() and after not in verbs.simple_pasts() else ""
         return f"{carried or 'I'} {have}{text}", "never"
@@ -98,6 +103,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return f"{subject} {'have' if first else 'has'} {text}", "been"
     if _adjective(head, after):
         return f"{subject} {be} {text}", "state"
+    if head in _PASSIVE or (head == "made" and after == "redundant"):
+        return f"{subject} {'were' if subject.lower() == 'we' else 'was'} {text}", "past"
     if head in verbs.simple_pasts() and not _noun_use(head, after):
         return f"{subject} {text}", "past"
     if head in verbs.thirds() and carried and not first and not _noun_use(head, after):
@@ -107,6 +114,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     if head in verbs.ings() and after and after not in {"is", "was", "and", "me", "us"}:
         return f"{subject} {be} {text}", "progressive"
     if head in verbs.bases() and not _noun_use(head, after):
+        if after in {"me", "us"}:
+            return "", ""
         if carried or head in lexicon.words("statement_verbs.txt"):
             return f"{subject} {text}", "base"
         return "", ""
@@ -114,6 +123,23 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
 
 
 _OTHERS_DO = word_set("subjects.others_do")
+
+
+_PASSIVE = frozenset(
+    {
+        "diagnosed",
+        "promoted",
+        "fired",
+        "sacked",
+        "hired",
+        "referred",
+        "prescribed",
+        "accepted",
+        "rejected",
+        "offered",
+        "told",
+    }
+)
 
 
 def _be(subject: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from perdure.pipeline.extraction import grammar, verbs
+
 MONTHS = {
     name: number + 1
     for number, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
@@ -108,16 +110,20 @@ def _calendar(groups: dict[str, str | None], anchor: datetime, text: str, start:
     if groups["y1"]:
         return datetime(int(groups["y1"]), month, day, tzinfo=UTC)
     here = datetime(anchor.year, month, day, tzinfo=UTC)
-    past = re.search(
-        r"\b(?:since|last|was|were|\w+ed|went|bought|got|had|left|quit|sold|began|met|came|became|broke|lost)\b",
-        text[:start],
-        re.I,
-    )
-    if past and not re.search(r"\b(?:will|going to|need|needs|is|are|due)\b", text[:start]) and here > anchor:
+    past = _told_as_past(text, start)
+    if past and here > anchor:
         return datetime(anchor.year - 1, month, day, tzinfo=UTC)
     if not past and (anchor - here).days > 180:
         return datetime(anchor.year + 1, month, day, tzinfo=UTC)
     return here
+
+
+def _told_as_past(text: str, start: int) -> bool:
+    if re.search(r"\b(?:since|last|was|were|had)\b", text[:start], re.I):
+        return True
+    parts = text[:start].split()
+    verb = grammar.find_verb(parts)
+    return verb > 0 and grammar.bare(parts[verb]) in verbs.simple_pasts()
 
 
 def _relative(which: str, span: str, anchor: datetime) -> datetime | None:
