@@ -1,4 +1,4 @@
-"""What stores nothing: questions, commands, stories, other people's texts, code, chatter; and what such messages hold all the same."""
+"""What stores nothing (questions, commands, stories, code, chatter), and what such messages hold all the same."""
 
 from __future__ import annotations
 

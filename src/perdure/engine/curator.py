@@ -12,7 +12,7 @@ from perdure.backends.blocking import run_blocking
 from perdure.backends.llms.base import LLM
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.message import Message
-from perdure.engine.soft import given_up
+from perdure.engine.soft import given_up, kept_from_failing
 from perdure.pipeline.extraction import extract
 from perdure.pipeline.llm.extraction import extract_facts
 from perdure.pipeline.llm.reconciliation import decide_batch, decide_one
@@ -68,21 +68,31 @@ class RulesCurator:
     ) -> Reading:
         """The facts of the messages; a custom prompt cannot be followed and is said so."""
         warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
-        if sum(len(message.content) for message in messages) <= INLINE_CHARACTERS:
-            return Reading(extract(messages, now=now, context=context), warnings=warnings)
-        return Reading(await run_blocking(extract, messages, now=now, context=context), warnings=warnings)
+        reading = Reading([], unread=True, warnings=warnings)
+        with kept_from_failing("no facts were extracted, the messages are kept", warnings):
+            if sum(len(message.content) for message in messages) <= INLINE_CHARACTERS:
+                reading.facts = extract(messages, now=now, context=context)
+            else:
+                reading.facts = await run_blocking(extract, messages, now=now, context=context)
+            reading.unread = False
+        return reading
 
     async def judge(
         self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: WordSimilarity | None
     ) -> Judgement:
         """What becomes of the facts; in a thread, because comparing words may call the embedder."""
 
-        def every() -> list[list[Decision]]:
-            return [
-                decide(fact, near, word_similarity=similarity) for fact, near in zip(facts, neighbours, strict=True)
-            ]
+        judgement = Judgement([])
 
-        return Judgement(await run_blocking(every))
+        def every() -> None:
+            for fact, near in zip(facts, neighbours, strict=True):
+                decisions = [Decision(event="ADD", text=fact.text, rule="undecided")]
+                with kept_from_failing(f"added without being reconciled: {fact.text[:80]!r}", judgement.warnings):
+                    decisions = decide(fact, near, word_similarity=similarity)
+                judgement.decisions.append(decisions)
+
+        await run_blocking(every)
+        return judgement
 
 
 class LLMCurator:

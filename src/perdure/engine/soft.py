@@ -21,3 +21,13 @@ def given_up(what: str, warnings: list[str] | None = None) -> Iterator[None]:
         logger.warning(sentence)
         if warnings is not None:
             warnings.append(sentence)
+
+
+@contextmanager
+def kept_from_failing(what: str, warnings: list[str]) -> Iterator[None]:
+    """Run the block; a fault of our own rules becomes a logged warning: it must not cost the caller's messages."""
+    try:
+        yield
+    except Exception as error:  # whatever the fault is, the call goes on without the block
+        logger.exception("a fault in perdure: %s", what)
+        warnings.append(f"{what}: {type(error).__name__} in perdure's rules, please report it")
