@@ -100,6 +100,22 @@ def test_an_existing_empty_file_is_taken(run: Any, tmp_path: Path) -> None:
     run(store.close())
 
 
+@pytest.mark.parametrize("name", [":memory:", "file:x?mode=memory", "a b#c%20.db", "ünï'quote\".db", "-wal"])
+def test_paths_of_every_kind_are_files(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = build(Path(name))
+    run(store.open())
+    monkeypatch.chdir("/")
+    run(store.create_collection("c", 4))
+    run(store.apply("c", [point("a")]))
+    assert run(store.count("c")) == 1
+    run(store.close())
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    monkeypatch.chdir(tmp_path)
+    assert build(Path(name)).stored_dimension("c") == 4
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
 def test_unusable_paths_say_what_to_do(run: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     cases = {
@@ -215,6 +231,11 @@ def test_sync_reaches_the_disk_before_it_returns(
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
+    other = build(path.parent / "new" / "memories.db")
+    run(other.open())
+    run(other.close())
+    assert synced == ["new", "folder"], "what lists the new file, and what lists its new folder"
+    synced.clear()
     run(store.apply("c", [point("a")]))
     assert synced == []
     run(store.sync())
@@ -324,12 +345,38 @@ def test_a_scrub_that_a_writer_prevents(run: Any, store: SqliteVectorStore, path
     assert traces(path, *NEEDLES) == []
 
 
+def test_a_kill_in_the_middle_of_a_scrub(run: Any, store: SqliteVectorStore, path: Path) -> None:
+    run(store.apply("c", [point(str(number), f"User likes tea {number} " * 20) for number in range(2000)]))
+    run(store.apply("c", [secret_point()]))
+    run(store.delete("c", "s"))
+    code = (
+        "import asyncio, sys; from perdure.backends.vector_stores.sqlite import SqliteVectorStore as S\n"
+        "async def main():\n"
+        "    s = S(S.Settings(path=sys.argv[1])); await s.open(); print('ready', flush=True)\n"
+        "    while True: await s.scrub()\n"
+        "asyncio.run(main())"
+    )
+    for delay in (0.01, 0.03, 0.06, 0.1):
+        worker = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+        assert worker.stdout
+        worker.stdout.readline()
+        time.sleep(delay)
+        worker.kill()
+        worker.communicate()
+        assert run(store.check("c")) == []
+        assert run(store.count("c")) == 2000
+        assert len(run(store.keyword_search("c", "tea", 9999))) == 2000
+    run(store.close())
+    assert traces(path, *NEEDLES) == []
+
+
 # ------------------------------------------------------------------ checking
 
 TAMPERINGS = {
     "no entry in the full-text index": "DELETE FROM text_1_docsize WHERE id = (SELECT min(id) FROM text_1_docsize)",
     "full-text index have no row": "INSERT INTO text_1 (rowid, memory) VALUES (7, 'ghost')",
     "vectors have no row": "INSERT INTO vectors_1 (n, vector) VALUES (7, x'00')",
+    "wrongly taken to have a vector": "UPDATE rows_1 SET bare = 1 - bare",
     "vectors are not of dimension": "UPDATE vectors_1 SET vector = x'0000'",
     "under a home that does not exist": "UPDATE rows_1 SET home = 99 WHERE id = 'a'",
     "home of another scope": "UPDATE homes_1 SET value = 'mallory' WHERE value = 'alice'",

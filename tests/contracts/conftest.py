@@ -26,6 +26,8 @@ class Provider:
     settings: Callable[[Path], dict[str, Any]]
     shared: bool = False
     """Whether several instances, also of several processes, may have the same store open at one time."""
+    bare: bool = True
+    """Whether rows without a vector can be kept."""
 
 
 PROVIDERS: Mapping[str, Provider] = {

@@ -72,6 +72,27 @@ def test_as_json_it_adds_up_and_stays_where_it_is_told(tmp_path: Path) -> None:
     assert at("doctor").status == 0
 
 
+def test_the_questions_are_answered_by_what_holds_at_the_time() -> None:
+    ran = perdure("demo", "--json")
+    assert ran.status == 0, ran.err
+    asked = [question for session in ran.json["sessions"] for question in session["questions"]]
+    best = {question["ask"]: question["results"][0]["memory"] for question in asked}
+    for question, words in {
+        "What is Jonas allergic to?": "shellfish",
+        "When is the cello lesson?": "Wednesdays at 5 pm",
+        "Where does Mara work?": "health centre",
+        "What is Tomas's phone number?": "936 555 177",
+        "Where does Tomas live?": "Lisbon",
+        "What instrument does Ilse play?": "drums",
+        "What is our address?": "Rua do Almada 240",
+    }.items():
+        assert words in best[question]
+    assert "4471" not in json.dumps(next(each for each in asked if each["ask"] == "What is the door code?"))
+    assert "The door code of the building is 4471" in [
+        text for each in ran.json["sessions"] for text in each["forgotten"]
+    ]
+
+
 def test_a_story_of_ones_own(tmp_path: Path) -> None:
     story = "\n".join(
         map(

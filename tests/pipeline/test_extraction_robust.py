@@ -16,7 +16,8 @@ from perdure.pipeline.extraction import extract
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TEXT = """i my we our me am live in Leeds not no yes since 2019 because and , . ? ! : ( ) ' " - the user wife
-Ana she it they forget that sorry actually 7pm 12th should can you please always never write is was has to of 'tis * ` = + vivo en"""
+Ana she it they forget that sorry
+actually 7pm 12th should can you please always never write is was has to of 'tis * ` = + vivo en"""
 WORDS = st.sampled_from([*TEXT.split(), "\n"])
 ROLES = st.sampled_from(["user", "assistant", "system"])
 FIRST_PERSON = re.compile(r"(?<![\w'’.])(i|i['’](?:m|ve|d|ll)|im|ive|my|me|mine|we|our)(?![\w'’.])", re.I)

@@ -119,6 +119,7 @@ class Intake:
     async def _fresh(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that are neither here nor made obsolete by what happened here."""
         known = {point.id: point.payload for point in await self._stored([row.id for row in rows])}
+        self._has_past = self._has_past or bool(known)  # another import may be at work
         for row in rows:
             if row.is_live and not row.is_message and row.id in known and row.id not in self._ahead:
                 if row.says_the_same(known[row.id]):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from uuid import uuid4
 
 from perdure.backends.embedders.base import Embedder
@@ -14,12 +17,14 @@ from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
 from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.clock import Clock
-from perdure.domain.errors import ClosedError, ConflictError, EmbeddingError, LedgerError, NotFoundError, PerdureError
+from perdure.domain.errors import ConflictError, EmbeddingError, LedgerError, NotFoundError, PerdureError
 from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
 from perdure.domain.scope import Scope
+from perdure.engine.calls import Calls
 from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator
 from perdure.engine.embedding import Embedding
+from perdure.engine.finish import finish
 from perdure.engine.neighbours import cosine
 from perdure.engine.once import Once
 from perdure.engine.rows import episode_item, net_rows
@@ -47,6 +52,7 @@ class Kernel:
         llm: LLM | None,
         curator: Curator,
         clock: Clock,
+        fresh_store: Callable[[], VectorStore],
     ) -> None:
         self.config = config
         self.store = store
@@ -56,20 +62,22 @@ class Kernel:
         self.collection = config.vector_store.collection_name
         self.bare = config.version == "v1.0"
         self.ledger: Ledger | None = None
-        self.closed = False
+        self.calls = Calls()
         self._given_ledger = ledger
+        self._fresh_store = fresh_store
         self._llm = llm
         self._open = Once(self._open_all)
+        self._close = Once(self._close_all)
         self._identity = ""
         self._unsynced = 0
         self._word_vector = lru_cache(maxsize=4096)(_Cell)
+        _ALL.add(self)
 
     # ------------------------------------------------------------------ life
     async def ready(self) -> None:
         """Open store and ledger on first use, and apply again what a crash left over."""
-        if self.closed:
-            raise ClosedError("this memory was closed: make a new one")
-        await self._open()
+        with self.calls.one():
+            await self._open()
 
     async def _open_all(self) -> None:
         await self.store.open()
@@ -87,21 +95,34 @@ class Kernel:
             await self._embed_missing()
 
     async def close(self) -> None:
-        """Sync the store, finish erasures that waited, and let go of every backend."""
-        if self.closed:
-            return
-        self.closed = True
+        """Let calls under way finish, sync the store, finish erasures that waited, and let go of every backend."""
+        self.calls.refuse()
+        await self._close()
+
+    async def _close_all(self) -> None:
+        await self.calls.ended()
         if self._open.done:
             with given_up("the store could not be synced: the journal keeps what it may have lost"):
                 await self._sync()
-            with given_up("the store could not be closed"):
-                await self.store.close()
-            if self.ledger is not None:
-                with given_up("the ledger could not be closed"):
-                    await self.ledger.close()
+        # Opening may have failed half way, so what was never in use is closed too.
+        with given_up("the store could not be closed"):
+            await self.store.close()
+        with given_up("the ledger could not be closed"):
+            await self._given_ledger.close()
         await self.embedding.embedder.close()
         if self._llm is not None:
             await self._llm.close()
+
+    def forsake(self) -> None:
+        """This process was forked from the one that opened the backends: leave those to it, and begin anew."""
+        self.calls.reset()
+        self._open.reset()
+        self._close.reset()
+        self.ticker.reset()
+        if self.store.durable:
+            # Connections must not be carried over a fork, closing them included (SQLite, "How To Corrupt"): kept, unused.
+            _LEFT_TO_THE_PARENT.append(self.store)
+            self.store = self._fresh_store()
 
     # ------------------------------------------------------------------ one writer at a time
     @asynccontextmanager
@@ -146,13 +167,29 @@ class Kernel:
     ) -> list[str]:
         """Make the changes of one batch true: journal, store, history; all of them or none.
 
-        Call it with the lock of a scope that covers them. Answers with warnings of what was put off.
+        Call it with the lock of a scope that covers them. A caller that is cancelled once it has begun is cancelled when
+        it has ended. Answers with warnings of what was put off.
         """
         kept = () if self.config.episodes == "off" else episodes
-        answer = None if remember is None else Remembered(remember[0], remember[1], _dump(remember[2]))
+        answer = None
+        if remember is not None:
+            answer = Remembered(self._answer_key(remember[0]), remember[1], _dump(remember[2]))
         puts, deletes = net_rows(changes, vectors)
         if self.config.episodes == "search":
-            puts += await self._episode_points(episodes)
+            shown, hidden = await self._messages_moved(changes)
+            puts += await self._episode_points([*episodes, *shown])
+            deletes += hidden
+        return await finish(self._commit(changes, vectors, puts, deletes, kept, answer))
+
+    async def _commit(
+        self,
+        changes: Sequence[Change],
+        vectors: Mapping[str, Vector | None],
+        puts: Sequence[Point],
+        deletes: Sequence[str],
+        kept: Sequence[Episode],
+        answer: Remembered | None,
+    ) -> list[str]:
         if self.ledger is None:
             if puts or deletes:
                 await self.store.apply(self.collection, puts, deletes)
@@ -252,9 +289,15 @@ class Kernel:
         ]
 
     # ------------------------------------------------------------------ reading the ledger
-    async def remembered(self, key: str, scope: Scope) -> AddResult | None:
-        """The answer that was given to this idempotency key."""
-        text = await self.ledger.remembered(key, scope) if self.ledger else None
+    def _answer_key(self, key: str) -> str:
+        """The key as the ledger keeps it: an answer speaks of this store's memories, and others may share the ledger."""
+        return f"{self._identity}/{self.collection}/{key}"
+
+    async def remembered(self, key: str | None, scope: Scope) -> AddResult | None:
+        """The answer that was given to this idempotency key, if one was given."""
+        if key is None or self.ledger is None:
+            return None
+        text = await self.ledger.remembered(self._answer_key(key), scope)
         if text is None:
             return None
         loaded = json.loads(text)

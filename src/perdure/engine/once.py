@@ -9,38 +9,48 @@ from concurrent.futures import Future
 
 
 class Once:
-    """Runs an action for the first caller and lets the others wait for it; a failure is told to all and forgotten."""
+    """Runs an action for the first caller and lets the others wait for it; a failure is told to all and forgotten.
+
+    Where the first caller is cancelled, one of those who wait begins anew; a waiter that is cancelled concerns nobody.
+    """
 
     def __init__(self, action: Callable[[], Awaitable[None]]) -> None:
         self._action = action
         self._guard = threading.Lock()
-        self._running: Future[None] | None = None
+        self._running: Future[bool] | None = None
         self.done = False
 
     async def __call__(self) -> None:
         """Return once the action has been done."""
-        if self.done:
-            return
-        with self._guard:
-            waiting = self._running
+        while not self.done:
+            with self._guard:
+                waiting = self._running
+                if waiting is None:
+                    mine = self._running = Future()
+                    mine.set_running_or_notify_cancel()  # from now on a waiter's end cannot cancel it for all
             if waiting is None:
-                mine = self._running = Future()
-        if waiting is not None:
-            await asyncio.wrap_future(waiting)
-            return
+                await self._run(mine)
+                return
+            if await asyncio.wrap_future(waiting):
+                return
+
+    async def _run(self, mine: Future[bool]) -> None:
         try:
             await self._action()
         except BaseException as error:
             with self._guard:
                 self._running = None
-            mine.set_exception(error if isinstance(error, Exception) else RuntimeError("opening was cancelled"))
-            mine.exception()  # seen: nobody else may be waiting for it
+            if isinstance(error, Exception):
+                mine.set_exception(error)
+                mine.exception()  # seen: nobody else may be waiting for it
+            else:
+                mine.set_result(False)  # cancelled: it was not the action that failed
             raise
         self.done = True
-        mine.set_result(None)
+        mine.set_result(True)
 
     def reset(self) -> None:
-        """Forget that it was done."""
-        with self._guard:
-            self._running = None
-            self.done = False
+        """Forget that it was done, for a process that was forked from the one that did it."""
+        self._guard = threading.Lock()
+        self._running = None
+        self.done = False

@@ -7,7 +7,7 @@ import binascii
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,11 @@ TEXT_FIELDS = (*SCOPE_FIELDS, "hash")
 MAX_DEPTH = 100
 """Levels of lists and objects in a payload: far above any real one, far below Python's recursion limit."""
 
+
+Limit = TypeVar("Limit", int, int | None)
+
+MAX_LIMIT = 2**31 - 1
+"""Rows that can be asked for at one time, as a 32-bit number."""
 
 MAX_NUMBER = 2**1023
 """Whole numbers below this are what JSON readers everywhere can hold, if only about, as a double."""
@@ -42,10 +47,12 @@ def check_dimension(dimension: object) -> int:
     )
 
 
-def check_limit(limit: int | None) -> int | None:
-    """A limit, which must be a whole number from 1 on, or None."""
-    if limit is None or (isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1):
-        return limit
+def check_limit(limit: Limit) -> Limit:
+    """A limit, which must be a whole number from 1 on, or None; no larger than any store can count."""
+    if limit is None:
+        return None
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1:
+        return min(limit, MAX_LIMIT)
     raise InvalidInputError(f"limit must be a whole number from 1 on, not {limit!r}", field="limit", value=limit)
 
 

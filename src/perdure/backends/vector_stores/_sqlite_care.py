@@ -4,18 +4,18 @@
 
 from __future__ import annotations
 
-import os
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from perdure.backends.vector_stores._sqlite_database import Database, is_busy
-from perdure.backends.vector_stores._sqlite_records import SELECTED, read_payload
+from perdure.backends.vector_stores._sqlite_database import Database, force_to_disk, is_busy
 from perdure.backends.vector_stores._sqlite_schema import (
     HOME_BITS,
     Collection,
     all_collections,
     find_collection,
+    key_text,
     read_meta,
     write_meta,
 )
@@ -28,7 +28,6 @@ _SCRUB = "scrub"
 
 _TO_WRITE = 1  # the file must be written anew
 _TO_EMPTY = 2  # the log must be emptied, which still has, or leaves in the file, what was there before
-_BATCH = 1000
 
 
 def stored_dimension(path: Path, collection: str) -> int | None:
@@ -55,15 +54,9 @@ def sync(database: Database) -> None:
     """Force SQLite's log to the disk: with it, and the file that it was last folded into, nothing is lost."""
     log = Path(f"{database.path}-wal")
     with database.translated():
-        for path in (log, log.parent):
-            try:
-                handle = os.open(path, os.O_RDONLY)
-            except FileNotFoundError:
-                continue
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        if log.exists():
+            force_to_disk(log)
+        force_to_disk(log.parent)
 
 
 # ------------------------------------------------------------------ scrubbing
@@ -109,16 +102,22 @@ def _rebuild_text(connection: sqlite3.Connection, collection: Collection) -> Non
     """Make the full-text index anew: its segments keep deleted words until they are merged."""
     c = collection.number
     connection.execute(f"INSERT INTO text_{c} (text_{c}) VALUES ('delete-all')")
-    for n, text in _texts(connection, collection):
-        connection.execute(f"INSERT INTO text_{c} (rowid, memory) VALUES (?, ?)", (n, text))
+    connection.executemany(
+        f"INSERT INTO text_{c} (rowid, memory) VALUES (?, ?)",
+        ((n, index_text(memory) if isinstance(memory, str) else "") for n, memory in _texts(connection, collection)),
+    )
 
 
-def _texts(connection: sqlite3.Connection, collection: Collection) -> Iterator[tuple[int, str]]:
-    cursor = connection.execute(f"SELECT {SELECTED}, r.n FROM rows_{collection.number} r ORDER BY r.n")
-    while rows := cursor.fetchmany(_BATCH):
-        for row in rows:
-            memory = read_payload(row[:-1]).get("memory")
-            yield row[-1], index_text(memory) if isinstance(memory, str) else ""
+def _texts(connection: sqlite3.Connection, collection: Collection) -> Iterator[tuple[int, object]]:
+    """The memory of every row, by n."""
+    rows = connection.execute(
+        f"SELECT r.n, r.memory, CASE r.odd WHEN 1 THEN r.payload END FROM rows_{collection.number} r ORDER BY r.n"
+    )
+    for n, memory, payload in rows:
+        if payload is not None:
+            yield n, json.loads(payload).get("memory")
+        else:
+            yield n, None if memory is None else key_text(memory)
 
 
 # ------------------------------------------------------------------ checking
@@ -134,6 +133,8 @@ def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
         f"WHERE NOT EXISTS (SELECT 1 FROM rows_{c} r WHERE r.n = t.id)",
         "{} vectors have no row": f"SELECT count(*) FROM vectors_{c} v "
         f"WHERE NOT EXISTS (SELECT 1 FROM rows_{c} r WHERE r.n = v.n)",
+        "{} rows are wrongly taken to have a vector, or none": f"SELECT count(*) FROM rows_{c} r "
+        f"WHERE r.bare = EXISTS (SELECT 1 FROM vectors_{c} v WHERE v.n = r.n)",
         f"{{}} vectors are not of dimension {collection.dimension}": f"SELECT count(*) FROM vectors_{c} "
         f"WHERE length(vector) <> {4 * collection.dimension}",
         "{} rows lie under a home that does not exist": f"SELECT count(*) FROM rows_{c} r "

@@ -40,7 +40,7 @@ class Database:
     """An open file. Writers of this process wait for each other, those of others for at most `busy_timeout` seconds."""
 
     def __init__(self, path: Path, busy_timeout: float) -> None:
-        self.path = path
+        self.path = path = path.absolute()  # a later change of the working folder changes nothing
         self.busy_timeout = busy_timeout
         self._write_lock = threading.Lock()
         self._pool = threading.Condition()
@@ -214,8 +214,22 @@ def _make_file(path: Path) -> None:
     """
     if path.is_dir():
         raise VectorStoreError(f"cannot use the vector store {path}: it is a folder: give the path of a file")
+    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         return
+    for folder in (path.parent, *(folder.parent for folder in missing)):
+        force_to_disk(folder)
+
+
+def force_to_disk(path: Path) -> None:
+    """Return once a file, or what a folder lists, would survive power loss. Never for the store's own file."""
+    if path.is_dir() and os.name != "posix":
+        return  # there the file system keeps its folders itself
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

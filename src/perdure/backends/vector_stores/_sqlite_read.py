@@ -148,12 +148,9 @@ def payloads(connection: sqlite3.Connection, collection: Collection, ns: Sequenc
 
 
 def unembedded(connection: sqlite3.Connection, collection: Collection, limit: int) -> list[Point]:
-    """Rows without a vector, by n."""
-    c = collection.number
+    """Rows without a vector, by id."""
     rows = connection.execute(
-        f"SELECT {SELECTED}, NULL FROM rows_{c} r WHERE NOT EXISTS (SELECT 1 FROM vectors_{c} v WHERE v.n = r.n) "
-        "ORDER BY r.n LIMIT ?",
-        (limit,),
+        f"SELECT {SELECTED}, NULL FROM rows_{collection.number} r WHERE r.bare = 1 ORDER BY r.id LIMIT ?", (limit,)
     )
     return [_point(row) for row in rows]
 

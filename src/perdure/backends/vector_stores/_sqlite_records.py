@@ -28,7 +28,7 @@ TIME_COLUMNS = TIME_FIELDS & set(COLUMNS)
 SELECTED = ", ".join(f"r.{name}" for name in ("id", "odd", *COLUMNS, "metadata", "payload", "memory"))
 """The columns that `read_payload` takes, of a table called r."""
 
-STORED = ("n", "home", "axis", "id", "odd", *COLUMNS, "metadata", "payload", "memory")
+STORED = ("n", "home", "axis", "id", "odd", "bare", *COLUMNS, "metadata", "payload", "memory")
 """The columns that are written, n and home before `Record.columns`."""
 
 NO_HOME = (len(SCOPE_FIELDS), "")
@@ -67,6 +67,7 @@ def to_record(point: Point, dimension: int) -> Record:
         home[0],
         text_key(id),
         int(odd),
+        int(vector is None),
         *columns,
         _json(metadata) if has_metadata and not odd else None,
         _json(rest),

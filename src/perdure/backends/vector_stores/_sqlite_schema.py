@@ -4,7 +4,7 @@ One numbered set of tables for each collection `c`:
 
     homes_c     one row for each scope value that rows live under: a row's home is its first scope field
     rows_c      payloads; n = (home << 32) | k, so that the rows of one home lie together
-    vectors_c   n, and the float32 vector as it was given; a row without one is absent here
+    vectors_c   n, and the float32 vector as it was given; a row without one is bare, and absent here
     text_c      full-text index over the memory's text by n, contentless
     gone_c      which vectors a home lost at which of its sequence numbers, trimmed
 """
@@ -53,11 +53,12 @@ CREATE TABLE homes_{{c}} (
 );
 CREATE TABLE rows_{{c}} (
     n INTEGER PRIMARY KEY, home INTEGER NOT NULL, axis INTEGER NOT NULL, id NOT NULL UNIQUE,
-    odd INTEGER NOT NULL, {", ".join(COLUMNS)}, metadata, payload NOT NULL, memory
+    odd INTEGER NOT NULL, bare INTEGER NOT NULL, {", ".join(COLUMNS)}, metadata, payload NOT NULL, memory
 );
 CREATE INDEX rows_{{c}}_order ON rows_{{c}} (created_at, id);
 CREATE INDEX rows_{{c}}_home ON rows_{{c}} (home, created_at, id);
 CREATE INDEX rows_{{c}}_hash ON rows_{{c}} (home, hash) WHERE hash IS NOT NULL;
+CREATE INDEX rows_{{c}}_bare ON rows_{{c}} (id) WHERE bare = 1;
 CREATE TABLE vectors_{{c}} (n INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE VIRTUAL TABLE text_{{c}} USING fts5(
     memory, content='', tokenize='porter unicode61 remove_diacritics 2'

@@ -193,12 +193,12 @@ class MemoryVectorStore(VectorStore):
         """The rows of the ids that exist, in the order asked."""
         with self._lock:
             rows = self._get(collection).rows
-            return [rows[id].point() for id in ids if id in rows]
+            return [rows[id].point() for id in map(check_id, ids) if id in rows]
 
     # ------------------------------------------------------------------ reading
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
         """The rows of highest cosine to the query, best first, equal ones by id."""
-        check_limit(limit)
+        limit = check_limit(limit)
         with self._lock:
             target = self._get(collection)
             query = unit(check_vector(query_vector, target.dimension, "query_vector"))
@@ -209,7 +209,7 @@ class MemoryVectorStore(VectorStore):
 
     async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> Hits:
         """The rows that share words with the text, by BM25, best first, equal ones by id."""
-        check_limit(limit)
+        limit = check_limit(limit)
         asked = query_words(text)
         with self._lock:
             rows = self._get(collection).matching(filters)
@@ -229,7 +229,7 @@ class MemoryVectorStore(VectorStore):
         with_vectors: bool = False,
     ) -> Page:
         """Rows in the order of payload (created_at, id), stable while others write."""
-        check_limit(limit)
+        limit = check_limit(limit)
         after = None if cursor is None else read_cursor(cursor)
         with self._lock:
             placed = sorted(
@@ -250,7 +250,7 @@ class MemoryVectorStore(VectorStore):
 
     async def unembedded(self, collection: str, limit: int) -> Points:
         """Rows that still have no vector, at most `limit`, by id."""
-        check_limit(limit)
+        limit = check_limit(limit)
         with self._lock:
             bare = [row for row in self._get(collection).rows.values() if row.vector is None]
             return [row.point() for row in sorted(bare, key=lambda row: row.id)[:limit]]

@@ -176,7 +176,7 @@ class SqliteVectorStore(VectorStore):
     # ------------------------------------------------------------------ reading
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
         """The rows of highest cosine to the query, best first, equal ones by id."""
-        check_limit(limit)
+        limit = check_limit(limit)
 
         def search(connection: sqlite3.Connection, found: Collection) -> Hits:
             query = unit(check_vector(query_vector, found.dimension, "query_vector"))
@@ -186,7 +186,7 @@ class SqliteVectorStore(VectorStore):
 
     async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> Hits:
         """The rows that share words with the text, by BM25, best first, equal ones by id."""
-        check_limit(limit)
+        limit = check_limit(limit)
         return await self._read_in(collection, _sqlite_keyword.keyword_search, text, limit, filters)
 
     async def list(
@@ -199,7 +199,7 @@ class SqliteVectorStore(VectorStore):
         with_vectors: bool = False,
     ) -> Page:
         """Rows in the order of payload (created_at, id), stable while others write."""
-        check_limit(limit)
+        limit = check_limit(limit)
 
         def read(connection: sqlite3.Connection, found: Collection) -> Page:
             return _sqlite_read.list_rows(
@@ -214,7 +214,7 @@ class SqliteVectorStore(VectorStore):
 
     async def unembedded(self, collection: str, limit: int) -> Points:
         """Rows that still have no vector, at most `limit`."""
-        check_limit(limit)
+        limit = check_limit(limit)
         return await self._read_in(collection, _sqlite_read.unembedded, limit)
 
     # ------------------------------------------------------------------ durability

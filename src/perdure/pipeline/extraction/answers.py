@@ -351,6 +351,11 @@ def _same_kinds(value: str, statement: str) -> tuple[int, int] | None:
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
 
+def is_role(text: str) -> bool:
+    """Whether a reply is one word for a person ("orthodontist")."""
+    return text.strip(" .,!").lower() in people.relation_nouns()
+
+
 def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """ "no, at Y" to "you work at X, right?": the question's statement with the new value in the old one's place."""
     value = _value(text)
@@ -366,6 +371,9 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
     span = _same_kinds(value, statement)
     if span:
         return _state(statement[: span[0]] + value + statement[span[1] :], "corrected", talk, sources)
+    role = re.search(r"\bmy (?P<old>[a-z-]+)$", statement)
+    if role and is_role(value) and is_role(role.group("old")):
+        return _state(statement[: role.start("old")] + value, "corrected", talk, sources)
     lonely = len(parts) == 1 and value.isalpha() and not people.is_known_word(first)
     if lonely and (place := re.search(r"\b(?:in|at|from|to|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement)):
         return _state(statement[: place.start("old")] + value.capitalize(), "corrected", talk, sources)

@@ -92,6 +92,11 @@ def _opens(text: str, joint: str, before: list[Clause], names: frozenset[str]) -
         return _begins_verbal(parts, previous)
     if joint in ("(", ")"):
         return False
+    listed = (joint == ":" and has_verb(previous)) or (
+        joint.startswith(",") and re.search(r"\w: [^:]*$", previous) is not None
+    )
+    if listed and not _begins_verbal(parts, ""):
+        return False
     if joint.startswith(","):
         return word != "or" or _begins_verbal(parts, previous)
     if word in ("and", "+", "then", "or") and _begins_verbal(parts, previous):
@@ -110,9 +115,8 @@ def _relative_complement(previous: str, word: str) -> bool:
     tail = grammar.bare(previous.rsplit(maxsplit=1)[-1])
     if tail in {"that", "if", "whether", "than", "when", "until", "where", "before", "after", "what", "how"}:
         return True
-    return (
-        word == "and" and len(previous.split()) <= 3 and grammar.find_verb(previous.split()) < 0 and tail not in ("ok",)
-    )
+    short = word == "and" and len(previous.split()) <= 3 and tail != "ok"
+    return short and not has_verb(previous)
 
 
 def _noun_pair(previous: str, parts: list[str], joint: str) -> bool:

@@ -45,7 +45,7 @@ _CUE = re.compile(
     r"bad|apologies|make that|make it|"
     r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant "
     r"to say|typo|edit|hm+|not quite|wrong|"
-    r"it got moved to|moved to|changed to|it has moved to|it was|the)[\s,.:!-]*)+",
+    r"it got moved to|moved to|changed to|it has moved to|it was|the)\b[\s,.:!-]*)+",
     re.I,
 )
 _NOT = re.compile(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
@@ -63,12 +63,24 @@ def typed(text: str) -> tuple[str, str] | None:
     return None
 
 
+def is_cued(text: str) -> bool:
+    """Whether a text opens with a word of correction ("make that", "sorry")."""
+    return (
+        re.match(
+            r"(?:make (?:it|that)|sorry|actually|no wait|wait no|correction|i meant|oops|scratch that)\b", text, re.I
+        )
+        is not None
+    )
+
+
 def read(sentence: str, talk: Discourse, source: int) -> bool:
     """Whether the sentence corrects the fact told last; that fact is then replaced in `talk`."""
     if sentence.startswith("*"):
         return _starred(sentence, talk, source)
     swapped = _swap_named(sentence, talk, source)
     if swapped:
+        return True
+    if re.match(r"not\b", sentence, re.I) and len(sentence.split()) < 4 and typed(sentence):
         return True
     cue = _CUE.match(sentence)
     if cue is None:

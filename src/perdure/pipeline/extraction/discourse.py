@@ -47,6 +47,8 @@ class Discourse:
     """The conversation is about a text, a story or a quiz: what is said belongs to that."""
     language: str = ""
     """The foreign language of the conversation so far, "" for English."""
+    asked: str = ""
+    """The noun that ended the user's own last question: what "mine" means after it."""
     pending: list[str] = field(default_factory=list)
     """Predicates told of somebody who is yet to be named."""
     names: dict[str, str] = field(default_factory=dict)

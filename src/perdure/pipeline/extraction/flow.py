@@ -18,6 +18,7 @@ from perdure.pipeline.extraction import (
     sentences,
     special,
     telling,
+    worth,
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
@@ -43,13 +44,13 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         cleaned.text = foreign.gloss(cleaned.text, language)
         talk.language = language
     _read_text(cleaned.text, content, at, talk)
-    if talk.own and talk.about_self:
+    if (talk.own and talk.about_self) or (not talk.asks and len(talk.waiting) > 1):
         talk.drafts.extend(talk.waiting)
     talk.waiting.clear()
     for place in range(before, len(talk.drafts)):
         draft = talk.drafts[place]
         draft.text = cleaned.restore(draft.text)
-    talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft)]
+    talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft, talk.who)]
     talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) == before
     talk.opened = cleaned.restore(cleaned.text)[:2000]
 
@@ -58,11 +59,13 @@ _FIRST_PERSON = re.compile(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 
 
-def _clean(draft: Draft) -> bool:
+def _clean(draft: Draft, who: str) -> bool:
     """Whether a fact may be stored: not somebody's quoted sentence, and no first person left outside quotes."""
     if draft.rule == "as given":
         return True
     if _FIRST_PERSON.search(_QUOTED.sub(" ", draft.text)):
+        return False
+    if not draft.forget and not worth.readable(draft.text, who, draft.rule):
         return False
     return draft.rule == "standing" or not _quotes_much(draft.text)
 
@@ -120,6 +123,8 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         talk.own = talk.own or any(re.match(r"(?:I|my)\b", frame.statement) for frame in frames)
     if talk.commanded and not talk.about_self and not frames:
         return
+    if not talk.person and talk.about_self and _INFANT.search(text[:600]):
+        talk.meet(f"{talk.who}'s baby", "n")
     for number, found in enumerate(phrasing.unbracketed(sentences.split(text))):
         sentence = replace(found, text=phrasing.normal(found.text))
         if _dropped(sentence, talk):
@@ -148,6 +153,11 @@ def _dropped(sentence: sentences.Sentence, talk: Discourse) -> bool:
     return talk.task and len(sentence.text) < 80 and not re.search(r"\b(?:I|my|we|our)\b", sentence.text)
 
 
+_INFANT = re.compile(
+    r"\b(?:naps?|nap schedule|weaning|breastfe\w+|formula|teething|nursery|potty|cot|bottle feeds?|sleep "
+    r"regression|tummy time)\b",
+    re.I,
+)
 _OF_THE_CHILD = re.compile(r"(?:he|she) (?:is|has|was|just|only|still)\b", re.I)
 
 

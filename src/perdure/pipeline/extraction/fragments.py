@@ -33,6 +33,9 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
         return _of_topic(text, talk, sentence)
     if _nobody_sure(text, sentence) or grammar.subject_of(text.split()) or not _tells(text):
         return []
+    bearers = _bearers(text, talk, sentence)
+    if bearers:
+        return bearers
     if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
         fact = statements.finish(f"{sentence.list_head} {text}", talk)
         return [statements.make(fact, "list", talk, sentence.source)]
@@ -41,8 +44,21 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     return _of_topic(text, talk, sentence)
 
 
+def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    """ "I have 2 sons, Otis and Bram": whose names they are."""
+    parts = [part for part in text.split() if grammar.bare(part) not in {"and", "&"}]
+    last = grammar.bare(sentence.last.split()[-1]) if sentence.last else ""
+    plural = last in people.relation_nouns() and last.endswith(("s", "children"))
+    if not plural or not parts or not all(grammar.is_name(part) for part in parts):
+        return []
+    for part in parts:
+        talk.call(part.strip(",."), part.strip(",."))
+    return [statements.make(f"{talk.who}'s {last} are {text}", "naming", talk, sentence.source)]
+
+
 _ADVERBIAL = re.compile(
-    r"(?:usually|sometimes|often|roughly|about|around|once|twice|every|each|daily|weekly|monthly|nightly|"
+    r"(?:\d+ (?:days?|hours?|times|nights?|shifts?) (?:a|per|each) \w+|usually|sometimes|often|roughly|"
+    r"about|around|once|twice|every|each|daily|weekly|monthly|nightly|"
     r"(?:two|three|four|five|\d+) times|since|until|mornings|evenings|weekends|weekdays|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|usually (?:on|at|in)|mostly (?:on|at|in)) ?\b",
     re.I,
@@ -156,7 +172,7 @@ def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list
         return []
     label = match.group("label").strip()
     head = grammar.bare(label.split()[0])
-    if head in lexicon.words("imperatives.txt") or head in {
+    if head in lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt") or head in {
         "error",
         "output",
         "example",
@@ -261,7 +277,7 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list
         return []
     fact = f"{topic}: {statements.finish(text, talk)}" if topic else f"{talk.who}: {statements.finish(text, talk)}"
     if not (talk.own or sentence.kept):
-        if talk.about_self and (_specific(text) or re.match(r"no \w+", text, re.I)):
+        if (talk.about_self or not talk.asks) and (_specific(text) or re.match(r"no \w+", text, re.I)):
             talk.waiting.append(Draft(fact, (sentence.source,), "fragment", 0.5))
         return []
     return [statements.make(fact, "fragment", talk, sentence.source)]

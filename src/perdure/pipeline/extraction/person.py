@@ -7,7 +7,8 @@ import re
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 
-_TOKEN = re.compile(r"([A-Za-zÀ-ɏ']+(?:-[A-Za-zÀ-ɏ']+)*)")
+_TOKEN = re.compile(r"((?<![\w@#])(?<!\w\.)[A-Za-zÀ-ɏ']+(?:-[A-Za-zÀ-ɏ']+)*(?![\d@]|\.\w))")
+"""A word; letters inside a code ("m6i.large", "3x12") are none."""
 _MINE = {"my": "'s", "mine": "'s", "our": "'s", "ours": "'s"}
 _OBJECTS = {"me": "", "us": ""}
 _SELF = {"myself": "themselves", "ourselves": "themselves"}

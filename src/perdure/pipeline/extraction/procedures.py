@@ -63,6 +63,13 @@ def _is_steps(match: re.Match[str], sentence: str) -> bool:
     steps = match.group("steps")
     if re.search(r"\?|\b(?:should i|can you|what|how do|could you)\b", steps, re.I):
         return False
+    if re.match(
+        r"(?:when|whenever|if|every time|each time) i (?:ask|paste|send|share|write|say|talk|type|post|"
+        r"give|upload|mention)",
+        sentence,
+        re.I,
+    ):
+        return False
     if groups.get("when") or groups.get("noun"):
         if re.match(r"(?:if|when) (?:i|we) (?:was|were|had|got|moved|lived|did|went|first)\b", sentence, re.I):
             return False

@@ -15,7 +15,8 @@ _OFFER = re.compile(
     r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
     r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
     r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
-    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)|could i|may i|anything else|another|care for|how can i|"
+    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)|could i|may i|what is on your mind|what brings|anything "
+    r"else|another|care for|how can i|"
     r"what can i|how (?:may|could) i|"
     r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "
     r"that (?:ok|okay|clear|better|helpful|what)|"
@@ -282,6 +283,7 @@ def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> F
     if (
         be
         and wh in {"where", "when"}
+        and len(parts) > 1
         and grammar.bare(parts[1]) not in grammar.FIRST
         and not any(
             grammar.bare(part) in verbs.ings()

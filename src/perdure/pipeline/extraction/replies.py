@@ -10,6 +10,7 @@ from perdure.pipeline.extraction import (
     clauses,
     corrections,
     dropping,
+    grammar,
     people,
     questions,
     sentences,
@@ -109,7 +110,7 @@ def _yes_no(
         return True, ""
     if answers.is_fragment(text):
         changed = answers.replaced(text, asked, talk, (at,))
-        if changed and corrections.typed(text):
+        if changed and (corrections.typed(text) or grammar.is_name(text.split(maxsplit=1)[0]) or answers.is_role(text)):
             frames.remove(asked)
             talk.drafts.extend(changed)
             return True, ""

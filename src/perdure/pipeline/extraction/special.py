@@ -50,6 +50,9 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
         return sentence
     if corrections.read(sentence.text, talk, at):
         return None
+    first, comma, rest = sentence.text.partition(", ")
+    if comma and len(first) < 40 and corrections.is_cued(first) and corrections.read(first, talk, at):
+        return replace(sentence, text=rest)
     known = _introduced(text, at, talk)
     if known is not None:
         return replace(sentence, text=known) if known else None

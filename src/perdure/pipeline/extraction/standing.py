@@ -8,7 +8,8 @@ from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, grammar, person
 
 _LASTING = re.compile(
-    r"\b(?:from now on|from here on|going forward|always|never|ever|whenever|every time|each time|in "
+    r"\b(?:when(?:ever)? i (?:ask|paste|send|share|write|say|talk|type|post|give|upload|mention)\w*|from "
+    r"now on|from here on|going forward|always|never|ever|whenever|every time|each time|in "
     r"(?:the )?future|by default|"
     r"for (?:recipes|code|all|any|every|emails|essays|directions|trips|bookings|maths|math|python|sql)\b|"
     r"all (?:your )?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|"
@@ -23,7 +24,8 @@ _OBJECT = re.compile(
     r"(?:words|english|language)|"
     r"easy (?:words|english)|short (?:sentences|paragraphs)|one-?liners|code comments|comments|examples "
     r"first|markdown|tables?|headings|"
-    r"hashtags?|disclaimers?|spoilers?|explain (?:things|everything|stuff)|pep talks?|lectures?|"
+    r"hashtags?|disclaimers?|jokes?|puns?|preambles?|spoilers?|explain (?:things|everything|stuff)|pep "
+    r"talks?|lectures?|"
     r"sugar-?coat|swear\w*|slang|abbreviations|british spelling|us spelling|"
     r"american spelling|uk spelling|spelling|units|walls? of text|sources|citations|links|preamble|filler|"
     r"apolog\w+|compliments?|praise|"
@@ -40,7 +42,8 @@ _CALL = re.compile(
 _DONT = re.compile(
     r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|"
     r"in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for "
-    r"code|with me),? )*(?P<neg>no need to|don't|do not|never|dont you dare|don't you dare|don't ever|stop|"
+    r"code|with me),? )*(?P<neg>no need to|you don't need to|you don't have to|don't|do not|never|dont you "
+    r"dare|don't you dare|don't ever|stop|"
     r"no more|avoid|quit|no)"
     r"(?: (?:please|ever))? (?P<what>.+)$",
     re.I,
@@ -119,7 +122,7 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
     what = match.group("what").strip(" .")
     negation = match.group("neg").lower()
     plain = cleaning.without_marks(what)
-    if negation == "no need to":
+    if negation in {"no need to", "you don't need to", "you don't have to"}:
         return (
             f"{who} does not need the assistant to {person.to_third(what, who)}"
             if _ASSISTANT_ACTS.match(plain)
@@ -211,3 +214,26 @@ def whole(sentence: str, who: str) -> str | None:
     if match is None or grammar.bare(match.group("order").split()[0]) not in lexicon.words("imperatives.txt"):
         return None
     return f"{who} wants the assistant to {person.to_third(match.group('order'), who).strip(' .,')}"
+
+
+def conditional(sentence: str, who: str) -> str | None:
+    """The instruction of "if I ask X, remind me of Y" or "going forward, prices in francs", or None."""
+    match = _OCCASION.match(sentence)
+    if match is None:
+        return None
+    order = match.group("order")
+    if match.group("if") and grammar.bare(order.split()[0]) not in lexicon.words("imperatives.txt"):
+        return None
+    if re.match(r"(?:i|we|my|he|she|they|it|the|our|you)\b", order, re.I):
+        return None
+    turned = person.to_third(order, who).strip(" .,")
+    occasion = f" {person.to_third(match.group('if').lower(), who)}" if match.group("if") else " from now on"
+    verb = "wants the assistant to" if grammar.bare(order.split()[0]) in lexicon.words("imperatives.txt") else "wants"
+    return f"{who} {verb} {turned}{occasion}"
+
+
+_OCCASION = re.compile(
+    r"^(?:(?P<if>if i (?:ever )?(?:ask|mention|say|send|paste|write|share|talk)\b[^,]{0,60})|going forward|"
+    r"from now on|in future|in the future),? (?:please |then )?(?P<order>\S.{3,200})$",
+    re.I,
+)

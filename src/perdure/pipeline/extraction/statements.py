@@ -168,7 +168,13 @@ def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: S
     """ "my doctor says I must rest" is kept as a report; what others say of the world in general is not."""
     what = reported.group("what")
     first = grammar.bare(what.split()[0])
-    telling = first in {"no", "to", "not", "never"} or first in verbs.bases() or _specific(what.split())
+    states = lexicon.words("states.txt")
+    telling = (
+        any(grammar.bare(word) in states for word in what.split())
+        or first in {"no", "to", "not", "never"}
+        or first in verbs.bases()
+        or _specific(what.split())
+    )
     if not (_CARRIES.search(what) or telling):
         named = _ROLE_NAME.match(reported.group("who"))
         return (
@@ -304,6 +310,10 @@ def worthy(fact: str, talk: Discourse) -> bool:
     """Whether a finished fact says something: more than a subject with an empty predicate."""
     words = fact.split()
     if len(fact) > 500 or len(words) < 2:
+        return False
+    if words[-1] in {"it", "them", "that", "this", "him", "her"} and len(words) <= 4 and words[0] == talk.who:
+        return False
+    if words[0] == f"{talk.who}'s" and (words[1] in verbs.AUXILIARIES or words[1] in verbs.simple_pasts()):
         return False
     if len(words) == 2:
         base = verbs.thirds().get(words[1].lower(), "")

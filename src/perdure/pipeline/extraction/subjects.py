@@ -102,6 +102,7 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     if head in {"been", "gone"}:
         return f"{subject} {'have' if first else 'has'} {text}", "been"
     if _adjective(head, after):
+        be = "was" if head in {"born", "raised"} else be
         return f"{subject} {be} {text}", "state"
     if head in _PASSIVE or (head == "made" and after == "redundant"):
         return f"{subject} {'were' if subject.lower() == 'we' else 'was'} {text}", "past"

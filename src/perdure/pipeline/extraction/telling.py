@@ -15,8 +15,10 @@ from perdure.pipeline.extraction import (
     sentences,
     standing,
     statements,
+    subjects,
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
+from perdure.pipeline.extraction.wordsets import word_set
 
 _CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
 _RHETORICAL = re.compile(
@@ -33,6 +35,10 @@ _IT_IS_FOR = re.compile(
 
 def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
     """Read one sentence; its facts are appended to `talk.drafts`."""
+    order = None if sentence.question else standing.conditional(dropping.strip_openers(sentence.text), talk.who)
+    if order:
+        _order(order, at, talk)
+        return
     if dropping.is_hypothetical(sentence.text):
         return
     text = _meant(dropping.strip_openers(sentence.text), at, talk)
@@ -100,6 +106,8 @@ def _asked(piece: clauses.Clause, following: clauses.Clause | None, mood: _Mood,
     marked = mood.marked and following is None
     if dropping.is_question(piece.text, marked) or dropping.is_request(piece.text):
         talk.drafts.extend(presupposed.read(piece.text, talk, at))
+        asked = _ASKED_OF.search(piece.text.strip(" ?."))
+        talk.asked = asked.group(1) if asked else ""
         mood.asking = True
         return True
     head = grammar.bare(piece.text.split()[0])
@@ -108,12 +116,21 @@ def _asked(piece: clauses.Clause, following: clauses.Clause | None, mood: _Mood,
     return _belongs_to_question(piece, head, marked, mood, talk)
 
 
+_ASKED_OF = re.compile(r"\b(?:for|with|about|of|in|help|the|a|an|my|on) ([a-z]{3,}(?: [a-z]{3,})?)$")
+
+
 def _belongs_to_question(piece: clauses.Clause, head: str, marked: bool, mood: _Mood, talk: Discourse) -> bool:
     kind = grammar.subject_of(piece.text.split())
     if mood.asking:
+        timed = any(grammar.is_time_word(grammar.bare(part)) or grammar.is_number(part) for part in piece.text.split())
+        if not kind and timed and head in word_set("telling.journeys"):
+            return False
         if not kind and piece.joint != "because" and not statements.self_describing(piece.text):
             return True
         personal = _telling(piece.text) or _CARRIES.search(piece.text)
+        parts = piece.text.split()
+        if kind == "noun" and timed and subjects.is_personal(parts[: max(1, grammar.find_verb(parts))]):
+            return False
         return kind in {"noun", "name"} and not personal and head not in talk.names
     return marked and not _telling(piece.text)
 
@@ -144,8 +161,15 @@ def _telling(text: str) -> bool:
     return re.match(r"(?:so |and |but |well )?(?:i|we|my|our)\b", text, re.I) is not None
 
 
+def _mine(text: str, talk: Discourse) -> str:
+    """ "Mine are in pots" after "the best soil for blueberries?": "my blueberries are in pots"."""
+    if talk.asked and re.match(r"mine\b(?!')", text, re.I):
+        return f"my {talk.asked}{text[4:]}"
+    return text
+
+
 def _statement(piece: clauses.Clause, at: int, talk: Discourse, state: statements.Sentence, asking: bool) -> None:
-    drafts = statements.read(piece.text, piece.joint, talk, state)
+    drafts = statements.read(_mine(piece.text, talk), piece.joint, talk, state)
     if not drafts and not asking:
         drafts = fragments.read(piece, talk, state)
     talk.drafts.extend(drafts)
