@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from perdure.backends import registry
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.ledgers.base import Ledger
@@ -20,7 +22,8 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
     store_settings = dict(config.vector_store.config)
     if config.vector_store.provider == "sqlite":
         store_settings.setdefault("path", config.path / "memories.db")
-    store: VectorStore = registry.build("vector_stores", config.vector_store.provider, store_settings)
+    fresh_store = partial(registry.build, "vector_stores", config.vector_store.provider, store_settings)
+    store: VectorStore = fresh_store()
     embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
     _check_dimension(store, embedder, config.vector_store.collection_name)
     ledger: Ledger = registry.build("ledgers", "sqlite", {"path": config.ledger_path})
@@ -35,6 +38,7 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
         llm=llm,
         curator=_curator(config, llm),
         clock=clock,
+        fresh_store=fresh_store,
     )
     return Engine(kernel)
 

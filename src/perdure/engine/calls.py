@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from perdure.domain.errors import ClosedError
 
@@ -16,10 +18,10 @@ _LONGEST_PAUSE = 0.02
 
 
 class Calls:
-    """Counts calls from any thread and event loop; after `refuse` no more begin."""
+    """Knows the calls under way, of any thread and event loop; after `refuse` no more begin."""
 
     def __init__(self) -> None:
-        self.refused = False
+        self._refused = False
         self.reset()
 
     def reset(self) -> None:
@@ -31,24 +33,63 @@ class Calls:
     @contextmanager
     def one(self) -> Iterator[None]:
         """Be a call under way; ClosedError after `refuse`."""
+        number = next(self._numbers)
         with self._guard:
-            if self.refused:
+            if self._refused:
                 raise ClosedError("this memory was closed: make a new one")
-            number = next(self._numbers)
             self._loops[number] = asyncio.get_running_loop()
         try:
             yield
         finally:
-            del self._loops[number]
+            with self._guard:
+                del self._loops[number]
 
     def refuse(self) -> None:
         """Let no more calls begin."""
         with self._guard:
-            self.refused = True
+            self._refused = True
 
     async def ended(self) -> None:
-        """Return once every call has ended; one whose event loop has stopped will not, and is not waited for."""
+        """Return once every call has ended; one whose event loop has stopped never will, and is not waited for."""
         pause = _FIRST_PAUSE
-        while any(loop.is_running() for loop in list(self._loops.values())):
+        while self._are_under_way():
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def _are_under_way(self) -> bool:
+        with self._guard:
+            return any(loop.is_running() for loop in self._loops.values())
+
+
+class Kernel(Protocol):
+    """What a call needs of the kernel."""
+
+    calls: Calls
+    open: Callable[[], Awaitable[None]]
+
+
+class Path(Protocol):
+    """What works through a kernel."""
+
+    @property
+    def _kernel(self) -> Kernel: ...
+
+
+S = TypeVar("S", bound=Path)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def call(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Make a path's method a call: it finds the backends open, and closing waits for it; ClosedError after that."""
+
+    @wraps(method)
+    async def counted(path: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        kernel = path._kernel
+        with kernel.calls.one():
+            await kernel.open()
+            return await method(path, *args, **kwargs)
+
+    return counted

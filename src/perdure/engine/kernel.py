@@ -6,10 +6,9 @@ import json
 import logging
 import os
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import lru_cache, wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from dataclasses import dataclass
 from uuid import uuid4
 
 from perdure.backends.embedders.base import Embedder
@@ -17,7 +16,7 @@ from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
 from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.clock import Clock
-from perdure.domain.errors import ConflictError, EmbeddingError, LedgerError, NotFoundError, PerdureError
+from perdure.domain.errors import ConflictError, LedgerError, NotFoundError, PerdureError
 from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
 from perdure.domain.scope import Scope
 from perdure.engine.calls import Calls
@@ -25,7 +24,6 @@ from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator
 from perdure.engine.embedding import Embedding
 from perdure.engine.finish import finish
-from perdure.engine.neighbours import cosine
 from perdure.engine.once import Once
 from perdure.engine.rows import episode_item, net_rows
 from perdure.engine.soft import given_up
@@ -66,18 +64,17 @@ class Kernel:
         self._given_ledger = ledger
         self._fresh_store = fresh_store
         self._llm = llm
-        self._open = Once(self._open_all)
+        self.open = Once(self._open_all)
         self._close = Once(self._close_all)
         self._identity = ""
         self._unsynced = 0
-        self._word_vector = lru_cache(maxsize=4096)(_Cell)
         _ALL.add(self)
 
     # ------------------------------------------------------------------ life
     async def ready(self) -> None:
         """Open store and ledger on first use, and apply again what a crash left over."""
         with self.calls.one():
-            await self._open()
+            await self.open()
 
     async def _open_all(self) -> None:
         await self.store.open()
@@ -101,7 +98,7 @@ class Kernel:
 
     async def _close_all(self) -> None:
         await self.calls.ended()
-        if self._open.done:
+        if self.open.done:
             with given_up("the store could not be synced: the journal keeps what it may have lost"):
                 await self._sync()
         # Opening may have failed half way, so what was never in use is closed too.
@@ -116,11 +113,12 @@ class Kernel:
     def forsake(self) -> None:
         """This process was forked from the one that opened the backends: leave those to it, and begin anew."""
         self.calls.reset()
-        self._open.reset()
+        self.open.reset()
         self._close.reset()
         self.ticker.reset()
+        self.ledger = None
         if self.store.durable:
-            # Connections must not be carried over a fork, closing them included (SQLite, "How To Corrupt"): kept, unused.
+            # Connections must not be carried over a fork, closing them included (SQLite, "How To Corrupt").
             _LEFT_TO_THE_PARENT.append(self.store)
             self.store = self._fresh_store()
 
@@ -150,7 +148,7 @@ class Kernel:
                 vectors: dict[str, Vector | None] = {}
                 for entry in entries:
                     _note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
-                puts, deletes = net_rows([entry.change for entry in entries], vectors)
+                puts, deletes = await self._rows([entry.change for entry in entries], vectors)
                 await self.store.apply(entries[0].collection, puts, deletes)
                 await ledger.applied(batch)
             if batches:
@@ -167,68 +165,61 @@ class Kernel:
     ) -> list[str]:
         """Make the changes of one batch true: journal, store, history; all of them or none.
 
-        Call it with the lock of a scope that covers them. A caller that is cancelled once it has begun is cancelled when
-        it has ended. Answers with warnings of what was put off.
+        Call it with the lock of a scope that covers them. Once begun it ends, and a caller that is cancelled meanwhile
+        is cancelled then. Answers with warnings of what was put off.
         """
-        kept = () if self.config.episodes == "off" else episodes
-        answer = None
-        if remember is not None:
-            answer = Remembered(self._answer_key(remember[0]), remember[1], _dump(remember[2]))
-        puts, deletes = net_rows(changes, vectors)
-        if self.config.episodes == "search":
-            shown, hidden = await self._messages_moved(changes)
-            puts += await self._episode_points([*episodes, *shown])
-            deletes += hidden
-        return await finish(self._commit(changes, vectors, puts, deletes, kept, answer))
-
-    async def _commit(
-        self,
-        changes: Sequence[Change],
-        vectors: Mapping[str, Vector | None],
-        puts: Sequence[Point],
-        deletes: Sequence[str],
-        kept: Sequence[Episode],
-        answer: Remembered | None,
-    ) -> list[str]:
-        if self.ledger is None:
-            if puts or deletes:
-                await self.store.apply(self.collection, puts, deletes)
-            return []
-        if not self.store.durable:
-            await self.ledger.record(changes, kept, answer)
-            if puts or deletes:
-                await self.store.apply(self.collection, puts, deletes)
-            return []
         batch = str(uuid4())
-        entries = [
-            JournalEntry(
-                change=change,
-                batch_id=batch,
-                store_identity=self._identity,
-                collection=self.collection,
-                vector=vectors.get(change.after.id) if change.after else None,
-                keep_vector=vectors.get(change.keep.id) if change.keep else None,
-            )
-            for change in changes
-        ]
-        if not (entries or kept or answer):
+        puts, deletes = await self._rows(changes, vectors, episodes)
+        write = _Write(
+            batch=batch,
+            entries=[
+                JournalEntry(
+                    change=change,
+                    batch_id=batch,
+                    store_identity=self._identity,
+                    collection=self.collection,
+                    vector=vectors.get(change.after.id) if change.after else None,
+                    keep_vector=vectors.get(change.keep.id) if change.keep else None,
+                )
+                for change in changes
+            ],
+            episodes=() if self.config.episodes == "off" else episodes,
+            answer=remember and Remembered(self._answer_key(remember[0]), remember[1], _dump(remember[2])),
+            puts=puts,
+            deletes=deletes,
+        )
+        return await finish(self._carry_out(write))
+
+    async def _carry_out(self, write: _Write) -> list[str]:
+        ledger = self.ledger
+        if ledger is not None and not self.store.durable:
+            await ledger.record([entry.change for entry in write.entries], write.episodes, write.answer)
+        if ledger is None or not self.store.durable:
+            if write.puts or write.deletes:
+                await self.store.apply(self.collection, write.puts, write.deletes)
             return []
-        await self.ledger.write(entries, kept, answer)
-        if not (puts or deletes or entries):
-            return []
+        if write.entries or write.episodes or write.answer:
+            await ledger.write(write.entries, write.episodes, write.answer)
+        warnings: list[str] = []
+        if write.entries:
+            await self._apply(write, ledger, warnings)
+        elif write.puts or write.deletes:
+            # Messages alone: they are kept by now, and their rows can be made again from them.
+            with given_up("the messages are kept, but cannot be searched yet", warnings):
+                await self.store.apply(self.collection, write.puts, write.deletes)
+        return warnings
+
+    async def _apply(self, write: _Write, ledger: Ledger, warnings: list[str]) -> None:
         try:
-            await self.store.apply(self.collection, puts, deletes)
+            await self.store.apply(self.collection, write.puts, write.deletes)
         except PerdureError:
             with given_up("a refused change stays in the journal"):
-                await self.ledger.abandon(batch)
+                await ledger.abandon(write.batch)
             raise
-        warnings: list[str] = []
-        if entries:
-            # From here on the change is acknowledged: if its history cannot be written now, the journal will do it.
-            with given_up("the history is written later, from the journal", warnings):
-                await self.ledger.applied(batch)
-            await self._sync_now_and_then(len(entries))
-        return warnings
+        # From here on the change is acknowledged: if its history cannot be written now, the journal will do it.
+        with given_up("the history is written later, from the journal", warnings):
+            await ledger.applied(write.batch)
+        await self._sync_now_and_then(len(write.entries))
 
     async def _sync_now_and_then(self, changes: int) -> None:
         self._unsynced += changes
@@ -254,17 +245,6 @@ class Kernel:
         """The vector of one text; None without an embedder; EmbeddingError where it fails."""
         return await self.embedding.query(text)
 
-    async def similarity(self, left: str, right: str) -> float:
-        """Cosine of two words or short phrases, their vectors kept for the next question."""
-        cells = [self._word_vector(left), self._word_vector(right)]
-        missing = [cell for cell in cells if cell.vector is None]
-        if missing:
-            with suppress(EmbeddingError):
-                embedded = await self.embedding.embedder.embed_batch([cell.text for cell in missing])
-                for cell, vector in zip(missing, embedded, strict=True):
-                    cell.vector = vector
-        return cosine(cells[0].vector, cells[1].vector) or 0.0
-
     async def _embed_missing(self) -> None:
         """Embed the memories that were stored while no embedder was there."""
         while self.embedding.available:
@@ -281,6 +261,21 @@ class Kernel:
             if not done:
                 return
 
+    # ------------------------------------------------------------------ rows
+    async def _rows(
+        self, changes: Sequence[Change], vectors: Mapping[str, Vector | None], episodes: Sequence[Episode] = ()
+    ) -> tuple[list[Point], list[str]]:
+        """The rows that a batch writes and removes; where messages are searched too, theirs among them."""
+        puts, deletes = net_rows(changes, vectors)
+        if self.config.episodes == "search":
+            moved = {id: change.event != "DELETE" for change in changes for id in change.hides}
+            written = {point.id for point in puts}
+            shown = [id for id, visible in moved.items() if visible and id not in written]
+            again = await self.ledger.get_episodes(shown) if self.ledger and shown else []
+            puts += await self._episode_points([*episodes, *again])
+            deletes += [id for id, visible in moved.items() if not visible]
+        return puts, deletes
+
     async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
         embedded = await self.embedding.texts([episode.content for episode in episodes])
         return [
@@ -290,7 +285,7 @@ class Kernel:
 
     # ------------------------------------------------------------------ reading the ledger
     def _answer_key(self, key: str) -> str:
-        """The key as the ledger keeps it: an answer speaks of this store's memories, and others may share the ledger."""
+        """The key as the ledger keeps it: the answer is about this store's memories, and others may share a ledger."""
         return f"{self._identity}/{self.collection}/{key}"
 
     async def remembered(self, key: str | None, scope: Scope) -> AddResult | None:
@@ -345,14 +340,16 @@ class Kernel:
         return self.ledger
 
 
-class _Cell:
-    """A text and, once asked for, its vector."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
+    """What one batch writes: into the ledger, and the rows that this leaves in the store."""
 
-    __slots__ = ("text", "vector")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.vector: Vector | None = None
+    batch: str
+    entries: Sequence[JournalEntry]
+    episodes: Sequence[Episode]
+    answer: Remembered | None
+    puts: Sequence[Point]
+    deletes: Sequence[str]
 
 
 def _note_vectors(
@@ -366,3 +363,17 @@ def _note_vectors(
 
 def _dump(result: AddResult) -> str:
     return json.dumps({"results": [event.model_dump() for event in result.results], "warnings": result.warnings})
+
+
+_ALL: weakref.WeakSet[Kernel] = weakref.WeakSet()
+_LEFT_TO_THE_PARENT: list[VectorStore] = []
+"""Stores that a forked process must neither use nor close."""
+
+
+def _after_fork() -> None:
+    for kernel in list(_ALL):
+        kernel.forsake()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -16,15 +16,23 @@ class Ticker:
         self._last: datetime | None = None
         self._guard = threading.Lock()
 
+    def reset(self) -> None:
+        """Go on in a process that was forked while another thread may have been taking a tick."""
+        self._guard = threading.Lock()
+
     def now(self) -> datetime:
         """The present moment, without taking a tick."""
         return self._clock()
 
-    def tick(self) -> str:
-        """A moment of its own for one record, as ISO 8601 text."""
+    def moment(self) -> datetime:
+        """A moment of its own."""
         with self._guard:
             moment = self._clock()
             if self._last is not None and moment <= self._last:
                 moment = self._last + timedelta(microseconds=1)
             self._last = moment
-        return iso(moment)
+        return moment
+
+    def tick(self) -> str:
+        """A moment of its own for one record, as ISO 8601 text."""
+        return iso(self.moment())

@@ -43,6 +43,8 @@ class Discourse:
     """The message before was a mere question or request: a short follow-up belongs to it."""
     waiting: list[Draft] = field(default_factory=list)
     """Fragments that count only if the message turns out to be about the speaker."""
+    play: bool = False
+    """A game, a joke or a story is being played with the assistant: nothing is told of the speaker's life."""
     task: bool = False
     """The conversation is about a text, a story or a quiz: what is said belongs to that."""
     language: str = ""

@@ -12,6 +12,7 @@ from perdure.pipeline.extraction import (
     fragments,
     phrasing,
     presupposed,
+    pretence,
     questions,
     replies,
     scene,
@@ -97,15 +98,22 @@ def _ready_facts(content: str) -> list[str]:
 
 def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
     talk.about_self, talk.asks, talk.named = scene.speaks_of_self(text), scene.asks(text), ""
-    if scene.is_joke(raw[: scene.HEAD]) or scene.is_what_if(text):
+    talk.play = _plays(text, talk)
+    if talk.play or scene.is_joke(raw[: scene.HEAD]) or scene.is_what_if(text) or pretence.is_mockery(raw):
         return
-    if dropping.is_task(text) or scene.is_homework(text) or scene.is_role(text):
+    if dropping.is_task(text) or scene.is_homework(text) or scene.is_role(text) or pretence.brings_text(raw):
         talk.task = True
         _task_rest(text, at, talk)
     elif scene.is_fiction(text):
         talk.task = True
-    elif not scene.is_sum(text):
+    elif not scene.is_sum(text) and not pretence.is_exercise(text):
         _english(text, at, talk)
+
+
+def _plays(text: str, talk: Discourse) -> bool:
+    """Whether the message belongs to a game: one is on, or the assistant's words lead it, and the user stays in it."""
+    on = talk.play or pretence.opens_play(text) or pretence.leads_play(talk.assistant)
+    return on and not pretence.leaves_play(text)
 
 
 def _task_rest(text: str, at: int, talk: Discourse) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import dropping, grammar, people, person, presupposed, statements, subjects, verbs
+from perdure.pipeline.extraction import dropping, grammar, people, person, presupposed, statements, subjects, tails, verbs
 from perdure.pipeline.extraction.clauses import Clause
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
@@ -30,7 +30,7 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     if presupposed.hardware(text):
         return [statements.make(f"{talk.who} has {text}", "hardware", talk, sentence.source)]
     if _closing(text) and (talk.topic or talk.thing):
-        return _of_topic(text, talk, sentence)
+        return _of_topic(text, talk, sentence, piece.joint)
     if _nobody_sure(text, sentence) or grammar.subject_of(text.split()) or not _tells(text):
         return []
     bearers = _bearers(text, talk, sentence)
@@ -41,7 +41,7 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
         return [statements.make(fact, "list", talk, sentence.source)]
     if _ADVERBIAL.match(text) and sentence.kept and _append(text, talk, sentence):
         return []
-    return _of_topic(text, talk, sentence)
+    return _of_topic(text, talk, sentence, piece.joint)
 
 
 def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
@@ -264,7 +264,7 @@ def _may_share(sentence: statements.Sentence, text: str) -> bool:
     )
 
 
-def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: str) -> list[Draft]:
     if talk.task or (talk.asks and not talk.about_self and not talk.own):
         return []
     if grammar.bare(text.split(maxsplit=1)[0]) in {"for", "with", "about", "of", "as"} and not _specific(text):
@@ -275,7 +275,11 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence) -> list
         return []
     if head in {"not", "tastes", "looks", "sounds", "means"}:
         return []
-    fact = f"{topic}: {statements.finish(text, talk)}" if topic else f"{talk.who}: {statements.finish(text, talk)}"
+    said = statements.finish(text, talk)
+    fact = tails.of_topic(text, said, talk, told=talk.own or bool(sentence.kept))
+    if not fact:
+        tails.attach(said, joint, sentence.source, talk)
+        return []
     if not (talk.own or sentence.kept):
         if (talk.about_self or not talk.asks) and (_specific(text) or re.match(r"no \w+", text, re.I)):
             talk.waiting.append(Draft(fact, (sentence.source,), "fragment", 0.5))

@@ -19,7 +19,7 @@ _AGREES_NOT = re.compile(
     r"because|when|if|before|after|so|but|and|let|also|just|please|for|at|which)\b|\bUSER's USER\b"
 )
 _OPENS_BADLY = re.compile(
-    r"^(?:wait|sorry|pardon|oops|hang on|hold on|no wait|heyy*|hey|hi|hello|and|or|but|because|which|than|then|he|she|"
+    r"^(?:wait|sorry|pardon|oops|hang on|hold on|no wait|heyy*|hey|hi|hello|and|or|but|because|which|than|he|she|"
     r"his|her|its|whose|whom|that (?:is|was)|this (?:is|was)|it (?:is|was|has)|these are|those are|not (?:since|that|even))\b",
     re.I,
 )
@@ -66,5 +66,6 @@ def _has_verb(words: list[str]) -> bool:
         grammar.bare(word) in verbs.AUXILIARIES
         or grammar.bare(word) in verbs.thirds()
         or grammar.bare(word) in verbs.pasts()
+        or (grammar.bare(word) in verbs.bases() and grammar.bare(word) not in lexicon.words("nounish.txt"))
         for word in words[1:]
     ) or (len(words) > 2 and words[1].endswith("s") and grammar.bare(words[1]) not in lexicon.words("nounish.txt"))

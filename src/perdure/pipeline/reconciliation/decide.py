@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.pipeline.reconciliation.caution import may_be_known, may_retire
 from perdure.pipeline.reconciliation.forget import holders, requested
 from perdure.pipeline.reconciliation.judge import judge_all, judge_reading
 from perdure.pipeline.reconciliation.merge import merged, without
@@ -129,13 +130,15 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
     changing = verdict is not None and verdict.relation != "same"
     certain = verdict is not None and verdict.relation != "same" and verdict.confidence >= CERTAIN
     needed = CERTAIN_CHANGE if certain else RULED_CHANGE if changing else CHANGE
-    if odds.change >= needed and (changing or near >= (CHANGE_NEAR if odds.touching else APART_NEAR)):
+    likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and may_retire(finding.pair)
+    if odds.change >= needed and (changing or likely):
         if verdict is None or not changing:
             return _update(fact, finding, "weighed.change", odds.change, findings)
         return _update(fact, finding, verdict.rule, (odds.change + verdict.confidence) / 2, findings)
     lenience = SAME_LENIENCE if near >= LENIENT_NEAR else 1.0
     known = odds.same * lenience > odds.other and odds.same > odds.change
-    if known and (verdict is not None or (near >= SAME_NEAR and not odds.news)):
+    alone = near >= SAME_NEAR and not odds.news and may_be_known(finding.pair)
+    if known and (verdict is not None or alone):
         rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
         return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
     return None

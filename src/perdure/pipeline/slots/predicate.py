@@ -12,6 +12,8 @@ from perdure.pipeline.slots.values import Value
 
 _MODALS = frozenset(["will", "would", "can", "could", "must", "should", "might", "may", "shall"])
 _TENSE = frozenset({"be", "have", "do"})
+_HOLDING = frozenset(["has", "have", "owns", "own"])
+"""Forms of having: what follows is the object, unless it is a participle ("has moved")."""
 _PRESENT = frozenset(["is", "are", "am", "has", "have", "do", "does", "be", "being"])
 _FLAGS = {
     "@end": {"ended": True},
@@ -96,9 +98,9 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
             at += 1
         elif token.low in _DETERMINERS and verb != "be":
             break
-        elif token.stem in _TENSE and token.value is None:
+        elif (token.stem in _TENSE or token.low in _HOLDING) and token.value is None:
             past_aux = past_aux or token.low in ("was", "were", "had", "did")
-            verb = token.stem
+            verb = "have" if token.low in _HOLDING else token.stem
             at += 1
             if not _auxiliary(tokens, at):
                 break
