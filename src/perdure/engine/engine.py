@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from perdure.domain.scope import Scope
+from perdure.engine.calls import call
+from perdure.engine.finish import finish
 from perdure.engine.forget import Forget
 from perdure.engine.kernel import Kernel
 from perdure.engine.read_path import ReadPath
@@ -14,21 +16,24 @@ class Engine:
     """Write, read, revise, forget."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+        self.kernel = self._kernel = kernel
         self.write = WritePath(kernel)
         self.read = ReadPath(kernel)
         self.revise = Revise(kernel)
         self.forget = Forget(kernel, self.read)
 
+    @call
     async def reset(self) -> None:
         """Clear memories, history, episodes and journal of this engine (U26); keys and settings stay."""
-        kernel = self.kernel
-        await kernel.ready()
-        async with kernel.lock(Scope()):
-            await kernel.store.reset()
-            if kernel.ledger is not None:
-                await kernel.ledger.reset()
+        async with self.kernel.lock(Scope()):
+            await finish(self._clear())
+
+    async def _clear(self) -> None:
+        await self.kernel.store.reset()
+        if self.kernel.ledger is not None:
+            await self.kernel.store.sync()  # before the journal lets go of what power loss could bring back
+            await self.kernel.ledger.reset()
 
     async def close(self) -> None:
-        """Let go of everything; further calls are ClosedError."""
+        """Let calls under way finish, and let go of everything; further calls are ClosedError."""
         await self.kernel.close()

@@ -201,7 +201,7 @@ class Forget:
             if done[where] or place.status != "erased":
                 places.append(place)
             else:
-                note = "gone from every read; its bytes go when the other process closes the file"
+                note = "gone from every read; its bytes go when the file is closed by all"
                 places.append(replace(place, status="pending", note=note))
         return replace(report, places=places)
 

@@ -11,6 +11,7 @@ from perdure.domain.filter import Condition, Filter, all_of
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
+from perdure.engine.calls import call
 from perdure.engine.kernel import Kernel
 from perdure.engine.visibility import visible
 from perdure.pipeline.inject import render
@@ -44,10 +45,14 @@ class ReadPath:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
+    @call
     async def search(self, query: Query) -> SearchResult:
         """The memories nearest to the query, best first by `score`."""
+        return await self.find(query)
+
+    async def find(self, query: Query) -> SearchResult:
+        """`search` for a call that is under way already."""
         kernel = self._kernel
-        await kernel.ready()
         text = with_history(query.text, query.history)
         vector = await kernel.embedding.query(text)
         within = self._within(query)
@@ -76,16 +81,17 @@ class ReadPath:
             filters=all_of(types, query.filters),
         )
 
+    @call
     async def get(self, id: str) -> MemoryItem | None:
         """The memory with this id as it now stands, or None."""
         kernel = self._kernel
-        await kernel.ready()
         point = await kernel.store.get(kernel.collection, id)
         if point is None:
             return None
         item = MemoryItem.from_payload(point.payload)
         return item if item.state == "live" else None
 
+    @call
     async def get_all(
         self,
         scope: Scope,
@@ -98,19 +104,19 @@ class ReadPath:
     ) -> ListResult:
         """A page of the scope's memories, oldest first by (created_at, id)."""
         kernel = self._kernel
-        await kernel.ready()
         within = visible(scope, now=kernel.ticker.now(), as_of=as_of, include_past=include_past, filters=filters)
         page = await kernel.store.list(kernel.collection, within, limit, cursor)
         return ListResult([_shown(point.payload) for point in page.points], page.next_cursor)
 
+    @call
     async def history(self, id: str) -> list[HistoryRecord]:
         """Every event of the memory, and of its whole line where updates make new memories, oldest first."""
-        await self._kernel.ready()
         return await self._kernel.history(id)
 
+    @call
     async def context(self, query: Query, *, max_tokens: int) -> str:
         """What is remembered of the query as a block for a prompt, within `max_tokens`."""
-        found = await self.search(query)
+        found = await self.find(query)
         return render(found.results, max_tokens=max_tokens)
 
 

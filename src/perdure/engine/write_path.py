@@ -17,6 +17,7 @@ from perdure.domain.filter import Filter
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
+from perdure.engine.calls import call
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
 from perdure.engine.plan import Plan, Telling, ToldFact, told_at
@@ -54,13 +55,12 @@ class WritePath:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
+    @call
     async def add(self, addition: Addition) -> AddResult:
         """Keep the messages as episodes and their facts as memories; answers with an event for each fact."""
-        await self._kernel.ready()
-        if addition.idempotency_key is not None:
-            remembered = await self._kernel.remembered(addition.idempotency_key, addition.scope)
-            if remembered is not None:
-                return remembered
+        remembered = await self._kernel.remembered(addition.idempotency_key, addition.scope)
+        if remembered is not None:
+            return remembered
         messages = [replace(message, content=strip_injected(message.content)) for message in addition.messages]
         messages = [message for message in messages if message.content.strip()]
         now = addition.timestamp or self._kernel.ticker.now()
@@ -88,17 +88,17 @@ class WritePath:
         )
         return replace(result, warnings=[*reading.warnings, *result.warnings])
 
+    @call
     async def add_facts(self, facts: Sequence[str], scope: Scope, metadata: dict[str, Any]) -> AddResult:
         """Reconcile texts that are facts already."""
-        await self._kernel.ready()
         now = iso(self._kernel.ticker.now())
         read = [Fact(text=text, forget=bool(_FORGET.match(text)), rule="given") for text in facts]
         telling = Telling(scope=scope, metadata=metadata, actor="add_facts", source="facts")
         return await self._reconcile([(fact, now, ()) for fact in read], telling, None)
 
+    @call
     async def extract_pending(self, episodes: Sequence[Episode], scope: Scope) -> AddResult:
         """Extract the messages of one call whose extraction had failed (`doctor --repair`)."""
-        await self._kernel.ready()
         messages = [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]

@@ -27,6 +27,7 @@ _SCRUB = "scrub"
 """The key in the file's meta table that tells how far a scrub that was asked for has come; absent when it is done."""
 
 _TO_WRITE = 1  # the file must be written anew
+_TO_REBUILD = 3  # nothing is done yet: the text index must be made anew, then the file written anew
 _TO_EMPTY = 2  # the log must be emptied, which still has, or leaves in the file, what was there before
 
 
@@ -77,8 +78,18 @@ def scrub(database: Database) -> bool:
         raise
 
 
+def scrub_later(database: Database) -> None:
+    """Note in the file that its next close, by any process, has a scrub to do."""
+    with database.writing() as connection:
+        write_meta(connection, _SCRUB, _TO_REBUILD)
+
+
 def finish_scrub(database: Database) -> bool:
-    """Do what is left of a scrub that was begun, here or by another process; True if nothing is."""
+    """Do what is left of a scrub that was begun or put off, here or by another process; True if nothing is."""
+    with database.reading() as connection:
+        put_off = read_meta(connection, _SCRUB) == _TO_REBUILD
+    if put_off:
+        return scrub(database)
     with database.alone() as connection:
         if read_meta(connection, _SCRUB) == _TO_WRITE:
             connection.execute("VACUUM")

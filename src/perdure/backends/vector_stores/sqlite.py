@@ -58,6 +58,8 @@ class SqliteVectorStore(VectorStore):
         """Seconds to wait for another process that is writing."""
         cache_mb: int = Field(256, ge=0)
         """Megabytes of vectors that may be kept in memory."""
+        scrub_mb: int = Field(256, ge=0)
+        """Megabytes up to which the file is written anew at once when something is erased; a larger one is at close."""
 
         @field_validator("path")
         @classmethod
@@ -223,12 +225,16 @@ class SqliteVectorStore(VectorStore):
         await run_unit(lambda: _sqlite_care.sync(self._database()))
 
     async def scrub(self) -> bool:
-        """Make deleted text unreadable in the file; False if another process prevents it, and a later close does it."""
+        """Make deleted text unreadable in the file; False if it is large or held by another: then a later close does."""
         return await run_unit(self._scrub_file)
 
     def _scrub_file(self) -> bool:
+        database = self._database()
         self._scrub_asked = True
-        self._scrub_asked = not _sqlite_care.scrub(self._database())
+        if database.path.stat().st_size > self.settings.scrub_mb * 1024 * 1024:
+            _sqlite_care.scrub_later(database)
+        else:
+            self._scrub_asked = not _sqlite_care.scrub(database)
         return not self._scrub_asked
 
     async def check(self, collection: str) -> Names:
