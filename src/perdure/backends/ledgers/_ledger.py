@@ -11,12 +11,12 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
+from perdure.backends.blocking import run_unit
 from perdure.backends.ledgers import _units as units
 from perdure.backends.ledgers._database import Database
 from perdure.backends.ledgers._owners import boot_id
 from perdure.backends.ledgers._scope_lock import ScopeLock
 from perdure.backends.ledgers._scope_queue import QUEUES
-from perdure.backends.blocking import run_unit
 from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Remembered
 from perdure.domain.clock import Clock, iso, system_clock
 from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError

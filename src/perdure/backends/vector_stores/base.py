@@ -178,7 +178,7 @@ class VectorStore(ABC):
         """Return once everything applied so far would survive power loss."""
 
     async def scrub(self) -> bool:
-        """Make deleted text unreadable in the store's own bytes; False if that must wait: then a later close does it."""
+        """Make deleted text unreadable in the store's own bytes; False if that must wait: a later close does it."""
         return True
 
     async def check(self, collection: str) -> Names:

@@ -225,7 +225,7 @@ class SqliteVectorStore(VectorStore):
         await run_unit(lambda: _sqlite_care.sync(self._database()))
 
     async def scrub(self) -> bool:
-        """Make deleted text unreadable in the file; False if it is large or held by another: then a later close does."""
+        """Make deleted text unreadable in the file; False if it is large or held by another: a later close does it."""
         return await run_unit(self._scrub_file)
 
     def _scrub_file(self) -> bool:

@@ -257,12 +257,16 @@ _THAT_IS = re.compile(
 )
 
 
+_NOT_BUT = re.compile(
+    r"^(?:no,? )?not (?:the )?(?P<old>[\w' -]{2,40}?)[,.;-]+ ?(?:but |it is |its |they are |that is )*(?:in |on |at |with |for )?(?P<new>[^,.]{1,40})$",
+    re.I,
+)
 _INSTEAD = re.compile(r"^(?P<new>[^,.]{1,40}?),? (?:and )?not (?P<old>[\w' -]{2,40})$", re.I)
 
 
 def instead(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """ "tree nuts, not peanuts" to "you have a peanut allergy": the right word in the wrong one's place."""
-    match = _INSTEAD.match(text.strip(" .!"))
+    match = _INSTEAD.match(text.strip(" .!")) or _NOT_BUT.match(text.strip(" .!"))
     if match is None:
         return []
     old = match.group("old").strip().rstrip("s")
@@ -270,7 +274,7 @@ def instead(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) 
     if found is None:
         return []
     return _state(
-        frame.statement[: found.start()] + _value(match.group("new")) + frame.statement[found.end() :],
+        frame.statement[: found.start()] + re.sub(r"^(?:the|a|an) (?=\w+ *$)", "", _value(match.group("new"))) + frame.statement[found.end() :],
         "corrected",
         talk,
         sources,
@@ -375,7 +379,9 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
     if role and is_role(value) and is_role(role.group("old")):
         return _state(statement[: role.start("old")] + value, "corrected", talk, sources)
     lonely = len(parts) == 1 and value.isalpha() and not people.is_known_word(first)
-    if lonely and (place := re.search(r"\b(?:in|at|from|to|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement)):
+    if lonely and (
+        place := re.search(r"\b(?:in|at|from|to|with|on|use|using|via|for|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement)
+    ):
         return _state(statement[: place.start("old")] + value.capitalize(), "corrected", talk, sources)
     if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:
         object_ = re.search(

@@ -170,7 +170,7 @@ def _spell(match: re.Match[str]) -> str:
 # ------------------------------------------------------------------ apostrophes
 
 _BE_NEXT = (
-    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|also|only|just|still|now|always|very|really|so|too|"
+    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|with|by|near|like|mine|been|because|all|also|only|just|still|now|always|very|really|so|too|"
     r"almost|about|over|under|due|off|into|out|going|getting|been|got|gone|getting|having|coming|moving|"
     r"turning|working|"
     r"living|doing|making|taking|\d[\w.,:]*)"

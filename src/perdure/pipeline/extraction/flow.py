@@ -13,6 +13,7 @@ from perdure.pipeline.extraction import (
     phrasing,
     presupposed,
     pretence,
+    procedures,
     questions,
     replies,
     scene,
@@ -131,9 +132,13 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         talk.own = talk.own or any(re.match(r"(?:I|my)\b", frame.statement) for frame in frames)
     if talk.commanded and not talk.about_self and not frames:
         return
+    way = procedures.answer(talk.assistant, text, talk.who) if reply and not talk.task else ""
+    if way:
+        talk.drafts.append(Draft(way, (at,), "procedure", 0.8, procedural=True))
+        return
     if not talk.person and talk.about_self and _INFANT.search(text[:600]):
         talk.meet(f"{talk.who}'s baby", "n")
-    for number, found in enumerate(phrasing.unbracketed(sentences.split(text))):
+    for number, found in enumerate(phrasing.unbracketed(_joined(sentences.split(text)))):
         sentence = replace(found, text=phrasing.normal(found.text))
         if _dropped(sentence, talk):
             continue
@@ -149,6 +154,20 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         if talk.pending and _OF_THE_CHILD.match(dropping.strip_openers(rest.text)):
             talk.drafts.extend(presupposed.unnamed(talk, at))
         telling.read(rest, at, talk)
+
+
+_GOES_ON = re.compile(r"\b(?:goes|go|works|is|done|it|do it|run|runs) (?:like (?:this|so)|as follows)$|^(?:how|here is how) (?:i|we) [^?]{4,60}$", re.I)
+
+
+def _joined(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
+    """ "Closing up goes like this. Count the float, ...": the heading of a procedure with what it announces."""
+    out: list[sentences.Sentence] = []
+    for sentence in found:
+        if out and _GOES_ON.search(out[-1].text) and not sentence.question and not out[-1].question:
+            out[-1] = replace(out[-1], text=f"{out[-1].text}: {sentence.text}", header=False)
+        else:
+            out.append(sentence)
+    return out
 
 
 def _dropped(sentence: sentences.Sentence, talk: Discourse) -> bool:

@@ -276,7 +276,7 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: 
     if head in {"not", "tastes", "looks", "sounds", "means"}:
         return []
     said = statements.finish(text, talk)
-    fact = tails.of_topic(text, said, talk, told=talk.own or bool(sentence.kept))
+    fact = tails.of_topic(text, said, talk, told=talk.own or bool(sentence.kept) or not talk.asks)
     if not fact:
         tails.attach(said, joint, sentence.source, talk)
         return []

@@ -16,10 +16,10 @@ _HEAD = (
         re.I,
     ),
     re.compile(
-        r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,]{4,90}?)(?:, | "
+        r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,:]{4,90}?)(?:: (?=[^,]+,)|, | "
         r"(?=(?:we|you) (?:call|ring|first|always|then|do|send|check|close|open|log|ask|tell|use|go|must|"
         r"have to)))(?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|"
-        r"everyone)\b.+)$",
+        r"everyone)\b.+|(?<=: ).+)$",
         re.I,
     ),
     re.compile(
@@ -28,12 +28,35 @@ _HEAD = (
         r"(?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
         re.I,
     ),
+    re.compile(
+        r"^(?P<name>[^,:]{3,80}?)(?: goes| works| is done| runs)? (?:like (?:this|so)|as follows|this way)[:.,]? (?P<steps>.+)$", re.I
+    ),
     re.compile(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),
     re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
 )
 _SEQUENCE = re.compile(
     r"\b(?:then|first|finally|afterwards?|next|before|after|until|lastly|step \d|and only then|second)\b|->|>", re.I
 )
+
+
+_ORDERED = re.compile(r"\bthen\b|->|\bfinally\b|\blastly\b", re.I)
+_HOW_DO_YOU = re.compile(
+    r"\bhow do (?:you|you guys|you all|they|we) (?:usually |normally |typically |currently |always |actually )?"
+    r"(?P<goal>[a-z]+ [^?.,]{2,60}|[a-z]{4,})\?\s*$",
+    re.I,
+)
+
+
+def answer(assistant: str, reply: str, who: str) -> str:
+    """The procedure of "how do you release?" and "tag on main, wait for the bot, then post the link", or ""."""
+    asked = _HOW_DO_YOU.search(assistant[-400:])
+    if asked is None or _ORDERED.search(reply) is None or len(_steps(reply)) < 2 or "?" in reply:
+        return ""
+    goal = re.sub(r"\byour\b", "their", asked.group("goal"), flags=re.I)
+    first = grammar.bare(goal.split()[0])
+    if first not in verbs.bases() or first in {"feel", "like", "know", "mean", "think", "say", "spell"}:
+        return ""
+    return f"To {goal}: {re.sub(rf'(?<!\\w){re.escape(who)} (?=\\w+s\\b)', f'{who} ', person.to_third(reply.strip(' .'), who))}"
 
 
 def read(sentence: str, who: str) -> list[str]:
@@ -83,7 +106,7 @@ def _is_steps(match: re.Match[str], sentence: str) -> bool:
     if groups.get("goal") and sentence.lower().startswith(("to ", "in order")):
         first = grammar.bare(match.group("goal").split()[0])
         return (
-            first in verbs.bases()
+            (first in verbs.bases() or _ORDERED.search(steps) is not None)
             and _enough(steps)
             and not re.match(r"(?:to )?(?:be|sum|clarify)\b", match.group("goal"), re.I)
         )

@@ -97,7 +97,7 @@ def read(assistant: str) -> list[Frame]:
             frames.extend(_frames(said[place - 1].text))
         else:
             frames.extend(_frames(said[place].text))
-    if not places and said and re.search(r"\b(?:your?|the|still)\b", said[-1].text, re.I):
+    if not places and said and re.search(r"\b(?:you|your|you're|you've|still)\b", said[-1].text, re.I):
         frames.extend(frame for frame in _frames(said[-1].text) if frame.wants == "yesno" and frame.statement)
     return frames
 
@@ -141,7 +141,8 @@ def _frames(question: str) -> list[Frame]:
     if _OFFER.match(question) or _OFFER.match(_LEAD.sub("", question)):
         return []
     asks = re.split(
-        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|, (?=(?:what|"
+        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|,? and (?=(?:do|does|did|is|are|am|"
+        r"was|were|have|has|can|will|would) (?:i|my|we|it|he|she|they|the|this|that|there|these|any)\b)|,? and whether |, (?=(?:what|"
         r"which|who|where|when|why|how)\b)",
         text,
     )
@@ -176,6 +177,9 @@ def _frame(text: str, follows: bool) -> Frame | None:
     parts = text.split()
     if not parts:
         return None
+    own = _OWN_NOUN.match(text)
+    if own:
+        return Frame(f"my {own.group('noun')} is {GAP}", noun=own.group("noun"), wants="what", label=text)
     if grammar.bare(parts[0]) in verbs.AUXILIARIES:
         statement, _ = uninvert(parts)
         return _alternative(statement) if statement else None
@@ -191,6 +195,9 @@ def _frame(text: str, follows: bool) -> Frame | None:
     if grammar.subject_of(parts):
         return _alternative(text)
     return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
+
+
+_OWN_NOUN = re.compile(r"^my (?P<noun>age|name|budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$", re.I)
 
 
 def _elliptic(parts: list[str]) -> Frame | None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 
-from perdure.pipeline.reconciliation.pairing import Pair, content, everything, exclusive, generic, uncovered
-from perdure.pipeline.slots import comparable, fits
+from perdure.pipeline.reconciliation.evidence import told_by_sign
+from perdure.pipeline.reconciliation.pairing import (
+    Pair,
+    content,
+    everything,
+    exclusive,
+    generic,
+    same_party,
+    uncovered,
+)
+from perdure.pipeline.slots import USER, Reading, comparable, fits
+from perdure.pipeline.slots.lexis import concept_of
 
 SAME_ALONE = 0.74
 """Cosine from which a fact with a word that the memory lacks may be taken for known."""
 
-_DETAIL = re.compile(r"^[^:]{1,60}: ")
-_RETURNING = re.compile(r"\b(?:again|still|no longer|any ?more|now|instead|these days|after all)\b", re.IGNORECASE)
+_DETAIL = re.compile(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: ")
 
 
 def is_detail(text: str) -> bool:
@@ -28,8 +37,9 @@ def may_retire(pair: Pair) -> bool:
     mine, theirs = _telling(everything(new)), _telling(everything(old))
     lacking, missing = uncovered(mine, theirs), uncovered(theirs, mine)
     apart = any(exclusive(one, two) for one in lacking for two in missing)
-    cue = mood.changed or mood.corrected or mood.denied or bool(_RETURNING.search(new.text))
-    if cue or apart:
+    if _of_another(pair):
+        return False
+    if mood.changed or mood.corrected or mood.denied or apart or told_by_sign(new.text):
         return True
     if mood.ended or mood.negated != old.mood.negated:
         return bool(_telling(content(new)) - lacking) or not missing
@@ -37,6 +47,17 @@ def may_retire(pair: Pair) -> bool:
         return False  # two things that happened
     unmet = [value for value in old.values if not any(comparable(value, other) for other in new.values)]
     return not (lacking and missing) and not (unmet and lacking)
+
+
+def _of_another(pair: Pair) -> bool:
+    """Whether the fact is about someone of whom the memory does not speak, and says nothing of whom it is about."""
+    new, old = pair.new, pair.old
+    if new.party.kind not in ("relative", "named") or old.party.kind not in ("user", "relative"):
+        return False
+    if same_party(new.party, old.party, pair.aliases) or USER in new.concepts or "User" in new.text[6:]:
+        return False
+    named = set(new.party.name.split()) | {concept_of(new.party.relation)} - {""}
+    return not named & everything(old) and not set(old.party.name.split()) & everything(new)
 
 
 def may_be_known(pair: Pair) -> bool:
@@ -49,7 +70,15 @@ def may_be_known(pair: Pair) -> bool:
     lacking = uncovered(_telling(everything(new)), everything(old))
     if lacking & new.names:
         return False
-    return not lacking or pair.near >= SAME_ALONE
+    owner = set(old.party.name.split()) | {concept_of(old.party.relation)} - {""}
+    if new.party.kind == "user" and old.party.kind in ("relative", "named") and not owner & everything(new):
+        return _tells_relation(old)
+    return lacking <= {new.verb} or pair.near >= SAME_ALONE
+
+
+def _tells_relation(old: Reading) -> bool:
+    """Whether a memory only says who someone is to the user, which a verb may say as well ("rents from Bogumil")."""
+    return any(slot.attribute == "name" for slot in old.slots)
 
 
 def _telling(concepts: frozenset[str]) -> frozenset[str]:

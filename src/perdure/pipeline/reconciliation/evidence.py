@@ -242,6 +242,12 @@ def _sign_table() -> dict[str, tuple[str, ...]]:
     return {sign: tuple(phrases) for sign, phrases in signs.items()}
 
 
+def told_by_sign(text: str) -> bool:
+    """Whether a text holds a phrase that tells of a change or an end."""
+    padded = _padded(text)
+    return any(phrase in padded for sign in ("change", "end") for phrase in _sign_table().get(sign, ()))
+
+
 def _signs(new: str, old: str) -> Evidence:
     padded = _padded(new)
     found = {f"sign_{sign}": float(any(p in padded for p in phrases)) for sign, phrases in _sign_table().items()}
