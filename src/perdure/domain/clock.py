@@ -14,6 +14,9 @@ from perdure.domain.errors import InvalidInputError
 Clock = Callable[[], datetime]
 """A function that tells the present moment as an aware UTC datetime."""
 
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""The first moment that there is here."""
+
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?(?:Z|z|[+-]\d{2}:?\d{2}))?)?")
 
 

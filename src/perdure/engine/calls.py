@@ -64,8 +64,13 @@ class Calls:
 class Kernel(Protocol):
     """What a call needs of the kernel."""
 
-    calls: Calls
-    open: Callable[[], Awaitable[None]]
+    @property
+    def calls(self) -> Calls:
+        """Those under way."""
+
+    @property
+    def open(self) -> Callable[[], Awaitable[None]]:
+        """Opens the backends once."""
 
 
 class Path(Protocol):

@@ -46,6 +46,8 @@ class Curator(Protocol):
 
     one_at_a_time: bool
     """Whether each fact is to be decided with the earlier ones' effects in sight."""
+    asks_again: bool
+    """Whether a fact is decided anew if an earlier one of its batch has changed the memory that it meant to change."""
 
     async def read(
         self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
@@ -62,6 +64,7 @@ class RulesCurator:
     """Reads and decides by rules: no model, no key, no network."""
 
     one_at_a_time = True
+    asks_again = False
 
     async def read(
         self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
@@ -101,6 +104,7 @@ class LLMCurator:
     one_at_a_time = False
 
     def __init__(self, llm: LLM, *, mode: str, extraction_prompt: str | None, decision_prompt: str | None) -> None:
+        self.asks_again = mode == "per_fact"
         self._llm = llm
         self._mode = mode
         self._extraction_prompt = extraction_prompt

@@ -57,24 +57,26 @@ class Forget:
         self._kernel = kernel
         self._read_path = read_path
 
+    @call
     async def __call__(self, request: Request) -> ErasureReport:
         """Forget what the request names; with `dry_run` only say what that would be."""
-        kernel = self._kernel
-        await kernel.ready()
         scope = await self._scope(request)
         if request.dry_run:
-            found = await self._find(request, scope)
-            return await self._report(found, request, scope, dry_run=True)
-        async with kernel.lock(scope):
-            found = await self._find(request, scope)
-            report = await self._report(found, request, scope, dry_run=False)
-            await self._take_out(found, request)
-            if not request.erase:
-                return report
-            await kernel.sync()  # before the journal lets go of what the store has just deleted
-            if kernel.ledger is not None:
-                whole = scope if request.id is None and request.query is None else None
-                await kernel.ledger.erase(list(found.memories), list(found.episodes), whole)
+            found = await self._find(request)
+            return await self._report(found, request, dry_run=True)
+        async with self._kernel.lock(scope):
+            found = await self._find(request)
+            report = await self._report(found, request, dry_run=False)
+            return await finish(self._forget(found, request, report))
+
+    async def _forget(self, found: _Found, request: Request, report: ErasureReport) -> ErasureReport:
+        kernel = self._kernel
+        await self._take_out(found, request)
+        if not request.erase:
+            return report
+        await kernel.sync()  # before the journal lets go of what the store has just deleted
+        if kernel.ledger is not None:
+            await kernel.ledger.erase(list(found.memories), list(found.episodes), request.whole)
         return await self._scrub(report)
 
     # ------------------------------------------------------------------ finding
@@ -82,44 +84,69 @@ class Forget:
         """The walls to lock: the memory's own where an id is given, else those of the request."""
         if request.id is None:
             return request.scope
-        rows = await self._rows(_line(request.id))
-        return MemoryItem.from_payload(rows[0].payload).scope if rows else request.scope
+        rows = await self._rows(await self._line(request.id))
+        return MemoryItem.from_payload(rows[0].payload).scope if rows else Scope()
 
-    async def _find(self, request: Request, scope: Scope) -> _Found:
+    async def _find(self, request: Request) -> _Found:
         found = _Found()
         if request.id is not None:
-            self._note(found, await self._rows(_line(request.id)))
-            found.memories.setdefault(request.id, None)
+            rows = await self._rows(await self._line(request.id))
+            if all(_stands_within(row, request.scope) for row in rows):
+                self._note(found, rows)
+                found.memories.setdefault(request.id, None)
         elif request.query is not None:
-            query = Query(text=request.query, scope=scope, threshold=request.threshold, include_past=True, limit=1000)
-            for item in (await self._read_path.search(query)).results:
-                self._note(found, await self._rows(_line(item.id)))
+            for id in await self._answers(request):
+                if id not in found.memories:
+                    self._note(found, await self._rows(await self._line(id)))
         else:
-            self._note(found, await self._rows(scope_filter(scope)))
+            self._note(found, await self._rows(scope_filter(request.scope)))
         if self._kernel.ledger is not None:
-            await self._find_in_ledger(found, request, scope)
+            await self._find_in_ledger(found, request, self._kernel.ledger)
         return found
 
-    async def _find_in_ledger(self, found: _Found, request: Request, scope: Scope) -> None:
+    async def _answers(self, request: Request) -> list[str]:
+        """Ids of the memories that the query finds; of deleted ones too, whose text `as_of` and `history` still show."""
+        kernel = self._kernel
+        count = await kernel.store.count(kernel.collection, scope_filter(request.scope))
+        query = Query(
+            text=request.query or "",
+            scope=request.scope,
+            threshold=request.threshold,
+            include_past=True,
+            limit=max(1, count),
+        )
+        living = (await self._read_path.find(query)).results
+        past = (await self._read_path.find(replace(query, versions=True))).results
+        gone = [item.id for item in past if await kernel.store.get(kernel.collection, item.id) is None]
+        return [*(item.id for item in living), *gone]
+
+    async def _line(self, id: str) -> Filter:
+        """A memory, its versions, and those of the line that it belongs to, whichever of the line is named."""
+        ids = {id}
+        if self._kernel.ledger is not None:
+            ids.update(record.memory_id for record in await self._kernel.ledger.history(id))
+        own = Or((Condition("id", "in", tuple(ids)), Condition("version_of", "in", tuple(ids))))
+        ids.update(str(row.payload["lineage_id"]) for row in await self._rows(own) if row.payload.get("lineage_id"))
+        return Or(tuple(Condition(field, "in", tuple(ids)) for field in ("id", "version_of", "lineage_id")))
+
+    async def _find_in_ledger(self, found: _Found, request: Request, ledger: Ledger) -> None:
         """Add what only the ledger still knows: sources of deleted texts, and a scope's episodes and history."""
-        ledger = self._kernel.ledger
-        assert ledger is not None, "the caller has looked"
         for memory_id in list(found.memories):
             for record in await ledger.history(memory_id):
                 found.memories.setdefault(record.memory_id, None)
                 change = None if record.erased else await ledger.event(record.id)
                 for episode in change.sources if change else ():
                     found.episodes.setdefault(episode, None)
-        if request.id is None and request.query is None:
+        if request.whole is not None:
             cursor: str | None = None
             while True:
-                page = await ledger.list_episodes(scope, PAGE, cursor, include_hidden=True)
+                page = await ledger.list_episodes(request.whole, PAGE, cursor, include_hidden=True)
                 found.episodes.update(dict.fromkeys(episode.id for episode in page.episodes))
                 cursor = page.next_cursor
                 if cursor is None:
                     break
             after = 0
-            while records := await ledger.events_of_scope(scope, PAGE, after):
+            while records := await ledger.events_of_scope(request.whole, PAGE, after):
                 found.memories.update(dict.fromkeys(record.memory_id for record in records))
                 after = records[-1].sequence
 

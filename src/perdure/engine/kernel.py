@@ -323,12 +323,23 @@ class Kernel:
             raise ConflictError(f"event {event_id} cannot be undone: {why}", code="erased" if record.erased else None)
         return change, record.sequence
 
-    async def later_events(self, change: Change, sequence: int) -> list[str]:
-        """Ids of events that changed the same memory after this one and still stand."""
-        ledger = self._require_ledger()
-        later = await ledger.later_events(change.memory_id, sequence)
-        taken_back = {record.undoes for record in later if record.undoes}
-        return [record.id for record in later if record.undoes is None and record.id not in taken_back]
+    async def later_events(self, change: Change, sequence: int) -> list[HistoryRecord]:
+        """What happened to the same memory, or its line, after this event and still stands, newest first.
+
+        An event and the one that took it back are both left out; what took back this event or an earlier one is not.
+        """
+        later = [record for record in await self.history(change.memory_id) if record.sequence > sequence]
+        ids = {record.id for record in later}
+        standing: list[HistoryRecord] = []
+        taken_back: set[str] = set()
+        for record in sorted(later, key=lambda record: -record.sequence):  # newest first: an undo may be undone
+            if record.id in taken_back:
+                continue
+            if record.undoes in ids:
+                taken_back.add(record.undoes)
+            else:
+                standing.append(record)
+        return standing
 
     async def events_since(self, scope: Scope, moment: str) -> list[Change]:
         """The changes of a scope after a moment of the clock, newest first."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from perdure.backends.vector_stores.base import Vector, VectorStore
 from perdure.domain.fact import Fact, Neighbour
-from perdure.domain.filter import And, all_of, eq
+from perdure.domain.filter import And, Condition, all_of, eq
 from perdure.domain.memory import MemoryItem, Slots
+from perdure.engine.fresh import FreshRows
 
 LLM_NEIGHBOURS = 5
 """Nearest memories shown to a model for each fact (spec 000 §4.3.2)."""
@@ -19,6 +20,8 @@ FORGET_NEIGHBOURS = 40
 """Nearest memories looked through by a request to forget, which may mean several."""
 SAME_SLOT = 10
 """Memories of the same subject and attribute that are looked at however far their words are."""
+HASHES_AT_ONCE = 200
+"""Exact repeats that are looked up in one query."""
 
 
 class Neighbourhood:
@@ -29,42 +32,46 @@ class Neighbourhood:
         self._collection = collection
         self._within = within
         self._gone: set[str] = set()
-        self._fresh: dict[str, tuple[MemoryItem, Vector | None]] = {}
+        self._fresh = FreshRows()
 
     async def near(self, fact: Fact, vector: Vector | None, slots: Slots | None, limit: int) -> list[Neighbour]:
         """The memories near a fact, nearest first, then those that only share its subject and attribute."""
+        limit = FORGET_NEIGHBOURS if fact.forget else limit
         found: dict[str, Neighbour] = {}
         for neighbour in await self._stored(fact, vector, limit):
             found.setdefault(neighbour.item.id, neighbour)
         if slots is not None:
             for neighbour in await self._same_slot(slots, vector):
                 found.setdefault(neighbour.item.id, neighbour)
-        for item, other in self._fresh.values():
-            found[item.id] = Neighbour(item=item, similarity=cosine(vector, other))
-        alive = [neighbour for id, neighbour in found.items() if id not in self._gone]
-        return sorted(alive, key=lambda near: -2.0 if near.similarity is None else near.similarity, reverse=True)
+        stored = [neighbour for id, neighbour in found.items() if id not in self._gone and id not in self._fresh]
+        fresh = self._fresh.near(fact.text, vector, slots, limit=limit, same_slot=SAME_SLOT)
+        return sorted(
+            [*stored, *fresh], key=lambda near: -2.0 if near.similarity is None else near.similarity, reverse=True
+        )
 
     async def same_text(self, hashes: Iterable[str]) -> dict[str, MemoryItem]:
         """Memories of the store whose text has one of the hashes."""
         found: dict[str, MemoryItem] = {}
-        for hash in hashes:
-            page = await self._store.list(self._collection, all_of(self._within, eq("hash", hash)), 1)
+        asked = list(dict.fromkeys(hashes))
+        for start in range(0, len(asked), HASHES_AT_ONCE):
+            some = Condition("hash", "in", tuple(asked[start : start + HASHES_AT_ONCE]))
+            page = await self._store.list(self._collection, all_of(self._within, some))
             for point in page.points:
-                found[hash] = MemoryItem.from_payload(point.payload)
+                item = MemoryItem.from_payload(point.payload)
+                found.setdefault(item.hash, item)
         return found
 
     def overlay(self, item: MemoryItem, vector: Vector | None) -> None:
         """Take note of a memory that the batch has written."""
-        self._fresh[item.id] = (item, vector)
+        self._fresh.put(item, vector)
         self._gone.discard(item.id)
 
     def remove(self, id: str) -> None:
         """Take note of a memory that the batch has removed."""
-        self._fresh.pop(id, None)
+        self._fresh.drop(id)
         self._gone.add(id)
 
     async def _stored(self, fact: Fact, vector: Vector | None, limit: int) -> Sequence[Neighbour]:
-        limit = FORGET_NEIGHBOURS if fact.forget else limit
         neighbours: list[Neighbour] = []
         if vector is not None:
             for hit in await self._store.search(self._collection, vector, limit, self._within):

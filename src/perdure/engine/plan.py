@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.fact import Decision, Fact
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
+from perdure.engine.embedding import Embedded
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import Neighbourhood
 from perdure.engine.rows import version_of
@@ -51,7 +52,7 @@ class ToldFact:
 
 @dataclass(slots=True)
 class Plan:
-    """Changes, their rows' vectors, and the events that tell of them."""
+    """Changes, their rows' vectors, the events that tell of them, and what had to be given up."""
 
     kernel: Kernel
     telling: Telling
@@ -59,28 +60,48 @@ class Plan:
     changes: list[Change] = field(default_factory=list)
     vectors: dict[str, Vector | None] = field(default_factory=dict)
     events: list[MemoryEvent] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     _written: dict[str, MemoryItem] = field(default_factory=dict)
+    _gone: set[str] = field(default_factory=set)
 
     async def carry_out(self, told: ToldFact, decisions: Sequence[Decision]) -> None:
         """Turn what was decided of one fact into changes."""
+        kept = any(decision.event == "ADD" for decision in decisions)
         for decision in decisions:
-            if decision.event == "ADD":
-                self._add(told, decision)
-            elif decision.event == "NONE":
+            if decision.event == "NONE":
                 self.note_known(told, decision.target, decision.rule, decision.confidence)
+            elif decision.event == "ADD":
+                if not told.fact.forget:  # nothing is stored of a request to forget
+                    await self._add(told, decision)
             elif decision.target is not None:
-                before = await self._current(decision.target)
-                if before is None:
-                    continue
-                if told.fact.forget:
-                    self._delete(told, decision, before)
-                elif _is_late(told, before) and not decision.rule.startswith(REFINES):
-                    if not any(other.event == "ADD" for other in decisions):  # a DELETE may come with its ADD
-                        self._add(told, decision, until=before.valid_from or before.told_at)
-                elif decision.event == "UPDATE":
-                    await self._update(told, decision, before)
-                else:
-                    self._delete(told, decision, before)
+                kept = await self._change(told, decision, kept)
+
+    async def _change(self, told: ToldFact, decision: Decision, kept: bool) -> bool:
+        """Update or delete a memory; answers whether the fact itself is kept somewhere by now."""
+        before = await self._current(decision.target or "")
+        if told.fact.forget:
+            if before is not None:
+                self._delete(told, decision, before)
+            return kept
+        if before is None:
+            # Taken by another fact of this batch, with which this one must not be lost.
+            if not kept and decision.event == "UPDATE":
+                await self._add(told, replace(decision, text="", slots=None))
+            return kept or decision.event == "UPDATE"
+        if _is_late(told, before) and not decision.rule.startswith(REFINES):
+            if not kept:
+                until = before.valid_from or before.told_at
+                await self._add(told, replace(decision, text="", slots=None), until=until)
+            return True
+        if decision.event == "DELETE":
+            self._delete(told, decision, before)
+            return kept
+        await self._update(told, decision, before)
+        return True
+
+    def has_changed(self, id: str | None) -> bool:
+        """Whether this batch has changed or removed the memory."""
+        return id in self._written or id in self._gone
 
     def note_known(self, told: ToldFact, target: str | None, rule: str, confidence: float = 1.0) -> None:
         """Record that a fact was known already: no change."""
@@ -95,8 +116,11 @@ class Plan:
             )
         )
 
-    def _add(self, told: ToldFact, decision: Decision, *, until: str | None = None) -> None:
+    async def _add(self, told: ToldFact, decision: Decision, *, until: str | None = None) -> None:
         text = decision.text or told.fact.text
+        embedded = await self._embedded(told, text)
+        if embedded.failed:
+            return
         moment = self.kernel.ticker.tick()
         id = new_id()
         item = MemoryItem(
@@ -133,12 +157,14 @@ class Plan:
                 confidence=decision.confidence,
                 sources=told.sources,
             ),
-            told.vector,
+            embedded.vectors[0],
         )
 
     async def _update(self, told: ToldFact, decision: Decision, before: MemoryItem) -> None:
         text = decision.text or told.fact.text
-        vector = told.vector if text == told.fact.text else await self.kernel.vector(text)
+        embedded = await self._embedded(told, text)
+        if embedded.failed:
+            return
         moment = self.kernel.ticker.tick()
         told_at = max(told.told_at, before.told_at)
         supersede = self.kernel.config.updates == "supersede"
@@ -158,6 +184,8 @@ class Plan:
             confidence=told.fact.confidence,
             version=before.version + 1,
             older=tuple(dict.fromkeys((*before.older, *decision.links))),
+            # The first of a line may have been made while updates still kept their id.
+            lineage_id=before.lineage_id or (before.id if supersede else None),
         )
         self._record(
             Change(
@@ -174,7 +202,7 @@ class Plan:
                 confidence=decision.confidence,
                 sources=told.sources,
             ),
-            vector,
+            embedded.vectors[0],
         )
 
     def _delete(self, told: ToldFact, decision: Decision, before: MemoryItem) -> None:
@@ -204,6 +232,7 @@ class Plan:
             self.vectors[change.keep.id] = self.vectors.get(change.before.id)
         if change.before is not None and (change.after is None or change.after.id != change.before.id):
             self._written.pop(change.before.id, None)
+            self._gone.add(change.before.id)
             self.neighbourhood.remove(change.before.id)
         if change.after is not None:
             self.vectors[change.after.id] = vector
@@ -212,10 +241,18 @@ class Plan:
         self.changes.append(change)
         self.events.append(MemoryEvent.of(change))
 
+    async def _embedded(self, told: ToldFact, text: str) -> Embedded:
+        """The vector of the text that is stored, which need not be the fact's own; where it fails that is noted."""
+        if text == told.fact.text:
+            return Embedded([told.vector])
+        embedded = await self.kernel.embedding.texts([text])
+        self.warnings += embedded.warnings
+        return embedded
+
     async def _current(self, id: str) -> MemoryItem | None:
         if id in self._written:
             return self._written[id]
-        if id in self.vectors:  # written by this batch and removed again
+        if id in self._gone:
             return None
         point = await self.kernel.store.get(self.kernel.collection, id)
         if point is None:

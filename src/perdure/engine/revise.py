@@ -13,6 +13,8 @@ from perdure.domain.errors import ConflictError, NotFoundError
 from perdure.domain.event import AddResult, Change, MemoryEvent
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
+from perdure.engine.calls import call
+from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
 from perdure.engine.rows import version_of
 from perdure.engine.visibility import visible
@@ -28,16 +30,28 @@ class _Batch:
     vectors: dict[str, Vector | None] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _TakenBack:
+    """What is taken back of one memory, or of one line of memories."""
+
+    first: Change
+    """The earliest change: how the memory stood before it is how it is to stand again."""
+    id: str
+    """The id under which it stands now, if it does."""
+    hidden: dict[str, bool] = field(default_factory=dict)
+    """Messages that the changes touched, and whether the earliest of them hid the message or showed it again."""
+
+
 class Revise:
     """Changes that the caller names."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
+    @call
     async def update(self, id: str, text: str, metadata: dict[str, Any]) -> MemoryItem:
         """Overwrite a memory's text, keeping its id; the old text stays as a version."""
         kernel = self._kernel
-        await kernel.ready()
         scope = (await self._standing(id))[0].scope
         vector = await kernel.vector(text)
         async with kernel.lock(scope):
@@ -54,10 +68,10 @@ class Revise:
             await kernel.commit(batch.changes, batch.vectors)
         return batch.changes[0].item
 
+    @call
     async def delete(self, id: str) -> None:
         """Remove a memory from every read of the present; its text stays as a version until it is erased."""
         kernel = self._kernel
-        await kernel.ready()
         scope = (await self._standing(id))[0].scope
         async with kernel.lock(scope):
             before, vector = await self._standing(id)
@@ -65,88 +79,86 @@ class Revise:
             self._remove(batch, before, vector, actor="delete", reason="explicit")
             await kernel.commit(batch.changes, batch.vectors)
 
+    @call
     async def delete_all(self, scope: Scope) -> int:
         """Remove every memory of the scope, whatever its kind or validity; answers how many."""
         kernel = self._kernel
-        await kernel.ready()
-        count = 0
         async with kernel.lock(scope):
-            everything = visible(scope, now=kernel.ticker.now(), kinds=("facts", "messages"), include_past=True)
-            while True:
-                page = await kernel.store.list(kernel.collection, everything, PAGE, with_vectors=True)
-                if not page.points:
-                    return count
-                batch = _Batch()
-                for point in page.points:
-                    item = MemoryItem.from_payload(point.payload)
-                    self._remove(batch, item, point.vector, actor="delete_all", reason="explicit")
-                await kernel.commit(batch.changes, batch.vectors)
-                count += len(page.points)
+            return await finish(self._remove_all(scope))
 
-    async def undo(self, event_id: str) -> AddResult:
-        """Take back one event by its inverse; ConflictError where a later event built on it."""
+    async def _remove_all(self, scope: Scope) -> int:
         kernel = self._kernel
-        await kernel.ready()
-        change, sequence = await kernel.event(event_id)
-        async with kernel.lock(change.item.scope):
+        everything = visible(scope, now=kernel.ticker.now(), kinds=("facts", "messages"), include_past=True)
+        count = 0
+        while True:
+            page = await kernel.store.list(kernel.collection, everything, PAGE, with_vectors=True)
+            if not page.points:
+                return count
+            batch = _Batch()
+            for point in page.points:
+                item = MemoryItem.from_payload(point.payload)
+                self._remove(batch, item, point.vector, actor="delete_all", reason="explicit")
+            await kernel.commit(batch.changes, batch.vectors)
+            count += len(page.points)
+
+    @call
+    async def undo(self, event_id: str) -> AddResult:
+        """Take back one event by its inverse; ConflictError where a later event built on it.
+
+        Nothing happens where it has been taken back already.
+        """
+        kernel = self._kernel
+        scope = (await kernel.event(event_id))[0].item.scope
+        async with kernel.lock(scope):
+            change, sequence = await kernel.event(event_id)  # again: it may have been erased meanwhile
             later = await kernel.later_events(change, sequence)
+            if any(record.undoes == change.id for record in later):
+                return self._result(_Batch())
             if later:
                 raise ConflictError(
-                    f"event {event_id} cannot be undone: event {later[0]} changed the same memory after it;"
+                    f"event {event_id} cannot be undone: event {later[0].id} changed the same memory after it;"
                     f" undo that one first"
                 )
             batch = _Batch()
-            standing = await self._point(change.item.id)
-            await self._restore(batch, standing, change.before, change.memory_id, actor="undo", undoes=change)
+            taken_back = _TakenBack(change, change.item.id, dict.fromkeys(change.hides, change.event == "DELETE"))
+            await self._restore(batch, taken_back, actor="undo", reason=f"takes back {change.id}", undoes=change.id)
             await kernel.commit(batch.changes, batch.vectors)
         return self._result(batch)
 
+    @call
     async def rollback(self, scope: Scope, to: datetime) -> AddResult:
         """Bring the scope's memories back to how they stood at a moment of the clock, by inverse events."""
         kernel = self._kernel
-        await kernel.ready()
         async with kernel.lock(scope):
-            first: dict[str, Change] = {}
-            lines: dict[str, str] = {}
-            for change in await kernel.events_since(scope, iso(to)):  # newest first, so the earliest is kept
-                line = change.item.lineage_id or change.memory_id
-                first[line] = change
-                lines.setdefault(line, change.item.id)
+            lines: dict[str, _TakenBack] = {}
+            for change in await kernel.events_since(scope, iso(to)):  # newest first
+                line = lines.setdefault(change.item.lineage_id or change.memory_id, _TakenBack(change, change.item.id))
+                line.first = change
+                line.hidden.update(dict.fromkeys(change.hides, change.event == "DELETE"))
             batch = _Batch()
-            for line, change in first.items():
-                standing = await self._point(lines[line])
-                await self._restore(batch, standing, change.before, change.memory_id, actor="rollback", undoes=None)
+            for line in lines.values():
+                await self._restore(batch, line, actor="rollback", reason="rollback")
             await kernel.commit(batch.changes, batch.vectors)
         return self._result(batch)
 
     # ------------------------------------------------------------------ one memory
     async def _restore(
-        self,
-        batch: _Batch,
-        standing: Point | None,
-        target: MemoryItem | None,
-        memory_id: str,
-        *,
-        actor: str,
-        undoes: Change | None,
+        self, batch: _Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
     ) -> None:
-        """Make the memory stand as `target` says (None: not at all), from how it stands now."""
+        """Make the memory stand as it did before (not at all, if it had not been made), from how it stands now."""
+        target, standing = taken_back.first.before, await self._point(taken_back.id)
         now = None if standing is None else MemoryItem.from_payload(standing.payload)
-        reason = f"takes back {undoes.id}" if undoes else "rollback"
-        undone = undoes.id if undoes else None
-        if now is None and target is None:
-            return
-        if target is None:
-            assert now is not None and standing is not None
-            self._remove(batch, now, standing.vector, actor=actor, reason=reason, undoes=undone)
-        elif now is None:
+        old = None if standing is None else standing.vector
+        if now is not None and target is None:
+            hides = tuple(id for id, hidden in taken_back.hidden.items() if not hidden)
+            self._remove(batch, now, old, actor=actor, reason=reason, undoes=undoes, hides=hides)
+        elif now is None and target is not None:
             vector = await self._kernel.vector(target.memory)
-            hides = undoes.hides if undoes else target.sources
-            self._revive(batch, target, vector, actor=actor, reason=reason, undoes=undone, hides=hides)
-        elif now.with_(updated_at="", told_at="", version=0) != target.with_(updated_at="", told_at="", version=0):
+            shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
+            self._revive(batch, target, vector, actor=actor, reason=reason, undoes=undoes, hides=shows)
+        elif now is not None and target is not None and not _says_the_same(now, target):
             vector = await self._kernel.vector(target.memory)
-            old = None if standing is None else standing.vector
-            self._replace(batch, now, target, old, vector, actor=actor, reason=reason, undoes=undone)
+            self._replace(batch, now, target, old, vector, actor=actor, reason=reason, undoes=undoes)
 
     def _replace(
         self,
@@ -181,6 +193,7 @@ class Revise:
         actor: str,
         reason: str,
         undoes: str | None = None,
+        hides: tuple[str, ...] = (),
     ) -> None:
         moment = self._kernel.ticker.tick()
         keep = version_of(before, untold_at=moment)
@@ -188,7 +201,7 @@ class Revise:
         batch.changes.append(
             Change(
                 id=new_id(), event="DELETE", memory_id=before.id, at=moment, told_at=moment, before=before,
-                keep=keep, actor=actor, reason=reason, undoes=undoes,
+                keep=keep, actor=actor, reason=reason, undoes=undoes, hides=hides,
             )
         )  # fmt: skip
 
@@ -228,3 +241,8 @@ class Revise:
     def _result(self, batch: _Batch) -> AddResult:
         events: Sequence[MemoryEvent] = [MemoryEvent.of(change) for change in batch.changes]
         return AddResult(list(events), bare=self._kernel.bare)
+
+
+def _says_the_same(now: MemoryItem, target: MemoryItem) -> bool:
+    """Whether a memory stands as it did, but for when it was last told."""
+    return now == target.with_(updated_at=now.updated_at, told_at=now.told_at, version=now.version)

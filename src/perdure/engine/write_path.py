@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from perdure.backends.vector_stores.base import Vector
-from perdure.domain.clock import iso, read_moment
+from perdure.domain.clock import EARLIEST, iso, read_moment
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
-from perdure.domain.fact import Fact
+from perdure.domain.fact import Decision, Fact
 from perdure.domain.filter import Filter
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
+from perdure.engine.curator import Reading
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
 from perdure.engine.plan import Plan, Telling, ToldFact, told_at
@@ -29,6 +31,9 @@ CONTEXT_MESSAGES = 6
 """Earlier messages that a curator may refer back to: three exchanges."""
 CONTEXT_SPAN = timedelta(hours=1)
 """How long before a message an earlier one still belongs to the same conversation (recall.md: session gap)."""
+
+PATIENCE = 1.0
+"""Seconds between two looks whether an event loop that owes an answer still runs."""
 
 _FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
 
@@ -63,13 +68,15 @@ class WritePath:
             return remembered
         messages = [replace(message, content=strip_injected(message.content)) for message in addition.messages]
         messages = [message for message in messages if message.content.strip()]
-        now = addition.timestamp or self._kernel.ticker.now()
+        now = addition.timestamp or self._kernel.ticker.moment()
         moments = [message.timestamp or now for message in messages]
         episodes = self._episodes(messages, moments, addition.scope)
         if not addition.infer:
             return await self._store_as_said(addition, messages, moments, episodes)
-        context = await self._context(addition.scope, min(moments, default=now))
-        reading = await self._kernel.curator.read(messages, context=context, now=now, prompt=addition.prompt)
+        reading = Reading([])
+        if messages:
+            context = await self._context(addition.scope, min(moments))
+            reading = await self._kernel.curator.read(messages, context=context, now=now, prompt=addition.prompt)
         if reading.unread:
             episodes = [replace(episode, pending=True) for episode in episodes]
         told = [
@@ -83,15 +90,19 @@ class WritePath:
             type=addition.type,
             expires_at=addition.expires_at,
         )
-        result = await self._reconcile(
-            told, telling, addition.filters, episodes=episodes, idempotency_key=addition.idempotency_key
+        return await self._reconcile(
+            told,
+            telling,
+            addition.filters,
+            episodes=episodes,
+            idempotency_key=addition.idempotency_key,
+            warnings=reading.warnings,
         )
-        return replace(result, warnings=[*reading.warnings, *result.warnings])
 
     @call
     async def add_facts(self, facts: Sequence[str], scope: Scope, metadata: dict[str, Any]) -> AddResult:
         """Reconcile texts that are facts already."""
-        now = iso(self._kernel.ticker.now())
+        now = self._kernel.ticker.tick()
         read = [Fact(text=text, forget=bool(_FORGET.match(text)), rule="given") for text in facts]
         telling = Telling(scope=scope, metadata=metadata, actor="add_facts", source="facts")
         return await self._reconcile([(fact, now, ()) for fact in read], telling, None)
@@ -152,10 +163,13 @@ class WritePath:
                 )
             )  # fmt: skip
         result = AddResult([MemoryEvent.of(change) for change in changes], embedded.warnings, self._kernel.bare)
-        async with self._kernel.lock(addition.scope):
-            warnings = await self._kernel.commit(
-                changes, vectors, episodes=episodes, remember=self._remember(addition, result)
-            )
+        key, scope = addition.idempotency_key, addition.scope
+        async with self._kernel.lock(scope):
+            remembered = await self._kernel.remembered(key, scope)
+            if remembered is not None:  # by a call with the same key that came first
+                return remembered
+            remember = None if key is None else (key, scope, result)
+            warnings = await self._kernel.commit(changes, vectors, episodes=episodes, remember=remember)
         return replace(result, warnings=[*result.warnings, *warnings])
 
     # ------------------------------------------------------------------ reconciled
@@ -167,24 +181,29 @@ class WritePath:
         *,
         episodes: Sequence[Episode] = (),
         idempotency_key: str | None = None,
+        warnings: Sequence[str] = (),
     ) -> AddResult:
         kernel = self._kernel
-        embedded = await kernel.embedding.texts([_FORGET.sub("", fact.text) for fact, _, _ in facts])
+        embedded = await kernel.embedding.texts([_meant(fact) for fact, _, _ in facts])
         told = [
             ToldFact(fact=fact, vector=embedded.vectors[position], told_at=moment, sources=sources)
             for position, (fact, moment, sources) in enumerate(facts)
             if position not in embedded.failed
         ]
         async with kernel.lock(telling.scope):
+            remembered = await kernel.remembered(idempotency_key, telling.scope)
+            if remembered is not None:  # by a call with the same key that came first
+                return remembered
             within = visible(telling.scope, now=kernel.ticker.now(), filters=filters)
             plan = Plan(kernel, telling, Neighbourhood(kernel.store, kernel.collection, within))
-            warnings = [*embedded.warnings, *await self._decide(plan, told)]
-            result = AddResult(plan.events, warnings, kernel.bare)
+            plan.warnings += [*warnings, *embedded.warnings]
+            await self._decide(plan, told)
+            result = AddResult(plan.events, plan.warnings, kernel.bare)
             remember = None if idempotency_key is None else (idempotency_key, telling.scope, result)
-            warnings += await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
-        return replace(result, warnings=warnings)
+            late = await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
+        return replace(result, warnings=[*plan.warnings, *late])
 
-    async def _decide(self, plan: Plan, told: list[ToldFact]) -> list[str]:
+    async def _decide(self, plan: Plan, told: list[ToldFact]) -> None:
         """Carry out what becomes of each fact: exact repeats without asking, the rest as the curator says."""
         kernel = self._kernel
         known = await plan.neighbourhood.same_text(text_hash(each.fact.text) for each in told if not each.fact.forget)
@@ -197,19 +216,22 @@ class WritePath:
             else:
                 seen.add(hash)
                 open_facts.append(each)
-        batches = [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]
-        limit = RULES_NEIGHBOURS if kernel.curator.one_at_a_time else LLM_NEIGHBOURS
-        warnings: list[str] = []
-        for batch in batches:
-            near = [
-                await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit)
-                for each in batch
-            ]
-            judged = await kernel.curator.judge([each.fact for each in batch], near, self._word_similarity())
-            warnings += judged.warnings
-            for each, decisions in zip(batch, judged.decisions, strict=True):
+        for batch in [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]:
+            judged = await self._judge(plan, batch)
+            for each, first in zip(batch, judged, strict=True):
+                decisions = first
+                if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
+                    (decisions,) = await self._judge(plan, [each])
                 await plan.carry_out(each, decisions)
-        return warnings
+
+    async def _judge(self, plan: Plan, batch: Sequence[ToldFact]) -> list[list[Decision]]:
+        limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
+        near = [
+            await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit) for each in batch
+        ]
+        judged = await self._kernel.curator.judge([each.fact for each in batch], near, self._word_similarity())
+        plan.warnings += judged.warnings
+        return judged.decisions
 
     def _word_similarity(self) -> Callable[[str, str], float] | None:
         if not self._kernel.embedding.available:
@@ -217,8 +239,16 @@ class WritePath:
         loop = asyncio.get_running_loop()
 
         def similarity(left: str, right: str) -> float:
-            # Called from the curator's thread, while the loop is free to embed.
-            return asyncio.run_coroutine_threadsafe(self._kernel.similarity(left, right), loop).result()
+            # Called from the curator's thread, while the loop is free to embed; a loop that has stopped, because the
+            # call was cancelled and the program goes on or ends, will never answer.
+            if not loop.is_running():
+                return 0.0
+            asked = asyncio.run_coroutine_threadsafe(self._kernel.embedding.similarity(left, right), loop)
+            while not wait([asked], timeout=PATIENCE).done:
+                if not loop.is_running():
+                    asked.cancel()
+                    return 0.0
+            return asked.result()
 
         return similarity
 
@@ -243,16 +273,17 @@ class WritePath:
 
     async def _context(self, scope: Scope, moment: datetime) -> list[Message]:
         episodes = await self._kernel.recent_episodes(scope, CONTEXT_MESSAGES, before=iso(moment))
-        since = iso(moment - CONTEXT_SPAN)
+        since = iso(moment - min(CONTEXT_SPAN, moment - EARLIEST))
         return [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at))
             for episode in episodes
             if episode.told_at >= since
         ]
 
-    @staticmethod
-    def _remember(addition: Addition, result: AddResult) -> tuple[str, Scope, AddResult] | None:
-        return None if addition.idempotency_key is None else (addition.idempotency_key, addition.scope, result)
+
+def _meant(fact: Fact) -> str:
+    """What a fact speaks of: its text, without the request around what is to be forgotten."""
+    return _FORGET.sub("", fact.text) if fact.forget else fact.text
 
 
 def _sources(fact: Fact, episodes: Sequence[Episode], mode: str) -> tuple[str, ...]:

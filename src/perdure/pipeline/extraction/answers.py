@@ -115,6 +115,8 @@ def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ..
         if not value or not _fits(value, frame):
             continue
         statement = _filled(frame, value)
+        if frame.noun in word_set("answers.attributes") and not frame.statement and talk.thing:
+            statement = f"{talk.thing}'s {frame.noun} is {value}"
         if statement:
             frames.remove(frame)
             return _state(statement, "answer", talk, sources)
@@ -274,11 +276,20 @@ def instead(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) 
     if found is None:
         return []
     return _state(
-        frame.statement[: found.start()] + re.sub(r"^(?:the|a|an) (?=\w+ *$)", "", _value(match.group("new"))) + frame.statement[found.end() :],
+        frame.statement[: found.start()] + _without_repeats(_value(match.group("new")), frame.statement[found.end() :]) + frame.statement[found.end() :],
         "corrected",
         talk,
         sources,
     )
+
+
+def _without_repeats(new: str, after: str) -> str:
+    """ "the ledger suite" without the article and the noun that the statement has around the place."""
+    words = re.sub(r"^(?:the|a|an) ", "", new, flags=re.I).split()
+    following = after.split()
+    if len(words) > 1 and following and grammar.bare(words[-1]) == grammar.bare(following[0]):
+        words.pop()
+    return " ".join(words)
 
 
 def other_person(text: str, frame: Frame) -> str:
@@ -303,7 +314,9 @@ def is_fragment(text: str) -> bool:
         rest = text[filled.end() :].split()
         return grammar.find_verb(rest) < 0 and rest[0].lower() not in grammar.FIRST
     kind = grammar.subject_of(parts)
-    return kind == "" or (kind == "noun" and len(parts) <= 3 and grammar.find_verb(parts) < 0)
+    verb = grammar.find_verb(parts)
+    plural = len(parts) == 2 and verb == 1 and parts[1].endswith("s")
+    return kind == "" or (kind == "noun" and ((len(parts) <= 3 and verb < 0) or plural))
 
 
 def _activity(statement: str) -> str:

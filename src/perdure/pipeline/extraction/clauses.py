@@ -54,6 +54,8 @@ def _pieces(sentence: str) -> list[tuple[str, str]]:
     pieces: list[tuple[str, str]] = []
     start, joint = 0, ""
     for mark in _JOINT.finditer(sentence):
+        if start == mark.start() == 0 and mark.group().strip().lower() == "which":
+            continue
         body = sentence[start : mark.start()].strip()
         if body:
             pieces.append((body, joint))

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from perdure.pipeline.extraction import (
+    asides,
     cleaning,
     dropping,
     foreign,
@@ -16,6 +17,7 @@ from perdure.pipeline.extraction import (
     procedures,
     questions,
     replies,
+    retraction,
     scene,
     sentences,
     special,
@@ -53,7 +55,9 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         draft = talk.drafts[place]
         draft.text = cleaned.restore(draft.text)
     talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft, talk.who)]
-    talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) == before
+    if before and retraction.cued(content):
+        retraction.retract(talk, before)
+    talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) <= before
     talk.opened = cleaned.restore(cleaned.text)[:2000]
 
 
@@ -138,6 +142,7 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         return
     if not talk.person and talk.about_self and _INFANT.search(text[:600]):
         talk.meet(f"{talk.who}'s baby", "n")
+    text = text if talk.task else asides.read(text, talk, at)
     for number, found in enumerate(phrasing.unbracketed(_joined(sentences.split(text)))):
         sentence = replace(found, text=phrasing.normal(found.text))
         if _dropped(sentence, talk):

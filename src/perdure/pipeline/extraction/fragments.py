@@ -276,9 +276,12 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: 
     if head in {"not", "tastes", "looks", "sounds", "means"}:
         return []
     said = statements.finish(text, talk)
-    fact = tails.of_topic(text, said, talk, told=talk.own or bool(sentence.kept) or not talk.asks)
+    told = talk.own or bool(sentence.kept) or not talk.asks
+    fact = tails.of_topic(text, said, talk, told=told)
+    if not fact and tails.attach(said, joint, sentence.source, talk):
+        return []
+    fact = fact or tails.of_speaker(text, said, talk, told=told)
     if not fact:
-        tails.attach(said, joint, sentence.source, talk)
         return []
     if not (talk.own or sentence.kept):
         if (talk.about_self or not talk.asks) and (_specific(text) or re.match(r"no \w+", text, re.I)):

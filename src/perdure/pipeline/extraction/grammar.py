@@ -102,6 +102,7 @@ def _strength(low: list[str], parts: list[str], place: int, start: int, names: f
         return 1 if noun or (participle and is_number(before)) else 2
     if word in verbs.bases():
         plural = before in PLURAL_SUBJECTS or (before.endswith("s") and not before.endswith("ss")) or before in names
+        plural = plural or (place - start > 2 and low[place - 2] == "and")
         plural = plural or (before in lexicon.words("adverbs.txt") and _plural_subject(low[start:place]))
         return (1 if noun else 2) if plural else 0
     return 0

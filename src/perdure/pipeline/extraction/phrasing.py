@@ -12,6 +12,8 @@ _THE_FAMILY = re.compile(
     r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|"
     r"other half)\b(?!')"
 )
+_BARE_KIN = re.compile(r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I)
+_DOUBLED = re.compile(r"^((?:my|our|his|her|the) [a-z-]+) (?:she|he|it|they) (?=(?:is|are|was|has|have|does|did|can|will|lives|works)\b)", re.I)
 _ASIDE = re.compile(
     r", (?:for my sins|to be honest|by the way|as it happens|as you know|of course|in fact|believe it or "
     r"not|i think|i guess|i suppose|apparently|sadly|unfortunately|luckily|thankfully|if you like|as "
@@ -49,6 +51,8 @@ def unbracketed(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
 def normal(text: str) -> str:
     """The sentence in plain order: "my boss, Ana, says" is "my boss Ana says"."""
     text = _THE_FAMILY.sub(r"my \1", text)
+    text = _BARE_KIN.sub(r"\1 my \2", text)
+    text = _DOUBLED.sub(r"\1 ", text)
     text = _ASIDE.sub(" ", text)
     text = _CLEFT.sub(r"\1 ", text)
     text = _THINGS.sub(r"\1 \2 ", text) if ":" in text[:60] else text

@@ -56,7 +56,7 @@ def answer(assistant: str, reply: str, who: str) -> str:
     first = grammar.bare(goal.split()[0])
     if first not in verbs.bases() or first in {"feel", "like", "know", "mean", "think", "say", "spell"}:
         return ""
-    return f"To {goal}: {re.sub(rf'(?<!\\w){re.escape(who)} (?=\\w+s\\b)', f'{who} ', person.to_third(reply.strip(' .'), who))}"
+    return f"To {goal}: {person.to_third(reply.strip(' .'), who)}"
 
 
 def read(sentence: str, who: str) -> list[str]:
@@ -131,7 +131,8 @@ def _facts(match: re.Match[str], who: str) -> list[str]:
     owned = [step for step in steps if _has_subject(step)]
     if len(steps) >= 2 and len(owned) == len(steps) and not _SEQUENCE.search(match.group("steps")):
         return [_capital(person.to_third(step, who)) + (f" ({head})" if groups.get("name") else "") for step in steps]
-    if groups.get("name") and len(steps) >= 2 and all(_noun_step(step) for step in steps):
+    ordered = _SEQUENCE.search(match.group("steps")) is not None
+    if groups.get("name") and not ordered and len(steps) >= 2 and all(_noun_step(step) for step in steps):
         return [f"{head}: {person.to_third(step, who)}" for step in steps]
     body = person.to_third(
         re.sub(r"^(?:you|we|i) (?=\w)", "", _generic(match.group("steps")), flags=re.I)
@@ -139,7 +140,7 @@ def _facts(match: re.Match[str], who: str) -> list[str]:
         else _generic(match.group("steps")),
         who,
     )
-    joint = ", " if groups.get("when") else ": "
+    joint = ", " if groups.get("when") and ": " not in match.string[: match.start("steps")] else ": "
     return [f"{head}{joint}{body}"]
 
 

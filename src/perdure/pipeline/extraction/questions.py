@@ -15,7 +15,7 @@ _OFFER = re.compile(
     r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
     r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
     r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
-    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)|could i|may i|what is on your mind|what brings|anything "
+    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|what is on your mind|what brings|anything "
     r"else|another|care for|how can i|"
     r"what can i|how (?:may|could) i|"
     r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "
@@ -142,7 +142,7 @@ def _frames(question: str) -> list[Frame]:
         return []
     asks = re.split(
         r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|,? and (?=(?:do|does|did|is|are|am|"
-        r"was|were|have|has|can|will|would) (?:i|my|we|it|he|she|they|the|this|that|there|these|any)\b)|,? and whether |, (?=(?:what|"
+        r"was|were|have|has|can|will|would) (?:I|my|we|it|he|she|they|the|this|that|there|these|any)\b)|,? and whether |, and (?=(?:I|my|we)\b)|, (?=(?:what|"
         r"which|who|where|when|why|how)\b)",
         text,
     )
@@ -178,6 +178,8 @@ def _frame(text: str, follows: bool) -> Frame | None:
     if not parts:
         return None
     own = _OWN_NOUN.match(text)
+    if own and own.group("noun").lower() == "age":
+        return Frame(f"I am {GAP}", noun="age", wants="old", label=text)
     if own:
         return Frame(f"my {own.group('noun')} is {GAP}", noun=own.group("noun"), wants="what", label=text)
     if grammar.bare(parts[0]) in verbs.AUXILIARIES:
@@ -337,6 +339,8 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
     subject = " ".join(rest)
     if not subject:
         return None
+    if len(rest) == 2 and grammar.bare(rest[0]) in grammar.SUBJECTS and grammar.bare(rest[1]) in lexicon.words("prepositions.txt"):
+        return Frame(f"{rest[0]} {aux} {rest[1]} {GAP}", noun=thing, wants="what", label=label_of(subject))
     if thing and not measure:
         pronoun = grammar.bare(rest[0]) in grammar.SUBJECTS
         if pronoun or grammar.bare(rest[-1]) in verbs.ings() or len(rest) > 4:

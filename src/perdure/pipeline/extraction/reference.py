@@ -150,6 +150,8 @@ def note_thing(fact: str, talk: Discourse) -> None:
             if not noun:
                 noun = _last_noun(parts[verb:])
             if noun:
+                if noun.startswith(("this ", "that ")):
+                    noun = f"The {noun[5:]}"
                 talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
                 talk.topic = talk.thing
     elif grammar.is_name(parts[0]) and subject.lower() not in talk.names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     answers,
     clauses,
@@ -132,6 +133,13 @@ def _tells_more(rest: str) -> bool:
     return any(not dropping.is_chatter(piece.text) and len(piece.text.split()) > 1 for piece in pieces)
 
 
+def _list_member(words: str) -> bool:
+    """Whether a piece is one more noun of a list ("brass bands, crosswords, moaning")."""
+    parts = words.split()
+    plain = len(parts) <= 2 and all(part.isalpha() for part in parts) and answers.is_fragment(words)
+    return plain and grammar.bare(parts[0]) not in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | {"no", "not"}
+
+
 def _own_label(frame: questions.Frame, talk: Discourse) -> str:
     if not frame.label:
         return ""
@@ -141,8 +149,13 @@ def _own_label(frame: questions.Frame, talk: Discourse) -> str:
 def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discourse) -> str | None:
     """Fragments between commas go into the questions' gaps, in order; clauses are left to be read as such."""
     left: list[str] = []
+    shared: questions.Frame | None = None
     for piece in clauses.split(text, names=talk.known_names()):
         words = dropping.strip_openers(piece.text)
+        if shared and not frames and piece.joint in {",", ", and", "and"} and _list_member(words):
+            talk.drafts.extend(answers.fill(words, [shared], talk, (at,)))
+            continue
+        shared = next((frame for frame in frames if frame.has_gap and frame.wants == "what"), None) if not left else None
         if (answers.is_fragment(words) or answers.names_who(words)) and not dropping.is_request(words):
             drafts = answers.fill(words, frames, talk, (at,))
             if drafts:
@@ -160,8 +173,17 @@ def _hear_role(talk: Discourse) -> None:
         talk.meet(f"{talk.who}'s {match.group(1)}", "n")
 
 
+_ASKED_OF = re.compile(
+    r"\b(?:[Dd]id|[Ii]s|[Hh]as|[Dd]oes|[Ww]as|[Ww]ill|[Hh]ow is|[Hh]ow did|[Hh]ow has|[Hh]ow about) (?P<name>[A-ZÀ-Þ][a-zà-ÿ]+)(?:'s)?\b[^.?]*\?"
+)
+
+
 def hear(talk: Discourse) -> None:
     """What the assistant's words make known: that they are about the user's things, and which one."""
+    asked_of = _ASKED_OF.search(talk.assistant[-400:])
+    if asked_of and not talk.person and grammar.is_name(asked_of.group("name")):
+        name = asked_of.group("name")
+        talk.meet(talk.names.get(name.lower(), name), "n")
     if (
         re.search(
             r"\byour\b|\byou(?:'re| are| have|'ve) |\bI have (?:booked|set|noted|scheduled|put|added|moved|"

@@ -30,9 +30,10 @@ class Sentence:
 def split(text: str) -> list[Sentence]:
     """The sentences in order; blank ones are left out."""
     found: list[Sentence] = []
-    for line in text.split("\n"):
-        item = _BULLET.match(line) is not None
-        body = _BULLET.sub("", line, count=1)
+    lines = text.split("\n")
+    for line in lines:
+        item = _BULLET.match(line) is not None and (len(lines) > 1 or not line.lstrip()[:1].isdigit())
+        body = _BULLET.sub("", line, count=1) if item else line
         start = 0
         for mark in _END.finditer(body):
             if mark.group() == "." and _is_initial(body, mark.start(), mark.end()):
@@ -49,7 +50,9 @@ def split(text: str) -> list[Sentence]:
 def _is_initial(body: str, start: int, end: int) -> bool:
     """ "J. Smith" and "e.g. this": the point ends no sentence."""
     if _INITIAL.search(body[max(0, start - 6) : start]) is None:
-        return False
+        return re.search(r"\b(?:[Nn]o|[Mm]rs?|[Mm]s|[Dd]r|[Ss]t)$", body[max(0, start - 4) : start]) is not None and (
+            body[end : end + 2].strip()[:1].isdigit()
+        )
     after = body[end : end + 2].strip()
     return not body[start - 1 : start].isupper() or after[:1].isupper()
 

@@ -18,6 +18,7 @@ from perdure.pipeline.extraction import (
     questions,
     sentences,
     statements,
+    verbs,
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
@@ -109,7 +110,12 @@ def _labelled(text: str, at: int, talk: Discourse) -> bool:
     if procedures.is_process(match.group("label")) and procedures.is_sequence(rest):
         return False
     pieces = [part for part in re.split(r",(?!\d)\s*(?:and |then )*|\s+\+\s+", rest) if part.strip()]
-    if any(clauses.has_verb(piece) and grammar.subject_of(piece.split()) for piece in pieces[:1]):
+    ordered = grammar.bare(pieces[0].split()[0]) in verbs.bases() if pieces else False
+    if not ordered and any(clauses.has_verb(piece) and grammar.subject_of(piece.split()) for piece in pieces[:1]):
         return False
+    if ordered and not re.search(r"\b(?:goal|aim|plan|ambition|resolution|dream|target|task|job)s?\b", match.group("label"), re.I):
+        return False
+    if ordered:
+        pieces[0] = f"to {pieces[0]}"
     talk.drafts.extend(fragments.labelled(match.group("label"), pieces, talk, at))
     return True

@@ -44,7 +44,7 @@ _DONT = re.compile(
     r"in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for "
     r"code|with me),? )*(?P<neg>no need to|you don't need to|you don't have to|don't|do not|never|dont you "
     r"dare|don't you dare|don't ever|stop|"
-    r"no more|avoid|quit|no)"
+    r"no more|avoid|quit|refrain from|no)"
     r"(?: (?:please|ever))? (?P<what>.+)$",
     re.I,
 )
@@ -128,7 +128,7 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
             if _ASSISTANT_ACTS.match(plain)
             else None
         )
-    if negation in ("no", "no more", "quit", "avoid"):
+    if negation in ("no", "no more", "quit", "avoid", "refrain from"):
         if not _OBJECT.search(plain):
             return None
         return f"{who} does not want {person.to_third(what, who)}"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import dropping, grammar, people, person, reference, subjects, verbs
+from perdure.pipeline.extraction import dropping, grammar, people, person, reference, subjects, verbs, worth
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
 
@@ -41,6 +41,8 @@ class Sentence:
 def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
     """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
     text = dropping.strip_openers(text).strip(" ,.:;-!\"'")
+    if text and dropping.is_chatter(text) and re.match(r"(?:my|our) ", text, re.I):
+        reference.note_thing(finish(text, talk), talk)
     if not text or dropping.is_chatter(text) or dropping.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
@@ -238,11 +240,15 @@ def _allowed(full: str, talk: Discourse) -> bool:
     place = grammar.skip_adverbials(parts)
     head = grammar.bare(parts[place])
     if _CARRIES.search(full) or head in {"both"}:
+        if head in {"nobody", "no", "everybody", "everyone"} and not re.search(r"\b(?:my|our|we|us)\b", full, re.I):
+            return False
         return head not in _GENERIC or (
             re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
         )
     if head in _GENERIC:
         return False
+    if _STANDS.search(full) and not talk.asks:
+        return True
     if head in {"his", "her", "their"}:
         return bool(talk.person or talk.group)
     verb = grammar.find_verb(parts, place)
@@ -256,7 +262,7 @@ def _allowed(full: str, talk: Discourse) -> bool:
         return (
             talk.own
             or named
-            or (_specific(parts) and not talk.asks and len(parts) > place + 1 and parts[place + 1].islower())
+            or (_specific(parts) and not talk.asks and len(parts) > place + 1 and _common(parts[place + 1]))
             or (personal and _specific(parts))
             or (_HABIT.search(full) is not None and _specific(parts))
         )
@@ -268,6 +274,18 @@ def _allowed(full: str, talk: Discourse) -> bool:
     if talk.own or (_specific(parts) and (personal or talk.about_self)) or _HABIT.search(full) is not None:
         return True
     return _specific(parts[verb:]) and not talk.asks and grammar.bare(parts[place]) not in _GENERIC
+
+
+_STANDS = re.compile(
+    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|delayed|deprecated|decommissioned|"
+    r"on (?:\w+ )?leave|off sick|back from|running late)\b"
+)
+"""News of somebody's own project or surroundings; nobody tells them of the world at large."""
+
+
+def _common(word: str) -> bool:
+    """Whether a word behind "the" is a common noun or an abbreviation, and no name of something well known."""
+    return word.islower() or (word.isupper() and len(word) < 6)
 
 
 _PRIVATE = word_set("statements.private")
@@ -309,7 +327,7 @@ _EMPTY_FACT = re.compile(
 def worthy(fact: str, talk: Discourse) -> bool:
     """Whether a finished fact says something: more than a subject with an empty predicate."""
     words = fact.split()
-    if len(fact) > 500 or len(words) < 2:
+    if len(fact) > 500 or len(words) < 2 or not worth.readable(fact, talk.who, "first"):
         return False
     if words[-1] in {"it", "them", "that", "this", "him", "her"} and len(words) <= 4 and words[0] == talk.who:
         return False

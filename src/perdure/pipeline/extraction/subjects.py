@@ -44,6 +44,9 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
         if led:
             return led, "first"
     kind = grammar.subject_of(parts)
+    if kind == "name" and people.is_known_word(head) and is_personal(parts[: max(1, grammar.find_verb(parts))]):
+        kind, parts = "noun", [_lower_first(parts[0]), *parts[1:]]
+        text = " ".join(parts)
     if kind:
         return (text, kind) if kind != "noun" else (_owned(text, parts), "noun")
     here = _HERE.match(text)
@@ -97,6 +100,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         and head not in {"was", "wasn't"}
     ):
         return f"he {text}", "pronoun"
+    if head in {"should", "would", "could", "shall", "may"} and first:
+        return "", ""
     if head in verbs.AUXILIARIES:
         return f"{subject} {text}", "auxiliary"
     if head in {"been", "gone"}:

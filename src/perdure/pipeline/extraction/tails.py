@@ -43,6 +43,7 @@ def _worth_keeping(words: list[str]) -> bool:
     """Whether a tail holds a value: a number, a name, a time, a place, or narrows what was said ("ever", "at night")."""
     return (
         valued(" ".join(words))
+        or (words[0].lower() == "no" and len(words) < 5)
         or grammar.bare(words[0]) in lexicon.words("prepositions.txt") - {"like", "as", "than"}
         or (len(words) == 1 and grammar.bare(words[0]) in {"ever", "always", "daily", "weekly", "only", "too"})
     )
@@ -67,7 +68,12 @@ def of_topic(text: str, said: str, talk: Discourse, *, told: bool) -> str:
         if measured and not _timed(text):
             return f"{topic} has {_low(said)}"
         return f"{topic}: {said}" if valued(text) and not _opens_adverb(text) else ""
-    if measured and talk.about_self and not _timed(text) and talk.who not in said:
+    return ""
+
+
+def of_speaker(text: str, said: str, talk: Discourse, *, told: bool) -> str:
+    """A statement of a piece and the speaker himself, or ""."""
+    if _QUANTITY.match(text) and talk.about_self and not _timed(text) and talk.who not in said and not talk.asks:
         return f"{talk.who} has {_low(said)}"
     return f"{talk.who}: {said}" if told and _series(text) else ""
 
@@ -113,8 +119,3 @@ def _readable_topic(topic: str, who: str) -> bool:
 
 def _low(said: str) -> str:
     return said[:1].lower() + said[1:]
-
-
-def keep(draft: Draft, talk: Discourse) -> None:
-    """Put a fragment aside until the message turns out to be about the speaker."""
-    talk.waiting.append(draft)

@@ -35,6 +35,16 @@ _DATE = re.compile(
     re.I,
 )
 _UNTIL = re.compile(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
+_RESCHEDULED = re.compile(
+    r"\b(?:moved|put (?:back|off)|pushed|postponed|rescheduled|brought forward|changed|shifted|rebooked|delayed)\b[^.]{0,40}"
+    r"\b(?:to|for|until)(?: the| on)? $",
+    re.I,
+)
+_STARTS = re.compile(
+    r"\b(?:since|from|as of|effective|starting|beginning|until|till|through|up to|end(?:s|ed)|expires?|valid to)(?: the| end of| on)* $",
+    re.I,
+)
+"""Before a date to come: without one of these it is the value of an appointment, and no beginning of what is told."""
 _AGO_SPAN = re.compile(
     r"\bfor (?:the (?:last|past) )?(?P<n>\d{1,3}|a|one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
     r"twelve) (?P<unit>day|week|month|year)s?\b(?! (?:from|in))",
@@ -51,7 +61,9 @@ def validity(text: str, anchor: datetime) -> tuple[datetime | None, datetime | N
     end: datetime | None = None
     for match in _DATE.finditer(text[:600]):
         moment = _moment(match, anchor, text)
-        if moment is None:
+        if _RESCHEDULED.search(text[: match.start()]):
+            continue
+        if moment is None or (moment > anchor and not _STARTS.search(text[max(0, match.start() - 20) : match.start()])):
             continue
         if _UNTIL.search(text[max(0, match.start() - 24) : match.start()]):
             end = end or moment

@@ -39,14 +39,18 @@ def may_retire(pair: Pair) -> bool:
     apart = any(exclusive(one, two) for one in lacking for two in missing)
     if _of_another(pair):
         return False
-    if mood.changed or mood.corrected or mood.denied or apart or told_by_sign(new.text):
-        return True
     if mood.ended or mood.negated != old.mood.negated:
-        return bool(_telling(content(new)) - lacking) or not missing
+        return mood.denied or bool(_telling(content(new)) - lacking) or not missing
+    if mood.changed or mood.corrected or mood.denied or apart:
+        return True
     if old.mood.past and mood.past:
         return False  # two things that happened
+    if told_by_sign(new.text):
+        return True
+    if new.values and missing and new.verb != old.verb and not old.values:
+        return False
     unmet = [value for value in old.values if not any(comparable(value, other) for other in new.values)]
-    return not (lacking and missing) and not (unmet and lacking)
+    return not (lacking and missing) and not (unmet and (lacking or new.values))
 
 
 def _of_another(pair: Pair) -> bool:

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from perdure.domain.fact import Fact, Neighbour
+from perdure.pipeline.reconciliation.caution import is_detail
 from perdure.pipeline.reconciliation.ends import judge_ends
 from perdure.pipeline.reconciliation.pairing import Pair, alias_table, numbered_apart
 from perdure.pipeline.reconciliation.refine import judge_refines
 from perdure.pipeline.reconciliation.replace import judge_replaces
 from perdure.pipeline.reconciliation.same import judge_same
+from perdure.pipeline.reconciliation.succession import departed, judge_succession
 from perdure.pipeline.reconciliation.verdict import Finding, Verdict
 from perdure.pipeline.slots import Reading, read
 
 RETIRE = 0.7
 """Confidence from which a finding changes a memory; a weaker one only links the two."""
 
+_SO = re.compile(r",? so (?=[A-Z])")
 _CLAUSE = re.compile(
     r",? (?:and|but) (?=(?:is|was|has|had|lives?|lived|works?|worked|likes?|owns?|plays?|speaks?|used to)\b)"
 )
@@ -42,16 +45,31 @@ def judge_reading(new: Reading, neighbours: Sequence[Neighbour]) -> list[Finding
     """The same of a reading."""
     readings = [read(memory.item.memory) for memory in neighbours]
     aliases = alias_table([*readings, new])
+    gone = departed([*readings, new])
     found: list[Finding] = []
     for memory, reading in zip(neighbours, readings, strict=True):
-        pair = Pair(new, reading, memory, memory.similarity, aliases)
+        pair = Pair(new, reading, memory, memory.similarity, aliases, gone)
         verdict = None if numbered_apart(new, reading) else judge_same(pair) or _judge_clauses(pair) or _judge(pair)
-        found.append(Finding(pair, verdict))
+        found.append(Finding(pair, None if verdict is not None and _overreaches(verdict) else verdict))
     return found
 
 
 def _judge(pair: Pair) -> Verdict | None:
-    return judge_ends(pair) or judge_refines(pair) or judge_replaces(pair)
+    found = judge_succession(pair) or judge_ends(pair) or judge_refines(pair) or judge_replaces(pair)
+    consequence = _SO.split(pair.new.text, maxsplit=1)
+    if found is not None or len(consequence) < 2:
+        return found
+    said = replace(pair, new=read(consequence[1]))
+    verdict = judge_succession(said) or judge_replaces(said)
+    return None if verdict is None else replace(verdict, pair=pair)
+
+
+def _overreaches(verdict: Verdict) -> bool:
+    """Whether a bare detail is taken for a change, or a bare detail's words for a whole statement."""
+    new, old = verdict.pair.new, verdict.pair.old
+    if verdict.relation == "same":
+        return is_detail(old.text) and not is_detail(new.text)
+    return is_detail(new.text) and verdict.relation != "ends" and verdict.rule not in ("replace.value", "replace.typed")
 
 
 def _judge_clauses(pair: Pair) -> Verdict | None:

@@ -24,6 +24,8 @@ class Pair:
     memory: Neighbour
     similarity: float | None
     aliases: dict[str, str]
+    departed: frozenset[str] = frozenset()
+    """Names of those who, by the statements around, left or cannot come."""
     whole: bool = True
     """False where `old` reads one clause of a compound memory."""
 
@@ -120,6 +122,8 @@ def parties_agree(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
     if same_party(new.party, old.party, aliases):
         return True
     kinds_met = {new.party.kind, old.party.kind}
+    if "thing" in kinds_met and new.mood.changed and new.topic and new.topic == old.topic:
+        return not new.topic_names and not old.topic_names
     if kinds_met == {"user", "thing"}:
         if new.topic and old.topic:
             mine, theirs = new.topic_names, old.topic_names
@@ -207,9 +211,24 @@ def _possessed(reading: Reading, table: dict[str, str]) -> None:
 def numbered_apart(new: Reading, old: Reading) -> bool:
     """Whether the two are about things that a number tells apart ("Ticket 511", "the second car")."""
     mine, theirs = set(new.topic_values), set(old.topic_values)
+    if not mine and not theirs and not new.mood.changed:
+        one, two = _identified(new), _identified(old)
+        return bool(one and two) and one[0] == two[0] and one[1] != two[1]
     if mine and theirs:
         return not any(fits(one, two) for one in mine for two in theirs)
     return any(value.kind == "ordinal" for value in mine | theirs) and bool(new.topic) and bool(old.topic)
+
+
+def _identified(reading: Reading) -> tuple[tuple[str, ...], Value] | None:
+    """What a statement of having tells apart by the number after it ("owns boat number 7"); an amount stands before."""
+    if reading.topic or reading.verb != "have" or not reading.chunks:
+        return None
+    chunk = reading.chunks[0]
+    if len(chunk.values) != 1 or chunk.values[0].kind not in ("number", "code") or not chunk.concepts or chunk.lead:
+        return None
+    first = reading.text[chunk.start : chunk.start + 1]
+    last = reading.text[max(0, chunk.end - 1) : chunk.end]
+    return (chunk.concepts, chunk.values[0]) if first.isalpha() and last.isdigit() else None
 
 
 def folded(text: str) -> str:

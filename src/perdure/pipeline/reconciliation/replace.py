@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
     concept_set,
@@ -88,7 +90,8 @@ def judge_replaces(pair: Pair) -> Verdict | None:
     if verdict is not None:
         return verdict
     if not _parties_allow(pair):
-        return None
+        unowned = new.party.kind == "thing" and new.mood.changed and not new.topic_names
+        return _topics(pair) if unowned else None
     return _slots(pair) or _topics(pair) or _typed(pair) or _parallel(pair)
 
 
@@ -262,6 +265,8 @@ def _topics(pair: Pair) -> Verdict | None:
     my_topic, mine = topic_of(new)
     their_topic, theirs = topic_of(old)
     sure = topics_agree(my_topic, their_topic)
+    if not sure and new.mood.changed and new.values:  # what has moved was the first, or the next, of its kind
+        sure = topics_agree(_unranked(my_topic), _unranked(their_topic))
     if not sure or not _same_matter(new, old) or (not new.topic and not old.topic and not new.mood.changed):
         return None
     if set(new.topic_values) != set(old.topic_values) and new.topic_values and old.topic_values:
@@ -276,6 +281,14 @@ def _topics(pair: Pair) -> Verdict | None:
             return None
         return Verdict("replaces", pair, "replace.vague", 0.8 * sure) if not theirs else None
     return _said_otherwise(pair, mine, theirs, sure)
+
+
+_PRESENT = re.compile(r"\b(?:present|current)\b", re.IGNORECASE)
+_RANKS = frozenset({"first", "next", "new"})
+
+
+def _unranked(topic: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(concept for concept in topic if concept not in _RANKS)
 
 
 def _same_matter(new: Reading, old: Reading) -> bool:
@@ -333,8 +346,10 @@ def _said_otherwise(pair: Pair, mine: tuple[Chunk, ...], theirs: tuple[Chunk, ..
         return Verdict("replaces", pair, "replace.words", 0.9 * sure)
     if bool(one.names) != bool(two.names) and not pair.new.mood.changed:
         return None
-    if pair.new.mood.changed:
+    if pair.new.mood.changed or _PRESENT.search(pair.new.text):
         return Verdict("replaces", pair, "replace.changed", 0.85 * sure)
+    if one.lead in _PLACES and two.lead in _PLACES and pair.new.verb == pair.old.verb == "be" and pair.new.topic:
+        return Verdict("replaces", pair, "replace.place", 0.85 * sure)
     return Verdict("soft", pair, "soft.topic", 0.5 * sure)
 
 

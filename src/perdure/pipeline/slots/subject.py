@@ -86,9 +86,18 @@ def read_subject(tokens: list[Token]) -> Subject:
         return _users(tokens, place)
     if place and tokens[place - 1].low == "the" and relation_at(tokens, place)[0]:
         return _relative(tokens, place, Party("thing"))  # "the childminder" is the user's
-    if tokens[place].name and tokens[place].value is None:
+    if tokens[place].name and tokens[place].value is None and not _abbreviation(tokens, place):
         return _named(tokens, place)
     return _thing(tokens, place, Party("thing"))
+
+
+def _abbreviation(tokens: list[Token], place: int) -> bool:
+    """Whether an abbreviation stands alone as the subject ("CI is on Jenkins"): a thing, not a person."""
+    text = tokens[place].text
+    following = tokens[place + 1] if place + 1 < len(tokens) else None
+    if not (2 <= len(text) <= 4 and text.isalpha() and text.isupper()) or following is None:
+        return False
+    return following.stem in AUXILIARIES or is_verb(following)
 
 
 def relation_at(tokens: list[Token], place: int) -> tuple[str, int]:
@@ -133,6 +142,8 @@ def _relative(tokens: list[Token], place: int, owner: Party) -> Subject:
     if not relation or _continues(tokens, place + length):
         return _thing(tokens, start, owner)
     place += length
+    if _low(tokens, place) in ("for", "of", "at", "on", "in"):  # "User's mentor for the thesis"
+        place = _verb_place(tokens, place)
     name, place = _name(tokens, place)
     party = Party("relative", rank + relation, name)
     if _low(tokens, place) == "'s":
