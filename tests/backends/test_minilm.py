@@ -385,3 +385,16 @@ def _seconds_to_load(files: ModelFiles, cache_dir: Path) -> float:
     start = time.process_time()
     _minilm_encoder.Encoder(_minilm_encoder._open_session(files, cache_dir, 1), files.tokenizer).encode(["tea"])
     return time.process_time() - start
+
+
+def test_nothing_is_reported_to_the_makers_of_the_runtime(tmp_path: Path) -> None:
+    """The runtime leaves a session file in the temporary folder when its telemetry is on."""
+    code = (
+        "import asyncio, os; from perdure.backends.embedders.minilm import MiniLMEmbedder as M;"
+        "asyncio.run(M(M.Settings()).embed('hello')); assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path / "home")}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
+    assert not (tmp_path / ".ses").exists()
+    assert not (tmp_path / "home" / ".cache" / "Microsoft").exists()

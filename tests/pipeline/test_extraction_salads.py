@@ -17,10 +17,11 @@ _FILES = (
     "adverbs determiners prepositions states moods nounish time_words personal_nouns verbs statement_verbs imperatives "
     "openers roles pets"
 )
-_CUES = """what where when who why how which is are do does did you your it that the new name? called age, and whether
-    brand of best may I ask still right? no yes wait no, not since make that 45 scratch that actually sorry , . ? : ( ) - ; "
-    Ana Leeds Rafi (5) m6i.large 3x12 10:30 me my i we our US it's its she he they them goes like this. first then to
-    restart from now on how do you usually release? roll for it knock >> forget delete from memory 12th friday 2.5 mg €30""".split()
+_SAID = """what where when who why how which is are do does did you your it that the new name? called age, and
+    whether brand of best may I ask still right? no yes wait no, not since make 45 scratch actually sorry , . ? : ( ) -
+    Ana Leeds Rafi (5) m6i.large 3x12 10:30 me my i we our US it's its she he they them goes like this. then to restart
+    from now on usually release? roll for knock >> forget delete memory 12th friday 2.5 mg €30 first"""
+_CUES = _SAID.split()
 _VOCABULARY = sorted({word for name in _FILES.split() for word in lexicon.words(f"{name}.txt")} | set(_CUES))
 WORDS = st.one_of(st.sampled_from(_CUES), st.sampled_from(_VOCABULARY))
 SENTENCE = st.lists(WORDS, min_size=1, max_size=18).map(" ".join)

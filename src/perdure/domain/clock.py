@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.text import shown
 
 Clock = Callable[[], datetime]
 """A function that tells the present moment as an aware UTC datetime."""
@@ -61,7 +62,7 @@ def parse_moment(value: object, field: str = "timestamp") -> datetime:
     moment = read_moment(value) if isinstance(value, (str, date, datetime)) else None
     if moment is None:
         raise InvalidInputError(
-            f"{field} must be a datetime or ISO 8601 text such as 2026-03-01T09:30:00Z, not {value!r}",
+            f"{field} must be a datetime or ISO 8601 text such as 2026-03-01T09:30:00Z, not {shown(value)}",
             field=field,
             value=value,
         )

@@ -18,6 +18,7 @@ from typing import Any
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import FilterError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.text import is_unicode, shown
 
 OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "icontains")
 ORDERINGS = ("gt", "gte", "lt", "lte")
@@ -34,7 +35,8 @@ RECORD_FIELDS = TIME_FIELDS | frozenset(SCOPE_FIELDS) | frozenset(
     {
         "id", "memory", "hash", "kind", "role", "speaker", "type", "meta_type", "state", "version", "version_of",
         "lineage_id", "replaced_by", "unique", "importance", "access_count", "sources", "source", "subject",
-        "attribute", "value", "polarity", "confidence", "visibility", "truth_level", "validation_status", "position", "document_id",
+        "attribute", "value", "polarity", "confidence", "visibility", "truth_level", "validation_status", "position",
+        "document_id",
     }
 )  # fmt: skip
 """The item's own fields: a filter on one of these names never looks into the metadata."""
@@ -127,7 +129,7 @@ def _parse(expression: object, depth: int) -> Filter:
     if isinstance(expression, (Condition, And, Or, Not)):
         return expression
     if not isinstance(expression, Mapping):
-        raise FilterError(f"a filter must be an object, not {expression!r}", field="filters", value=expression)
+        raise FilterError(f"a filter must be an object, not {shown(expression)}", field="filters", value=expression)
     if "field" in expression and "operator" in expression:
         return _parse_condition(expression)
     parts = [_parse_key(key, value, depth) for key, value in expression.items()]
@@ -175,8 +177,10 @@ def _parse_operators(field: str, operators: Mapping[Any, Any]) -> Filter:
 
 
 def _condition(field: object, operator: object, value: object) -> Condition:
-    if not isinstance(field, str) or not field or "\x00" in field or field in {"metadata.", "metadata"}:
-        raise FilterError(f"a field's name must be text, not {field!r}", field="filters", value=field)
+    nameless = not isinstance(field, str) or not field or "\x00" in field or field in {"metadata.", "metadata"}
+    if nameless or not is_unicode(str(field)):
+        raise FilterError(f"a field's name must be text, not {shown(field)}", field="filters", value=field)
+    assert isinstance(field, str)
     if operator not in OPERATORS:
         raise FilterError(
             f"unknown operator {operator!r} on {field!r}: use one of {', '.join(OPERATORS)}",
@@ -201,6 +205,8 @@ def _condition(field: object, operator: object, value: object) -> Condition:
 def _scalar(field: str, operator: str, value: object) -> Scalar:
     if isinstance(value, Moment):
         return value
+    if isinstance(value, str) and not is_unicode(value):
+        raise FilterError(f"{operator} on {field!r} takes Unicode text, not {shown(value)}", field=field, value=value)
     if isinstance(value, (date, datetime)):
         moment = read_moment(value)
         if moment is not None:

@@ -11,11 +11,17 @@ from uuid import UUID, uuid4
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.text import check_unicode, shown
 
 LIVE = "live"
 """State of an item that every read of the present returns."""
 VERSION = "version"
 """State of a row that keeps an earlier text of an item: hidden, read by `as_of` only."""
+
+MAX_NUMBER = 2**1023
+"""Whole numbers below this can be held everywhere where JSON is read, if only about, as a double."""
+MAX_DEPTH = 32
+"""Levels of lists and objects in metadata."""
 
 RESERVED_METADATA = frozenset(SCOPE_FIELDS) | {"id", "memory", "hash", "created_at", "updated_at"}
 """Keys that metadata may not have: they are the item's own fields."""
@@ -198,10 +204,9 @@ def check_metadata(metadata: object) -> dict[str, Any]:
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise InvalidInputError(f"metadata must be an object, not {metadata!r}", field="metadata", value=metadata)
+        raise InvalidInputError(f"metadata must be an object, not {shown(metadata)}", field="metadata", value=metadata)
     for key, value in metadata.items():
-        if not isinstance(key, str):
-            raise InvalidInputError(f"metadata keys must be text, not {key!r}", field="metadata", value=key)
+        _check_key(key)
         if key in RESERVED_METADATA:
             raise InvalidInputError(
                 f"metadata may not set {key!r}: it is the memory's own field", field=f"metadata.{key}", value=value
@@ -210,29 +215,38 @@ def check_metadata(metadata: object) -> dict[str, Any]:
     return dict(metadata)
 
 
+def _check_key(key: object) -> None:
+    if not isinstance(key, str):
+        raise InvalidInputError(f"metadata keys must be text, not {shown(key)}", field="metadata", value=key)
+    check_unicode(key, "metadata")
+
+
 def _check_json(field: str, value: object, depth: int) -> None:
-    if value is None or isinstance(value, (str, bool)):
-        return
-    if isinstance(value, (int, float)):
+    if isinstance(value, str):
+        check_unicode(value, field)
+    elif isinstance(value, int):
+        if abs(value) >= MAX_NUMBER:
+            raise InvalidInputError(f"{field} must be a number that a float can hold", field=field, value=value)
+    elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidInputError(f"{field} must be a finite number, not {value!r}", field=field, value=value)
-        return
-    if depth < 32 and isinstance(value, (list, tuple, dict)):
+    elif isinstance(value, (list, tuple, dict)):
+        if depth == MAX_DEPTH:
+            raise InvalidInputError(f"{field} is nested deeper than {MAX_DEPTH} levels", field=field, value=value)
         for element in _elements(value):
             _check_json(field, element, depth + 1)
-        return
-    raise InvalidInputError(
-        f"{field} must be text, a number, a boolean, a list or an object, not {type(value).__name__}",
-        field=field,
-        value=value,
-    )
+    elif value is not None:
+        raise InvalidInputError(
+            f"{field} must be text, a number, a boolean, a list or an object, not {type(value).__name__}",
+            field=field,
+            value=value,
+        )
 
 
 def _elements(value: list[Any] | tuple[Any, ...] | dict[Any, Any]) -> Iterator[Any]:
     if isinstance(value, dict):
         for key, element in value.items():
-            if not isinstance(key, str):
-                raise InvalidInputError(f"metadata keys must be text, not {key!r}", field="metadata", value=key)
+            _check_key(key)
             yield element
     else:
         yield from value

@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.text import check_unicode, shown
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 """Roles that a message may have: those of spec 000 and the rest of OpenAI's chat format."""
@@ -16,7 +17,10 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: `content` is plain text, `name` who speaks, `timestamp` an aware UTC datetime or None."""
+    """One message: `content` is plain text, `name` who speaks, `timestamp` an aware UTC datetime or None.
+
+    A `timestamp` may be given as whatever `parse_moment` reads.
+    """
 
     role: str
     content: str
@@ -27,16 +31,20 @@ class Message:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise InvalidInputError(
-                f"role must be one of {', '.join(ROLES)}, not {self.role!r}", field="role", value=self.role
+                f"role must be one of {', '.join(ROLES)}, not {shown(self.role)}", field="role", value=self.role
             )
         if not isinstance(self.content, str):
             raise InvalidInputError(
                 f"content must be text, not {type(self.content).__name__}", field="content", value=self.content
             )
+        check_unicode(self.content, "content")
         for field in ("name", "id"):
             value = getattr(self, field)
             if value is not None and not isinstance(value, str):
-                raise InvalidInputError(f"{field} must be text, not {value!r}", field=field, value=value)
+                raise InvalidInputError(f"{field} must be text, not {shown(value)}", field=field, value=value)
+            check_unicode(value or "", field)
+        if self.timestamp is not None:
+            object.__setattr__(self, "timestamp", parse_moment(self.timestamp))
 
     @property
     def speaker(self) -> str:
@@ -64,7 +72,7 @@ def _part_text(part: object) -> str:
     if isinstance(part, Mapping):
         text = part.get("text")
         return text if isinstance(text, str) else ""
-    raise InvalidInputError(f"a content part must be an object, not {part!r}", field="content", value=part)
+    raise InvalidInputError(f"a content part must be an object, not {shown(part)}", field="content", value=part)
 
 
 def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Message:
@@ -73,20 +81,24 @@ def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Messa
         return value
     if not isinstance(value, Mapping):
         raise InvalidInputError(
-            f"messages[{position}] must be an object with role and content, not {value!r}",
+            f"messages[{position}] must be an object with role and content, not {shown(value)}",
             field=f"messages[{position}]",
             value=value,
         )
     if "role" not in value:
         raise InvalidInputError(f"messages[{position}] has no role", field=f"messages[{position}].role", value=None)
-    timestamp = value.get("timestamp")
-    return Message(
-        role=value["role"],
-        content=text_of(value.get("content")),
-        name=value.get("name"),
-        timestamp=None if timestamp is None else parse_moment(timestamp, f"messages[{position}].timestamp"),
-        id=value.get("id"),
-    )
+    try:
+        return Message(
+            role=value["role"],
+            content=text_of(value.get("content")),
+            name=value.get("name"),
+            timestamp=value.get("timestamp"),
+            id=value.get("id"),
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"messages[{position}]: {error.message}", field=error.field, value=error.value
+        ) from None
 
 
 def read_messages(value: str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]) -> list[Message]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.domain.errors import InvalidInputError, ScopeError
+from perdure.domain.text import check_unicode
 
 SCOPE_FIELDS = ("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id")
 """Every axis of scope, in the order in which a store chooses the one that it clusters by."""
@@ -46,6 +48,7 @@ class Scope:
                     field=name,
                     value=value,
                 )
+            check_unicode(value, name)
 
     def given(self) -> dict[str, str]:
         """The axes that have a value."""
@@ -61,3 +64,14 @@ class Scope:
         """Whether some item could be visible from both scopes: false only if they differ on an axis both give."""
         theirs = other.given()
         return all(theirs.get(name, value) == value for name, value in self.given().items())
+
+    def holds(self, other: Scope) -> bool:
+        """Whether items that stand behind the other's walls are visible from this one (U22)."""
+        theirs = other.given()
+        return all(theirs.get(name) == value for name, value in self.given().items())
+
+
+def shared_walls(scopes: Iterable[Scope]) -> Scope:
+    """The walls that all of the scopes have; none at all where there is no scope."""
+    given = [set(scope.given().items()) for scope in scopes]
+    return Scope(**dict(set.intersection(*given))) if given else Scope()

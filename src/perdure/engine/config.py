@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from perdure.backends.validation import config_error
@@ -15,6 +15,16 @@ from perdure.domain.errors import ConfigError
 
 DEFAULT_PATH = Path("~/.memory")
 """Where the embedded set keeps its files, and the ledger of spec 000 §3.1."""
+
+
+def _without_nul(path: Path) -> Path:
+    if "\x00" in str(path):
+        raise ValueError("a path holds no NUL")
+    return path
+
+
+FilePath = Annotated[Path, AfterValidator(_without_nul)]
+"""A path that the file system could have."""
 
 
 class Section(BaseModel):
@@ -48,7 +58,7 @@ class EmbedderConfig(Section):
 class HistoryConfig(Section):
     """Where the ledger lies."""
 
-    db_path: Path | None = Field(
+    db_path: FilePath | None = Field(
         None, description="File of the ledger; by default `history.db` beside the vector store's file, else in `path`"
     )
 
@@ -71,7 +81,7 @@ class MemoryConfig(BaseSettings):
         extra="forbid", frozen=True, env_prefix="PERDURE_", env_nested_delimiter="__", validate_default=True
     )
 
-    path: Path = Field(DEFAULT_PATH, description="Folder of the embedded set's files")
+    path: FilePath = Field(DEFAULT_PATH, description="Folder of the embedded set's files")
     vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
     embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
     llm: LLMConfig | None = Field(None, description="Language model; none by default")

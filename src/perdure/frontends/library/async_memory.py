@@ -93,7 +93,7 @@ class AsyncMemory:
     ) -> AddResult:
         """Keep texts that are facts already: nothing is extracted, but each is reconciled with what is known."""
         scope = requests.read_scope(user_id, agent_id, run_id)
-        return await self._engine.write.add_facts(requests.read_facts(facts), scope, check_metadata(metadata))
+        return await self._engine.write.add_facts(requests.read_texts(facts, "facts"), scope, check_metadata(metadata))
 
     async def update(self, id: str, text: str, *, metadata: dict[str, Any] | None = None) -> MemoryItem:
         """Overwrite a memory's text; the id stays, metadata is merged, the old text stays as a version."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import corrections, dropping, grammar, people, reference, statements, verbs
+from perdure.pipeline.extraction import corrections, dropping, grammar, negation, people, reference, statements, verbs
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.questions import GAP, Frame
 from perdure.pipeline.extraction.wordsets import word_set
@@ -53,37 +53,8 @@ def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Dra
 
 def deny(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """The statement that the user said no to, with its negation; [] where that says little."""
-    negative = negate(frame.statement)
+    negative = negation.negate(frame.statement)
     return _state(negative, "denied", talk, sources) if negative else []
-
-
-def negate(statement: str) -> str:
-    """A first-person statement with its verb negated: "I have two dogs" to "I don't have two dogs"; "" if unclear."""
-    parts = statement.split()
-    verb = grammar.find_verb(parts)
-    if verb < 0 and parts and parts[0] in {"I", "we"} and len(parts) > 1:
-        verb = 1
-        while verb < len(parts) - 1 and grammar.bare(parts[verb]) in lexicon.words("adverbs.txt"):
-            verb += 1
-    if verb <= 0:
-        return ""
-    still = [at for at, part in enumerate(parts) if grammar.bare(part) == "still"]
-    if still:
-        kept = [part for at, part in enumerate(parts) if at not in still]
-        place = verb - sum(at < verb for at in still)
-        if grammar.bare(kept[place]) in verbs.AUXILIARIES - {"have", "has", "do", "does"}:
-            return " ".join([*kept[: place + 1], "no longer", *kept[place + 1 :]])
-        return " ".join([*kept[:place], "no longer", *kept[place:]])
-    low = grammar.bare(parts[verb])
-    if low in {"am", "is", "are", "was", "were", "will", "would", "can", "could", "should"}:
-        return " ".join([*parts[: verb + 1], "not", *parts[verb + 1 :]])
-    if low in verbs.simple_pasts():
-        return " ".join([*parts[:verb], "did not", verbs.pasts()[low], *parts[verb + 1 :]])
-    if low in verbs.thirds():
-        return " ".join([*parts[:verb], "does not", verbs.thirds()[low], *parts[verb + 1 :]])
-    if low in verbs.bases():
-        return " ".join([*parts[:verb], "don't", *parts[verb:]])
-    return ""
 
 
 _WHO_DOES = re.compile(
@@ -260,7 +231,8 @@ _THAT_IS = re.compile(
 
 
 _NOT_BUT = re.compile(
-    r"^(?:no,? )?not (?:the )?(?P<old>[\w' -]{2,40}?)[,.;-]+ ?(?:but |it is |its |they are |that is )*(?:in |on |at |with |for )?(?P<new>[^,.]{1,40})$",
+    r"^(?:no,? )?not (?:the )?(?P<old>[\w' -]{2,40}?)[,.;-]+ ?(?:but |it is |its |they are |"
+    r"that is )*(?:in |on |at |with |for )?(?P<new>[^,.]{1,40})$",
     re.I,
 )
 _INSTEAD = re.compile(r"^(?P<new>[^,.]{1,40}?),? (?:and )?not (?P<old>[\w' -]{2,40})$", re.I)
@@ -276,7 +248,9 @@ def instead(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) 
     if found is None:
         return []
     return _state(
-        frame.statement[: found.start()] + _without_repeats(_value(match.group("new")), frame.statement[found.end() :]) + frame.statement[found.end() :],
+        frame.statement[: found.start()]
+        + _without_repeats(_value(match.group("new")), frame.statement[found.end() :])
+        + frame.statement[found.end() :],
         "corrected",
         talk,
         sources,
@@ -393,7 +367,9 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
         return _state(statement[: role.start("old")] + value, "corrected", talk, sources)
     lonely = len(parts) == 1 and value.isalpha() and not people.is_known_word(first)
     if lonely and (
-        place := re.search(r"\b(?:in|at|from|to|with|on|use|using|via|for|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement)
+        place := re.search(
+            r"\b(?:in|at|from|to|with|on|use|using|via|for|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement
+        )
     ):
         return _state(statement[: place.start("old")] + value.capitalize(), "corrected", talk, sources)
     if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:

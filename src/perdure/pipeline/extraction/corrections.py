@@ -45,7 +45,8 @@ _CUE = re.compile(
     r"bad|apologies|make that|make it|"
     r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant "
     r"to say|typo|edit|hm+|not quite|wrong|"
-    r"ah|oh|hang on|hold on|no wait|wait no|pardon|forget that|change of plans?|strike that|i misread(?: it)?|i got (?:it|that) wrong|"
+    r"ah|oh|hang on|hold on|no wait|wait no|pardon|forget that|change of plans?|strike that|"
+    r"i misread(?: it)?|i got (?:it|that) wrong|"
     r"it got moved to|moved to|changed to|it has moved to|it was|the)\b[\s,.:!-]*)+",
     re.I,
 )
@@ -68,7 +69,8 @@ def is_cued(text: str) -> bool:
     """Whether a text opens with a word of correction ("make that", "sorry")."""
     return (
         re.match(
-            r"(?:ah|oh|um|er|well|no|nope|ok)?,? ?(?:make (?:it|that)|sorry|actually|no,? wait|wait,? no|wait|hang on|hold on|"
+            r"(?:ah|oh|um|er|well|no|nope|ok)?,? ?(?:make (?:it|that)|sorry|actually|no,? wait|wait,? no|"
+            r"wait|hang on|hold on|"
             r"no,? hang on|correction|i meant|oops|scratch that|strike that|typo|my mistake|pardon)\b",
             text,
             re.I,

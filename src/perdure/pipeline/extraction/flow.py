@@ -161,7 +161,11 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         telling.read(rest, at, talk)
 
 
-_GOES_ON = re.compile(r"\b(?:goes|go|works|is|done|it|do it|run|runs) (?:like (?:this|so)|as follows)$|^(?:how|here is how) (?:i|we) [^?]{4,60}$", re.I)
+_GOES_ON = re.compile(
+    r"\b(?:goes|go|works|is|done|it|do it|run|runs) (?:like (?:this|so)|as follows)$|^(?:how|"
+    r"here is how) (?:i|we) [^?]{4,60}$",
+    re.I,
+)
 
 
 def _joined(found: list[sentences.Sentence]) -> list[sentences.Sentence]:

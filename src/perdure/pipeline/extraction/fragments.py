@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import dropping, grammar, people, person, presupposed, statements, subjects, tails, verbs
+from perdure.pipeline.extraction import (
+    dropping,
+    grammar,
+    people,
+    person,
+    presupposed,
+    statements,
+    subjects,
+    tails,
+    verbs,
+)
 from perdure.pipeline.extraction.clauses import Clause
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
@@ -269,7 +279,6 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: 
         return []
     if grammar.bare(text.split(maxsplit=1)[0]) in {"for", "with", "about", "of", "as"} and not _specific(text):
         return []
-    topic = talk.topic or talk.thing
     head = grammar.bare(text.split(maxsplit=1)[0])
     if (head in verbs.bases() or head in verbs.thirds()) and head not in lexicon.words("nounish.txt"):
         return []

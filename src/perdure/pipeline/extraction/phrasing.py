@@ -12,8 +12,13 @@ _THE_FAMILY = re.compile(
     r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|"
     r"other half)\b(?!')"
 )
-_BARE_KIN = re.compile(r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I)
-_DOUBLED = re.compile(r"^((?:my|our|his|her|the) [a-z-]+) (?:she|he|it|they) (?=(?:is|are|was|has|have|does|did|can|will|lives|works)\b)", re.I)
+_BARE_KIN = re.compile(
+    r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I
+)
+_DOUBLED = re.compile(
+    r"^((?:my|our|his|her|the) [a-z-]+) (?:she|he|it|they) (?=(?:is|are|was|has|have|does|did|can|will|lives|works)\b)",
+    re.I,
+)
 _ASIDE = re.compile(
     r", (?:for my sins|to be honest|by the way|as it happens|as you know|of course|in fact|believe it or "
     r"not|i think|i guess|i suppose|apparently|sadly|unfortunately|luckily|thankfully|if you like|as "

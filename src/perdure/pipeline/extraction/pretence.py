@@ -1,4 +1,4 @@
-"""Messages that tell nothing of the speaker's life though they read like statements: play, mockery, texts brought along.
+"""Messages that read like statements and tell nothing of the speaker: play, mockery, texts brought along.
 
 The cue phrases are data, in `scene_play.txt`, `scene_master.txt`, `scene_mockery.txt` and `scene_brought.txt`.
 """
@@ -13,14 +13,16 @@ from perdure.pipeline import lexicon
 HEAD = 600
 """Characters of a message that decide what it is."""
 _OUT = re.compile(
-    r"\b(?:anyway|anyhow|out of character|ooc|enough of (?:this|that)|end of (?:the )?(?:game|story)|(?:stop|end|quit|leave) "
+    r"\b(?:anyway|anyhow|out of character|ooc|enough of (?:this|that)|end of (?:the )?(?:game|"
+    r"story)|(?:stop|end|quit|leave) "
     r"(?:the )?(?:game|story|role-?play)|for real|seriously now|back to (?:work|reality|real life)|in real life|irl|"
     r"by the way|btw|different (?:topic|question)|new topic|unrelated)\b",
     re.I,
 )
 _SUM_FRAME = re.compile(
     r"\b(?:\d+|two|three|four|five|six|ten|twice|half) (?:times )?as (?:many|much|old|long|fast|far|heavy|tall)\b|"
-    r"\btogether (?:they|we) (?:have|weigh|are|earn|cost)\b|\b\d+ (?:more|fewer|less) \w+ than\b|\bat \d+ ?(?:km/h|mph|kph)\b|"
+    r"\btogether (?:they|we) (?:have|weigh|are|earn|cost)\b|\b\d+ (?:more|fewer|less) \w+ than\b|"
+    r"\bat \d+ ?(?:km/h|mph|kph)\b|"
     r"\bsum of (?:their|the) ages\b|\bin the ratio\b|\ba bag (?:has|contains|holds)\b",
     re.I,
 )
@@ -58,7 +60,7 @@ def brings_text(raw: str) -> bool:
 
 
 def is_exercise(text: str) -> bool:
-    """Whether a message is a sum in words about people who are nobody's ("Aisha has 3 times as many stickers as Ben")."""
+    """Whether a message is a sum in words ("Aisha has 3 times as many stickers as Ben")."""
     return (
         len(text) < HEAD
         and _SUM_FRAME.search(text) is not None

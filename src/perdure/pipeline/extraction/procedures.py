@@ -29,7 +29,9 @@ _HEAD = (
         re.I,
     ),
     re.compile(
-        r"^(?P<name>[^,:]{3,80}?)(?: goes| works| is done| runs)? (?:like (?:this|so)|as follows|this way)[:.,]? (?P<steps>.+)$", re.I
+        r"^(?P<name>[^,:]{3,80}?)(?: goes| works| is done| runs)? (?:like (?:this|so)|as follows|"
+        r"this way)[:.,]? (?P<steps>.+)$",
+        re.I,
     ),
     re.compile(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),
     re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),

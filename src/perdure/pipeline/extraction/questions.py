@@ -15,7 +15,8 @@ _OFFER = re.compile(
     r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
     r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
     r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
-    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|what is on your mind|what brings|anything "
+    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|"
+    r"what is on your mind|what brings|anything "
     r"else|another|care for|how can i|"
     r"what can i|how (?:may|could) i|"
     r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "
@@ -141,8 +142,10 @@ def _frames(question: str) -> list[Frame]:
     if _OFFER.match(question) or _OFFER.match(_LEAD.sub("", question)):
         return []
     asks = re.split(
-        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|,? and (?=(?:do|does|did|is|are|am|"
-        r"was|were|have|has|can|will|would) (?:I|my|we|it|he|she|they|the|this|that|there|these|any)\b)|,? and whether |, and (?=(?:I|my|we)\b)|, (?=(?:what|"
+        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|"
+        r",? and (?=(?:do|does|did|is|are|am|"
+        r"was|were|have|has|can|will|would) (?:I|my|we|it|he|she|they|the|this|that|there|these|"
+        r"any)\b)|,? and whether |, and (?=(?:I|my|we)\b)|, (?=(?:what|"
         r"which|who|where|when|why|how)\b)",
         text,
     )
@@ -199,7 +202,10 @@ def _frame(text: str, follows: bool) -> Frame | None:
     return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
 
 
-_OWN_NOUN = re.compile(r"^my (?P<noun>age|name|budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$", re.I)
+_OWN_NOUN = re.compile(
+    r"^my (?P<noun>age|name|budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$",
+    re.I,
+)
 
 
 def _elliptic(parts: list[str]) -> Frame | None:
@@ -339,7 +345,11 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
     subject = " ".join(rest)
     if not subject:
         return None
-    if len(rest) == 2 and grammar.bare(rest[0]) in grammar.SUBJECTS and grammar.bare(rest[1]) in lexicon.words("prepositions.txt"):
+    if (
+        len(rest) == 2
+        and grammar.bare(rest[0]) in grammar.SUBJECTS
+        and grammar.bare(rest[1]) in lexicon.words("prepositions.txt")
+    ):
         return Frame(f"{rest[0]} {aux} {rest[1]} {GAP}", noun=thing, wants="what", label=label_of(subject))
     if thing and not measure:
         pronoun = grammar.bare(rest[0]) in grammar.SUBJECTS

@@ -137,7 +137,10 @@ def _list_member(words: str) -> bool:
     """Whether a piece is one more noun of a list ("brass bands, crosswords, moaning")."""
     parts = words.split()
     plain = len(parts) <= 2 and all(part.isalpha() for part in parts) and answers.is_fragment(words)
-    return plain and grammar.bare(parts[0]) not in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | {"no", "not"}
+    return plain and grammar.bare(parts[0]) not in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | {
+        "no",
+        "not",
+    }
 
 
 def _own_label(frame: questions.Frame, talk: Discourse) -> str:
@@ -155,7 +158,9 @@ def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discou
         if shared and not frames and piece.joint in {",", ", and", "and"} and _list_member(words):
             talk.drafts.extend(answers.fill(words, [shared], talk, (at,)))
             continue
-        shared = next((frame for frame in frames if frame.has_gap and frame.wants == "what"), None) if not left else None
+        shared = (
+            next((frame for frame in frames if frame.has_gap and frame.wants == "what"), None) if not left else None
+        )
         if (answers.is_fragment(words) or answers.names_who(words)) and not dropping.is_request(words):
             drafts = answers.fill(words, frames, talk, (at,))
             if drafts:
@@ -174,7 +179,8 @@ def _hear_role(talk: Discourse) -> None:
 
 
 _ASKED_OF = re.compile(
-    r"\b(?:[Dd]id|[Ii]s|[Hh]as|[Dd]oes|[Ww]as|[Ww]ill|[Hh]ow is|[Hh]ow did|[Hh]ow has|[Hh]ow about) (?P<name>[A-ZÀ-Þ][a-zà-ÿ]+)(?:'s)?\b[^.?]*\?"
+    r"\b(?:[Dd]id|[Ii]s|[Hh]as|[Dd]oes|[Ww]as|[Ww]ill|[Hh]ow is|[Hh]ow did|[Hh]ow has|"
+    r"[Hh]ow about) (?P<name>[A-ZÀ-Þ][a-zà-ÿ]+)(?:'s)?\b[^.?]*\?"
 )
 
 

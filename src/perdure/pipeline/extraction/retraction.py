@@ -9,8 +9,10 @@ from perdure.pipeline.extraction import corrections, grammar
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _CUE = re.compile(
-    r"(?:^|[.!?;\n] ?)\W*(?:(?:ah|oh|um|er|ok|well),? )?(?:wait|sorry|no,|no wait|nope|actually|oops|scratch that|strike that|correction|"
-    r"change of plans?|my mistake|my bad|hang on|hold on|pardon|i misread|i got (?:it|that) wrong|typo|ignore that|update)\b|"
+    r"(?:^|[.!?;\n] ?)\W*(?:(?:ah|oh|um|er|ok|well),? )?(?:wait|sorry|no,|no wait|nope|actually|"
+    r"oops|scratch that|strike that|correction|"
+    r"change of plans?|my mistake|my bad|hang on|hold on|pardon|i misread|i got (?:it|that) wrong|"
+    r"typo|ignore that|update)\b|"
     r"\bi (?:misread|misremembered|mixed (?:it|them|that) up|got (?:it|that) wrong|was wrong|keep doing that)\b",
     re.I,
 )

@@ -113,7 +113,9 @@ def _labelled(text: str, at: int, talk: Discourse) -> bool:
     ordered = grammar.bare(pieces[0].split()[0]) in verbs.bases() if pieces else False
     if not ordered and any(clauses.has_verb(piece) and grammar.subject_of(piece.split()) for piece in pieces[:1]):
         return False
-    if ordered and not re.search(r"\b(?:goal|aim|plan|ambition|resolution|dream|target|task|job)s?\b", match.group("label"), re.I):
+    if ordered and not re.search(
+        r"\b(?:goal|aim|plan|ambition|resolution|dream|target|task|job)s?\b", match.group("label"), re.I
+    ):
         return False
     if ordered:
         pieces[0] = f"to {pieces[0]}"

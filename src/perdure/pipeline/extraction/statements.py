@@ -277,7 +277,8 @@ def _allowed(full: str, talk: Discourse) -> bool:
 
 
 _STANDS = re.compile(
-    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|delayed|deprecated|decommissioned|"
+    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|"
+    r"delayed|deprecated|decommissioned|"
     r"on (?:\w+ )?leave|off sick|back from|running late)\b"
 )
 """News of somebody's own project or surroundings; nobody tells them of the world at large."""

@@ -1,4 +1,4 @@
-"""Verbless pieces of a sentence: kept with the statement that they came from, or made a readable statement, or refused."""
+"""Verbless pieces of a sentence: left with their statement, made a readable one of their own, or refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import corrections, grammar, verbs
-from perdure.pipeline.extraction.discourse import Discourse, Draft
+from perdure.pipeline.extraction.discourse import Discourse
 from perdure.pipeline.extraction.wordsets import word_set
 
 LONGEST_TAIL = 8
@@ -14,7 +14,8 @@ LONGEST_TAIL = 8
 LONGEST_FACT = 24
 """Words of a statement that still takes a tail."""
 _QUANTITY = re.compile(
-    r"^(?:no|\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|both|several|about \d+|roughly \d+) (?P<noun>[a-z][\w'-]+)"
+    r"^(?:no|\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|both|several|about \d+|"
+    r"roughly \d+) (?P<noun>[a-z][\w'-]+)"
     r"(?: [\w'-]+){0,7}$",
     re.I,
 )
@@ -40,9 +41,10 @@ _CLOSED = frozenset({"standing", "fragment", "labelled", "naming", "aged", "owne
 
 
 def _worth_keeping(words: list[str]) -> bool:
-    """Whether a tail holds a value: a number, a name, a time, a place, or narrows what was said ("ever", "at night")."""
+    """Whether a tail holds a value (number, name, time) or narrows what was said ("ever", "at night")."""
     return (
         valued(" ".join(words))
+        or (1 < len(words) < 6 and grammar.bare(words[0]) not in lexicon.words("moods.txt"))
         or (words[0].lower() == "no" and len(words) < 5)
         or grammar.bare(words[0]) in lexicon.words("prepositions.txt") - {"like", "as", "than"}
         or (len(words) == 1 and grammar.bare(words[0]) in {"ever", "always", "daily", "weekly", "only", "too"})
@@ -66,13 +68,16 @@ def of_topic(text: str, said: str, talk: Discourse, *, told: bool) -> str:
         if _HOURS.match(text):
             return f"{topic} is {_low(said)}"
         if measured and not _timed(text):
-            return f"{topic} has {_low(said)}"
+            plural = topic.endswith("s") and not topic.endswith(("ss", "'s", "us"))
+            return f"{topic} {'have' if plural else 'has'} {_low(said)}"
         return f"{topic}: {said}" if valued(text) and not _opens_adverb(text) else ""
     return ""
 
 
 def of_speaker(text: str, said: str, talk: Discourse, *, told: bool) -> str:
     """A statement of a piece and the speaker himself, or ""."""
+    if said.startswith(talk.who):
+        return ""
     if _QUANTITY.match(text) and talk.about_self and not _timed(text) and talk.who not in said and not talk.asks:
         return f"{talk.who} has {_low(said)}"
     return f"{talk.who}: {said}" if told and _series(text) else ""
@@ -80,14 +85,32 @@ def of_speaker(text: str, said: str, talk: Discourse, *, told: bool) -> str:
 
 def _timed(text: str) -> bool:
     noun = grammar.bare(text.split()[1])
-    return grammar.is_time_word(noun) or noun in {"of", "more", "or", "and", "to", "a", "per", "each", "times", "way", "doubt"}
+    return grammar.is_time_word(noun) or noun in {
+        "of",
+        "more",
+        "or",
+        "and",
+        "to",
+        "a",
+        "per",
+        "each",
+        "times",
+        "way",
+        "doubt",
+    }
 
 
 def _series(text: str) -> bool:
     """ "Curling tuesdays", "2nd year", "Day 40 no vaping": a value with a word that says of what."""
     words = text.split()
-    return valued(text) and 1 < len(words) <= 6 and not _opens_adverb(text) and any(
-        word.isalpha() and word.islower() and len(word) > 3 and not grammar.is_time_word(word) for word in map(str, words)
+    return (
+        valued(text)
+        and 1 < len(words) <= 6
+        and not _opens_adverb(text)
+        and any(
+            word.isalpha() and word.islower() and len(word) > 3 and not grammar.is_time_word(word)
+            for word in map(str, words)
+        )
     )
 
 

@@ -36,12 +36,14 @@ _DATE = re.compile(
 )
 _UNTIL = re.compile(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
 _RESCHEDULED = re.compile(
-    r"\b(?:moved|put (?:back|off)|pushed|postponed|rescheduled|brought forward|changed|shifted|rebooked|delayed)\b[^.]{0,40}"
+    r"\b(?:moved|put (?:back|off)|pushed|postponed|rescheduled|brought forward|changed|shifted|"
+    r"rebooked|delayed)\b[^.]{0,40}"
     r"\b(?:to|for|until)(?: the| on)? $",
     re.I,
 )
 _STARTS = re.compile(
-    r"\b(?:since|from|as of|effective|starting|beginning|until|till|through|up to|end(?:s|ed)|expires?|valid to)(?: the| end of| on)* $",
+    r"\b(?:since|from|as of|effective|starting|beginning|until|till|through|up to|end(?:s|ed)|"
+    r"expires?|valid to)(?: the| end of| on)* $",
     re.I,
 )
 """Before a date to come: without one of these it is the value of an appointment, and no beginning of what is told."""

@@ -1,6 +1,7 @@
 """The last look at a finished fact: whether a person who was not there could read it as a statement.
 
-The rules before this one decide what to say; this one only refuses. In doubt nothing is stored: the episode is kept anyway.
+The rules before this one decide what to say; this one only refuses. In doubt nothing is
+stored: the episode is kept anyway.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from perdure.pipeline.extraction.wordsets import word_set
 _AGREES_NOT = re.compile(
     r"(?<!and )(?<!or )\bUSER (?:am|are|i|we|he|she|it|its|they|is (?:is|are|has|does|from now on|the assistant)|"
     r"has (?:is|are|has)|do|was is)\b|\b[Tt]he assistant (?:am|ask|think|stop|know|want|said|tell|say|mean)\b|"
-    r"^(?:The|A|An) (?:is|are|was|were|has|have|of|to|and|in|on|at)\b|\bha's\b|\b(?:is is|was is|is was|are is|the the|a the)\b|"
-    r"^USER's (?:is|are|was|its|it|turns|means|we|i|he|she|they|the|a|an|this|that|these|those|following|wants?|"
+    r"^(?:The|A|An) (?:is|are|was|were|has|have|of|to|and|in|on|at)\b|\bha's\b|\b(?:is is|was is|"
+    r"is was|are is|the the|a the)\b|"
+    r"^USER's (?:is|are|was|its|it|turns|means|we|i|he|she|they|the|a|an|this|that|these|those|following|wants?|theirs|them|"
     r"because|when|if|before|after|so|but|and|let|also|just|please|for|at|which)\b|\bUSER's USER\b"
 )
 _OPENS_BADLY = re.compile(
     r"^(?:wait|sorry|pardon|oops|hang on|hold on|no wait|heyy*|hey|hi|hello|and|or|but|because|which|than|he|she|"
-    r"his|her|its|whose|whom|that (?:is|was)|this (?:is|was)|it (?:is|was|has)|these are|those are|not (?:since|that|even))\b",
+    r"his|her|its|whose|whom|that (?:is|was)|this (?:is|was)|it (?:is|was|has)|these are|"
+    r"those are|not (?:since|that|even))\b",
     re.I,
 )
 _SPEAKER = re.compile(r"\bUSER\b")
-_CAPITAL_INSIDE = re.compile(r"(?<=[a-z] )(?:The|At|In|On|Of|And|But|For|With|Is|Are|Was|Has|It|Its|My|We|He|She|They) (?=[a-z])")
+_CAPITAL_INSIDE = re.compile(
+    r"(?<=[a-z] )(?:The|At|In|On|Of|And|But|For|With|Is|Are|Was|Has|It|Its|My|We|He|She|They) (?=[a-z])"
+)
 _NAMES_ITSELF = re.compile(r"^(?P<left>.{2,60}?)(?::| is| are| was)(?: called| named)? (?P<right>.{2,60}?)(?: now)?$")
 
 

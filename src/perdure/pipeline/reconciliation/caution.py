@@ -23,6 +23,9 @@ SAME_ALONE = 0.74
 _DETAIL = re.compile(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: ")
 
 
+_ALTERNATE = re.compile(r"\bevery (?:other|second) ", re.IGNORECASE)
+
+
 def is_detail(text: str) -> bool:
     """Whether a fact is a bare detail of something named before ("User's trip: 9 days"): it retires nothing."""
     return _DETAIL.match(text) is not None
@@ -47,7 +50,7 @@ def may_retire(pair: Pair) -> bool:
         return False  # two things that happened
     if told_by_sign(new.text):
         return True
-    if new.values and missing and new.verb != old.verb and not old.values:
+    if new.values and missing and not {new.verb, old.verb} <= {"be", "have", ""} and not old.values:
         return False
     unmet = [value for value in old.values if not any(comparable(value, other) for other in new.values)]
     return not (lacking and missing) and not (unmet and (lacking or new.values))
@@ -68,6 +71,10 @@ def may_be_known(pair: Pair) -> bool:
     """Whether weighing may find that the memory holds the fact: it brings no name, no value, and little else."""
     new, old = pair.new, pair.old
     if is_detail(new.text) and not is_detail(old.text):
+        return False
+    if new.mood.negated != old.mood.negated or (new.mood.ended and not (old.mood.ended or old.mood.past)):
+        return False
+    if bool(_ALTERNATE.search(new.text)) != bool(_ALTERNATE.search(old.text)):
         return False
     if any(not any(fits(value, other) for other in old.values) for value in new.values):
         return False

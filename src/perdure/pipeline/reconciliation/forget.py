@@ -58,13 +58,33 @@ def holders(matter: str, memories: Sequence[Neighbour]) -> list[tuple[Neighbour,
             found.append((memory, sure))
     best = max((sure for _, sure in found), default=0.0)
     if best:
-        return [(memory, sure) for memory, sure in found if sure >= best - 0.1]
+        meant = [(memory, sure) for memory, sure in found if sure >= best - 0.1]
+        return meant + _told_with(wanted[0], [memory for memory, _ in meant], memories)
     near = [memory for memory in memories if (memory.similarity or 0.0) >= NEAR]
     if len(near) == 1 or (near and (near[0].similarity or 0) - (near[1].similarity or 0) > 0.1):
         shared = content(read(near[0].item.memory)) & wanted[0]
         if shared:
             return [(near[0], 0.6)]
     return []
+
+
+_POINTING = re.compile(r"\b(?:it|this|them)$", re.IGNORECASE)
+
+
+def _told_with(
+    words: frozenset[str], meant: Sequence[Neighbour], memories: Sequence[Neighbour]
+) -> list[tuple[Neighbour, float]]:
+    """The memories of the same message that point back at what is meant by a word of the matter ("is dreading it")."""
+    told = {source for memory in meant for source in memory.item.sources}
+    ids = {memory.item.id for memory in meant}
+    found: list[tuple[Neighbour, float]] = []
+    for memory in memories:
+        if memory.item.id in ids or not told & set(memory.item.sources):
+            continue
+        text = memory.item.memory.rstrip(" .!")
+        if _POINTING.search(text) and content(read(text)) & words:
+            found.append((memory, 0.75))
+    return found
 
 
 def _words(matter: str) -> tuple[frozenset[str], Reading]:

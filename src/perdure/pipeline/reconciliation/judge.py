@@ -15,7 +15,7 @@ from perdure.pipeline.reconciliation.replace import judge_replaces
 from perdure.pipeline.reconciliation.same import judge_same
 from perdure.pipeline.reconciliation.succession import departed, judge_succession
 from perdure.pipeline.reconciliation.verdict import Finding, Verdict
-from perdure.pipeline.slots import Reading, read
+from perdure.pipeline.slots import Party, Reading, read
 
 RETIRE = 0.7
 """Confidence from which a finding changes a memory; a weaker one only links the two."""
@@ -48,10 +48,21 @@ def judge_reading(new: Reading, neighbours: Sequence[Neighbour]) -> list[Finding
     gone = departed([*readings, new])
     found: list[Finding] = []
     for memory, reading in zip(neighbours, readings, strict=True):
-        pair = Pair(new, reading, memory, memory.similarity, aliases, gone)
-        verdict = None if numbered_apart(new, reading) else judge_same(pair) or _judge_clauses(pair) or _judge(pair)
+        pair = Pair(_as_thing(new, reading), reading, memory, memory.similarity, aliases, gone)
+        verdict = (
+            None if numbered_apart(pair.new, reading) else judge_same(pair) or _judge_clauses(pair) or _judge(pair)
+        )
         found.append(Finding(pair, None if verdict is not None and _overreaches(verdict) else verdict))
     return found
+
+
+def _as_thing(new: Reading, old: Reading) -> Reading:
+    """The fact with a capital word that the memory knows for a thing read as that thing ("Recital has been shifted")."""
+    party = new.party
+    if party.kind != "named" or new.topic or not old.topic or old.topic[-1] != party.name:
+        return new
+    concepts = new.concepts | {party.name}
+    return replace(new, party=Party("thing"), topic=(party.name,), concepts=concepts, slots=(), turned=None)
 
 
 def _judge(pair: Pair) -> Verdict | None:

@@ -71,7 +71,8 @@ def _written(text: str, value: Value) -> str | None:
 def _place(text: str, value: Value) -> tuple[int, int] | None:
     for token in type_values(scan(text)):
         if token.value == value:
-            return token.start, token.end
+            suffix = re.match(r"[A-Za-z]?(?!\w)", text[token.end :])  # "14B"
+            return token.start, token.end + (suffix.end() if suffix else 0)
     return None
 
 
@@ -91,7 +92,8 @@ def _left_open(new: Reading, old: Reading) -> list[str]:
         chunk = next((chunk for chunk in old.chunks if chunk.start == slot.start), None)
         if chunk is not None and chunk.lead:
             kept.append(f"{chunk.lead} {_determined(old.text, chunk)}")
-    if kept or not new.topic or not old.topic or not new.values:
+    placed = new.mood.changed and any(chunk.lead and chunk.names for chunk in new.main)
+    if kept or not new.topic or not old.topic or not (new.values or placed):
         return kept
     for chunk in old.main:
         alone = chunk.values and not chunk.concepts and chunk.lead

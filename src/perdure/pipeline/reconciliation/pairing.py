@@ -213,9 +213,11 @@ def numbered_apart(new: Reading, old: Reading) -> bool:
     mine, theirs = set(new.topic_values), set(old.topic_values)
     if not mine and not theirs and not new.mood.changed:
         one, two = _identified(new), _identified(old)
-        return bool(one and two) and one[0] == two[0] and one[1] != two[1]
+        return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
     if mine and theirs:
         return not any(fits(one, two) for one in mine for two in theirs)
+    if new.mood.changed and not mine and all(value.kind == "ordinal" and value.amount == 1 for value in theirs):
+        return False  # "the gig got moved": the first one
     return any(value.kind == "ordinal" for value in mine | theirs) and bool(new.topic) and bool(old.topic)
 
 

@@ -17,9 +17,10 @@ from perdure.pipeline.reconciliation.pairing import (
     uncovered,
 )
 from perdure.pipeline.reconciliation.same import slot_fits, verbs_agree
+from perdure.pipeline.reconciliation.succession import successor, takeover
 from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import Chunk, Reading, Value, comparable, fits
-from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of
+from perdure.pipeline.slots.lexis import fold_set, is_kind_of
 
 _SETTLED = frozenset({"be", "", "chang", "mov", "be call"})
 DISTINGUISHING = frozenset(
@@ -86,7 +87,7 @@ def judge_replaces(pair: Pair) -> Verdict | None:
     new, old = pair.new, pair.old
     if not _may_replace(new, old):
         return None
-    verdict = _named(pair) or _takeover(pair) or _successor(pair)
+    verdict = _named(pair) or takeover(pair) or successor(pair)
     if verdict is not None:
         return verdict
     if not _parties_allow(pair):
@@ -129,35 +130,6 @@ def _named(pair: Pair) -> Verdict | None:
     if told and not shared and not slotted and new.topic:
         return None
     return Verdict("replaces", pair, "replace.named", 0.95 if shared or slotted else 0.85)
-
-
-def _takeover(pair: Pair) -> Verdict | None:
-    """ "Greta took over the billing module from Rashid": Rashid's memory of it."""
-    new, old = pair.new, pair.old
-    if new.verb != concept_of("take over") or not new.chunks or old.mood.past:
-        return None
-    sources = {concept for chunk in new.chunks if chunk.lead == "from" for concept in chunk.concepts}
-    matter = [concept for concept in new.chunks[0].concepts if not generic(concept)]
-    if not matter or uncovered(matter, content(old)):
-        return None
-    owner = set(old.party.name.split())
-    in_charge = old.verb in (concept_of("lead"), "maintain", "own", "handl")
-    if (sources and sources & owner) or (not sources and in_charge):
-        return Verdict("replaces", pair, "replace.takeover", 0.9)
-    return None
-
-
-def _successor(pair: Pair) -> Verdict | None:
-    """Someone else now does what another did ("Torvald keeps the vendor list now")."""
-    new, old = pair.new, pair.old
-    if not new.mood.changed or {new.party.kind, old.party.kind} != {"named"} or new.topic or old.topic:
-        return None
-    if same_party(new.party, old.party, pair.aliases) or new.verb != old.verb or old.mood.past:
-        return None
-    mine, theirs = content(new), content(old)
-    if uncovered(mine, theirs) or uncovered(theirs, mine) or new.verb in ("", "be", "have", "lik", "liv"):
-        return None
-    return Verdict("replaces", pair, "replace.successor", 0.85)
 
 
 # ---------------------------------------------------------------- attributes of a person
@@ -273,6 +245,8 @@ def _topics(pair: Pair) -> Verdict | None:
         return None
     my_values = [value for chunk in mine for value in chunk.values]
     their_values = [value for chunk in theirs for value in chunk.values]
+    if my_values and {new.verb, old.verb} == {"have", "be"} and new.topic and old.topic and not new.mood.changed:
+        return None  # what it has is counted, what it is was told
     if my_values:
         differing = _differing(my_values, their_values)
         if differing:

@@ -107,6 +107,8 @@ def _same_thing(new: Reading, old: Reading, pair: Pair) -> float:
 def moods_agree(new: Reading, old: Reading) -> bool:
     """Whether both say that it is so, or both that it is not, with no less certainty in the memory."""
     mine, theirs = new.mood, old.mood
+    if mine.changed and not theirs.changed and not new.verb and not new.topic:
+        return False  # "renamed the band": the change itself is what is told
     if mine.negated != theirs.negated or mine.denied or theirs.denied:
         return False
     if mine.ended != theirs.ended:

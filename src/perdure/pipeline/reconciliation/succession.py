@@ -17,7 +17,7 @@ from perdure.pipeline.reconciliation.pairing import (
 )
 from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import Reading
-from perdure.pipeline.slots.lexis import fold_set
+from perdure.pipeline.slots.lexis import concept_of, fold_set
 from perdure.pipeline.slots.stems import fold
 
 _POST_VERBS = frozenset({"be", "", "call", "nam"})
@@ -26,6 +26,35 @@ _POST_VERBS = frozenset({"be", "", "call", "nam"})
 def judge_succession(pair: Pair) -> Verdict | None:
     """A verdict that who held a post has left it, or that another now does what someone did; None otherwise."""
     return _departed(pair) or _doer(pair)
+
+
+def takeover(pair: Pair) -> Verdict | None:
+    """ "Greta took over the billing module from Rashid": Rashid's memory of it."""
+    new, old = pair.new, pair.old
+    if new.verb != concept_of("take over") or not new.chunks or old.mood.past:
+        return None
+    sources = {concept for chunk in new.chunks if chunk.lead == "from" for concept in chunk.concepts}
+    matter = [concept for concept in new.chunks[0].concepts if not generic(concept)]
+    if not matter or uncovered(matter, content(old)):
+        return None
+    owner = set(old.party.name.split())
+    in_charge = old.verb in (concept_of("lead"), "maintain", "own", "handl")
+    if (sources and sources & owner) or (not sources and in_charge):
+        return Verdict("replaces", pair, "replace.takeover", 0.9)
+    return None
+
+
+def successor(pair: Pair) -> Verdict | None:
+    """Someone else now does what another did ("Torvald keeps the vendor list now")."""
+    new, old = pair.new, pair.old
+    if not new.mood.changed or {new.party.kind, old.party.kind} != {"named"} or new.topic or old.topic:
+        return None
+    if same_party(new.party, old.party, pair.aliases) or new.verb != old.verb or old.mood.past:
+        return None
+    mine, theirs = content(new), content(old)
+    if uncovered(mine, theirs) or uncovered(theirs, mine) or new.verb in ("", "be", "have", "lik", "liv"):
+        return None
+    return Verdict("replaces", pair, "replace.successor", 0.85)
 
 
 def _departed(pair: Pair) -> Verdict | None:

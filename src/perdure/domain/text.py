@@ -1,0 +1,47 @@
+"""Text as perdure keeps it: any Unicode text; a lone surrogate is none, and no database or wire could carry it."""
+
+from __future__ import annotations
+
+from perdure.domain.errors import InvalidInputError
+
+_LONGEST = 120
+"""Characters of a value that an error shows."""
+_AROUND = 20
+
+
+def shown(value: object) -> str:
+    """The value as an error may show it, cut where it is long."""
+    try:
+        text = repr(value)
+    except Exception:  # nested too deeply, a number of too many digits, or an object that cannot say what it is
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text can be encoded: it holds no lone surrogate."""
+    return surrogate_at(text) is None
+
+
+def surrogate_at(text: str) -> int | None:
+    """Where the first lone surrogate stands, or None."""
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
+def check_unicode(text: str, field: str) -> str:
+    """The text; InvalidInputError names the field and the place of a lone surrogate."""
+    place = surrogate_at(text)
+    if place is not None:
+        near = text[max(0, place - _AROUND) : place + _AROUND]
+        raise InvalidInputError(
+            f"{field} must be Unicode text without lone surrogates, not {near!r} at character {place}",
+            field=field,
+            value=near,
+        )
+    return text
