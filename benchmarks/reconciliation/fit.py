@@ -1,6 +1,6 @@
 """Fits the weights that the rules curator's reconciliation weighs its evidence by (`reconcile_weights.tsv`).
 
-    python fit_reconciliation.py OUT RECONCILE.jsonl... --pairs PAIRS.txt...
+    python fit.py OUT RECONCILE.jsonl... --pairs PAIRS.txt...
 
 RECONCILE.jsonl are items in the format of benchmarks/data/curation; PAIRS.txt has a line `N|fact|memory` (the memory
 holds the fact), `U|...` (the fact changes it) or `A|...` (another matter). Beside the labelled pairs, three kinds of
@@ -53,7 +53,13 @@ def row(fact: str, memories: list[str], cosine: Cosines) -> tuple[dict[str, floa
     near = [
         Neighbour(
             item=MemoryItem(
-                id=str(n), memory=text, hash=text_hash(text), scope=Scope(user_id="u"), created_at=NOW, updated_at=NOW, told_at=NOW
+                id=str(n),
+                memory=text,
+                hash=text_hash(text),
+                scope=Scope(user_id="u"),
+                created_at=NOW,
+                updated_at=NOW,
+                told_at=NOW,
             ),
             similarity=similarity,
         )
@@ -78,8 +84,15 @@ def of_items(path: Path, cosine: Cosines) -> Iterator[tuple[str, dict[str, float
         found = row(item["fact"], list(texts.values()), cosine)
         hit = found[2] in {texts[target] for target in targets}
         yield "pair", found[0], outcome if outcome != 2 or hit else 0
-        kept = [texts[key] for key in item["must_keep"] if key not in targets and (outcome != 1 or texts[key] != found[2])]
-        if outcome and kept and 0.3 <= (other := row(item["fact"], kept, cosine))[1] and (outcome == 2 or other[1] <= 0.6):
+        kept = [
+            texts[key] for key in item["must_keep"] if key not in targets and (outcome != 1 or texts[key] != found[2])
+        ]
+        if (
+            outcome
+            and kept
+            and 0.3 <= (other := row(item["fact"], kept, cosine))[1]
+            and (outcome == 2 or other[1] <= 0.6)
+        ):
             yield "untargeted", other[0], 0
 
 
@@ -135,8 +148,13 @@ def main() -> None:
         if here.any():
             false = ((chosen == 2) & (y != 2))[here].mean()
             print(f"{kind:10} {here.sum():5}  right {(chosen == y)[here].mean():.3f}  false changes {false:.3f}")
-    lines = [f"{name}\t{' '.join(f'{value:.4f}' for value in values)}" for name, values in zip(names, fit(x, y, weight), strict=True)]
-    head = "# Weights of the evidence for: a new matter, the same fact, a changed one (multinomial logistic regression)."
+    lines = [
+        f"{name}\t{' '.join(f'{value:.4f}' for value in values)}"
+        for name, values in zip(names, fit(x, y, weight), strict=True)
+    ]
+    head = (
+        "# Weights of the evidence for: a new matter, the same fact, a changed one (multinomial logistic regression)."
+    )
     given.out.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
 
 
