@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import typer
-from perdure.frontends.cli.main import app
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from perdure.backends import registry
 from perdure.engine.config import MemoryConfig
+from perdure.frontends.cli.main import app
 
-INTRODUCTION = """`Memory(config)` takes these keys as a dict or a `MemoryConfig`, `Memory.from_file` reads them from TOML,
-and `PERDURE_...` variables set them, nested keys joined by two underscores: `PERDURE_EMBEDDER__PROVIDER=hashed`.
-In rising order: the file, the variables, the arguments. A part that is left out is the embedded set's. An unknown key
-is an error that names the nearest right one."""
+INTRODUCTION = """\
+`Memory(config)` takes these keys as a dict or a `MemoryConfig`, `Memory.from_file` reads them from TOML, and
+`PERDURE_...` variables set them, nested keys joined by two underscores: `PERDURE_EMBEDDER__PROVIDER=hashed`. In rising
+order: the file, the variables, the arguments. A part that is left out is the embedded set's. An unknown key is an
+error that names the nearest right one."""
 
 FOLDER = Path(__file__).parent
 FAMILIES = {"vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "ledgers": "history"}

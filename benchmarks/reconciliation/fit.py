@@ -90,7 +90,7 @@ def of_items(path: Path, cosine: Cosines) -> Iterator[tuple[str, dict[str, float
         if (
             outcome
             and kept
-            and 0.3 <= (other := row(item["fact"], kept, cosine))[1]
+            and (other := row(item["fact"], kept, cosine))[1] >= 0.3
             and (outcome == 2 or other[1] <= 0.6)
         ):
             yield "untargeted", other[0], 0

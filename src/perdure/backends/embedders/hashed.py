@@ -34,6 +34,7 @@ class HashedEmbedder(Embedder):
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         dimensions: int = Field(default=384, ge=1, le=65_536)
+        """Length of the vectors: the more, the fewer words share a bucket."""
 
     def __init__(self, settings: Settings) -> None:
         self._dimension = settings.dimensions

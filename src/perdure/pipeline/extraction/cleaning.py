@@ -56,6 +56,8 @@ _CODE_LINE = re.compile(
     r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
     r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |"
     r"curl |sudo |ssh )|"
+    r"^\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|^\s*(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[ :\[]|"
+    r"^\s{2,}[\w-]+:(?: \S+)?\s*$|^\s*[A-Z][A-Z_]{4,}[:=] ?\S+\s*$|^(?:Exception in thread|Caused by:)|"
     r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|"
     r"^\s*\[[\w.-]+\]\s*$|^\s*[a-z_]+ ?= ?[\w./-]+\s*$|^\s*>"
 )

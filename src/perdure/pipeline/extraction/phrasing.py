@@ -12,6 +12,14 @@ _THE_FAMILY = re.compile(
     r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|"
     r"other half)\b(?!')"
 )
+_BEFORE_YOU = re.compile(r",? before you (?:say|ask|suggest|start|tell|mention)\b.*$", re.I)
+_ME_AND = re.compile(
+    r"^((?:and |so |but |now )?)[Mm]e (?:and|&|n) ((?:my|our) [a-z-]+(?: (?!have\b|are\b|is\b|"
+    r"had\b|were\b)[A-Za-z][\w'-]+)?|"
+    r"[A-Z][\w'-]+) (?=(?:have|are|were|had|both|always|still|got|went|play|live|run|work|do|"
+    r"share|want|need|bought|like|"
+    r"met|moved|started)\b)"
+)
 _BARE_KIN = re.compile(
     r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I
 )
@@ -56,6 +64,8 @@ def unbracketed(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
 def normal(text: str) -> str:
     """The sentence in plain order: "my boss, Ana, says" is "my boss Ana says"."""
     text = _THE_FAMILY.sub(r"my \1", text)
+    text = _BEFORE_YOU.sub("", text)
+    text = _ME_AND.sub(r"\1\2 and I ", text)
     text = _BARE_KIN.sub(r"\1 my \2", text)
     text = _DOUBLED.sub(r"\1 ", text)
     text = _ASIDE.sub(" ", text)

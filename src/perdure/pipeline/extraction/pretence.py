@@ -23,6 +23,8 @@ _SUM_FRAME = re.compile(
     r"\b(?:\d+|two|three|four|five|six|ten|twice|half) (?:times )?as (?:many|much|old|long|fast|far|heavy|tall)\b|"
     r"\btogether (?:they|we) (?:have|weigh|are|earn|cost)\b|\b\d+ (?:more|fewer|less) \w+ than\b|"
     r"\bat \d+ ?(?:km/h|mph|kph)\b|"
+    r"\b(?:doing|at|of) \d+ ?(?:km/h|mph|kph|m/s)\b|\bhow (?:many|much)\b[^?]{2,60}\?\s*$|"
+    r"\bwhen (?:do|will) they meet\b|"
     r"\bsum of (?:their|the) ages\b|\bin the ratio\b|\ba bag (?:has|contains|holds)\b",
     re.I,
 )

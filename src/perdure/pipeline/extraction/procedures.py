@@ -33,6 +33,7 @@ _HEAD = (
         r"this way)[:.,]? (?P<steps>.+)$",
         re.I,
     ),
+    re.compile(r"^for (?P<noun>[^,:]{3,60}): (?P<steps>[^:]+,[^:]*\bthen\b.+)$", re.I),
     re.compile(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),
     re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
 )

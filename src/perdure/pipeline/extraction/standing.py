@@ -129,7 +129,7 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
             else None
         )
     if negation in ("no", "no more", "quit", "avoid", "refrain from"):
-        if not _OBJECT.search(plain):
+        if not _OBJECT.search(plain) or re.search(r"\b(?:in|on|at) (?:it|this|that|there)$", plain, re.I):
             return None
         return f"{who} does not want {person.to_third(what, who)}"
     if not _ASSISTANT_ACTS.match(plain):

@@ -255,6 +255,8 @@ def _allowed(full: str, talk: Discourse) -> bool:
     subject = parts[place:verb] if verb > place else parts[place : place + 1]
     if head in talk.names or (subject and grammar.bare(subject[0]) in talk.names):
         return True
+    if re.search(r"\b1[0-8]\d\d\b", full) and not subjects.is_personal(subject):
+        return False
     if head in {"the", "this", "that", "each", "every", "all", "both", "any"}:
         subject = subject[1:]
         personal = subjects.is_personal(subject) and not dropping.is_chatter(full)

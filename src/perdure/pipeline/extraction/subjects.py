@@ -87,6 +87,8 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     if head == "back" and after in lexicon.words("prepositions.txt"):
         return f"{carried or 'I'} {_be(carried or 'I')} {text}", "place"
     if head == "never" and place + 1 < len(parts):
+        if after in verbs.ings():
+            return f"{carried or 'I'} {_be(carried or 'I')} {text}", "never"
         have = "have " if after in verbs.pasts() and after not in verbs.simple_pasts() else ""
         return f"{carried or 'I'} {have}{text}", "never"
     subject = carried or "I"

@@ -17,7 +17,8 @@ _AGREES_NOT = re.compile(
     r"has (?:is|are|has)|do|was is)\b|\b[Tt]he assistant (?:am|ask|think|stop|know|want|said|tell|say|mean)\b|"
     r"^(?:The|A|An) (?:is|are|was|were|has|have|of|to|and|in|on|at)\b|\bha's\b|\b(?:is is|was is|"
     r"is was|are is|the the|a the)\b|"
-    r"^USER's (?:is|are|was|its|it|turns|means|we|i|he|she|they|the|a|an|this|that|these|those|following|wants?|theirs|them|"
+    r"^USER's (?:is|are|was|its|it|turns|means|we|i|he|she|they|the|a|an|this|that|these|those|"
+    r"following|wants?|theirs|them|"
     r"because|when|if|before|after|so|but|and|let|also|just|please|for|at|which)\b|\bUSER's USER\b"
 )
 _OPENS_BADLY = re.compile(

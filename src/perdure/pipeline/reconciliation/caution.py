@@ -26,6 +26,9 @@ _DETAIL = re.compile(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: 
 _ALTERNATE = re.compile(r"\bevery (?:other|second) ", re.IGNORECASE)
 
 
+_AGAIN = re.compile(r"\bagain\b", re.IGNORECASE)
+
+
 def is_detail(text: str) -> bool:
     """Whether a fact is a bare detail of something named before ("User's trip: 9 days"): it retires nothing."""
     return _DETAIL.match(text) is not None
@@ -42,6 +45,8 @@ def may_retire(pair: Pair) -> bool:
     apart = any(exclusive(one, two) for one in lacking for two in missing)
     if _of_another(pair):
         return False
+    if old.mood.past and mood.past and _AGAIN.search(new.text):
+        return False  # it happened once more
     if mood.ended or mood.negated != old.mood.negated:
         return mood.denied or bool(_telling(content(new)) - lacking) or not missing
     if mood.changed or mood.corrected or mood.denied or apart:
@@ -59,6 +64,9 @@ def may_retire(pair: Pair) -> bool:
 def _of_another(pair: Pair) -> bool:
     """Whether the fact is about someone of whom the memory does not speak, and says nothing of whom it is about."""
     new, old = pair.new, pair.old
+    if new.party.kind == "user" and old.party.kind == "relative" and not new.topic and not old.topic:
+        owner = set(old.party.name.split()) | {concept_of(old.party.relation)} - {""}
+        return not owner & everything(new) and not _tells_relation(old) and USER not in old.concepts
     if new.party.kind not in ("relative", "named") or old.party.kind not in ("user", "relative"):
         return False
     if same_party(new.party, old.party, pair.aliases) or USER in new.concepts or "User" in new.text[6:]:

@@ -221,6 +221,8 @@ def _opposes(pair: Pair) -> Verdict | None:
         return None
     if new.mood.ended or old.mood.ended:
         return None
+    if any(value.kind == "clock" for value in new.values) and any(value.kind == "clock" for value in old.values):
+        return None  # it opens at one hour and closes at another
     mine, theirs = content(new), content(old)
     for one, two in opposites():
         for here, there in ((one, two), (two, one)):

@@ -57,7 +57,7 @@ def judge_reading(new: Reading, neighbours: Sequence[Neighbour]) -> list[Finding
 
 
 def _as_thing(new: Reading, old: Reading) -> Reading:
-    """The fact with a capital word that the memory knows for a thing read as that thing ("Recital has been shifted")."""
+    """The fact, its first word read as a thing where the memory tells that it is one ("Recital has been shifted")."""
     party = new.party
     if party.kind != "named" or new.topic or not old.topic or old.topic[-1] != party.name:
         return new
