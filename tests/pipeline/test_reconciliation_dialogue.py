@@ -75,7 +75,7 @@ def test_a_lettered_number_is_swapped_whole() -> None:
 
 @pytest.mark.parametrize("sources", [("e1",), ()])
 def test_what_points_back_is_forgotten_with_its_matter(sources: tuple[str, ...]) -> None:
-    fact = Fact(text="User asked to forget that User is dreading the mother-in-law moving in", forget=True)
-    near = beside("User's mother-in-law is moving in", "User is dreading it", "User likes tea", sources=sources)
+    fact = Fact(text="User asked to forget the secret wedding", forget=True)
+    near = beside("User has a secret wedding in May", "User keeps a secret of it", "User likes tea", sources=sources)
     gone = {decision.target for decision in decide(fact, near)}
     assert gone == ({"m1", "m2"} if sources else {"m1"})

@@ -268,14 +268,8 @@ def told_at(fact: Fact, moments: Sequence[datetime], fallback: datetime) -> str:
 
 
 def _is_late(told: ToldFact, before: MemoryItem) -> bool:
-    """Whether the fact is of an earlier time than the memory, which it then must not overwrite (DESIGN §3).
-
-    Earlier is what was told before the memory was, or became true before it where both say when.
-    """
-    if told.told_at < before.told_at:
-        return True
-    both_say = told.fact.valid_from is not None and before.valid_from not in (None, before.told_at)
-    return both_say and told.valid_from < (before.valid_from or "")
+    """Whether the fact was told before the memory was: then it must not overwrite it (DESIGN §3)."""
+    return told.told_at < before.told_at
 
 
 def _grown(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:

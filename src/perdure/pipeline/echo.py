@@ -8,7 +8,9 @@ import re
 OPENING = "<perdure-memory"
 CLOSING = "</perdure-memory>"
 
-_BLOCK = re.compile(r"<perdure-memory\b[^>\n]{0,200}>.*?(?:</perdure-memory>|\Z)", re.DOTALL)
+_BLOCK = re.compile(r"<perdure-memory(?![\w-])(?:[^>\n]{0,200}>.*?(?:</perdure-memory>|\Z)|[^>\n]{0,200}\Z)", re.DOTALL)
+_LINE = re.compile(r'^[ \t]*- "(?:[^"\\\n]|\\.)*" \(\d{4}-\d{2}-\d{2}\)[ \t]*$\n?', re.MULTILINE)
+"""A memory as `inject` writes it, wherever the block around it was cut."""
 
 
 def fingerprint(text: str) -> str:
@@ -18,7 +20,13 @@ def fingerprint(text: str) -> str:
 
 
 def strip_injected(text: str) -> str:
-    """The text without the memory blocks that `inject` rendered into it; a block that was cut off goes to its end."""
-    if OPENING not in text:
+    """The text without the memory blocks that `inject` rendered into it, of which a part is enough.
+
+    A block without its end goes to the end of the text, one without its beginning from the beginning; of one that was
+    cut at both ends the lines go that are whole.
+    """
+    if OPENING not in text and CLOSING not in text and '- "' not in text:
         return text
-    return _BLOCK.sub(" ", text).strip()
+    left = _BLOCK.sub(" ", text).rpartition(CLOSING)[2]
+    left = _LINE.sub("", left)
+    return text if left == text else left.strip()

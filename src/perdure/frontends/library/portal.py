@@ -18,9 +18,12 @@ class Portal:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew, as a forked process must: it has this object, but not its thread."""
         self._guard = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._process = 0
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result; Ctrl-C cancels it before it is raised here."""
@@ -40,12 +43,11 @@ class Portal:
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._guard:
-            # A forked child has this object but not its thread.
-            if self._loop is None or self._process != os.getpid():
+            if self._loop is None:
                 loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._run, args=(loop,), name="perdure-loop", daemon=True)
                 self._thread.start()
-                self._loop, self._process = loop, os.getpid()
+                self._loop = loop
             return self._loop
 
     @staticmethod
@@ -56,3 +58,6 @@ class Portal:
 
 PORTAL = Portal()
 """The one that all sync front ends of this process share."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=PORTAL.reset)

@@ -152,6 +152,9 @@ def _frames(question: str) -> list[Frame]:
     frames: list[Frame] = []
     for ask in asks:
         frame = _frame(_TAGS.sub("", ask.strip(" ,")), bool(frames))
+        if frame and frame.wants == "long" and not frame.statement and frames and frames[-1].has_gap:
+            base = " ".join(frames[-1].statement.replace(GAP, "").split())
+            frame = Frame(f"{base} for {GAP}", wants="long", label=frames[-1].label)
         if frame:
             frames.append(frame)
     return frames

@@ -245,6 +245,8 @@ def _allowed(full: str, talk: Discourse) -> bool:
         return head not in _GENERIC or (
             re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
         )
+    if head in {"everything", "it's"} and talk.own and _specific(parts) and not talk.asks:
+        return True
     if head in _GENERIC:
         return False
     if _STANDS.search(full) and not talk.asks:

@@ -30,7 +30,7 @@ def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
         return False
     if last.forget or last.procedural or last.rule in _CLOSED or len(last.text.split()) > LONGEST_FACT:
         return False
-    if joint.strip(", ") or not _worth_keeping(words) or grammar.bare(words[0]) in word_set("tails.comments"):
+    if joint.strip(", ") or not _worth_keeping(words) or _comments(words):
         return False
     keep = grammar.is_name(words[0]) or words[0].isupper() or grammar.is_time_word(grammar.bare(words[0]))
     last.text = f"{last.text}, {text if keep else text[:1].lower() + text[1:]}"
@@ -38,6 +38,12 @@ def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
 
 
 _CLOSED = frozenset({"standing", "fragment", "labelled", "naming", "aged", "owned", "as given", "rescheduled"})
+
+
+def _comments(words: list[str]) -> bool:
+    """Whether a tail remarks on what was said; "no stairs" does not."""
+    head = grammar.bare(words[0])
+    return head in word_set("tails.comments") and not (head == "no" and len(words) > 1)
 
 
 def _worth_keeping(words: list[str]) -> bool:

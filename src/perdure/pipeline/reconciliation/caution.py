@@ -49,6 +49,8 @@ def may_retire(pair: Pair) -> bool:
         return False  # it happened once more
     if mood.ended or mood.negated != old.mood.negated:
         return mood.denied or bool(_telling(content(new)) - lacking) or not missing
+    if mood.changed and missing and not (lacking or new.verb or new.topic or new.values):
+        return False  # "renamed the band": to what is told elsewhere
     if mood.changed or mood.corrected or mood.denied or apart:
         return True
     if old.mood.past and mood.past:
@@ -79,6 +81,8 @@ def may_be_known(pair: Pair) -> bool:
     """Whether weighing may find that the memory holds the fact: it brings no name, no value, and little else."""
     new, old = pair.new, pair.old
     if is_detail(new.text) and not is_detail(old.text):
+        return False
+    if new.mood.changed and not new.verb and not new.topic and not old.mood.changed:
         return False
     if new.mood.negated != old.mood.negated or (new.mood.ended and not (old.mood.ended or old.mood.past)):
         return False

@@ -64,7 +64,7 @@ def holders(matter: str, memories: Sequence[Neighbour]) -> list[tuple[Neighbour,
     if len(near) == 1 or (near and (near[0].similarity or 0) - (near[1].similarity or 0) > 0.1):
         shared = content(read(near[0].item.memory)) & wanted[0]
         if shared:
-            return [(near[0], 0.6)]
+            return [(near[0], 0.6), *_told_with(wanted[0], near[:1], memories)]
     return []
 
 
