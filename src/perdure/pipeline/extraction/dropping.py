@@ -97,6 +97,8 @@ def is_question(clause: str, marked: bool) -> bool:
         )
     if marked and not _statement_shaped(clause):
         return True
+    if re.match(r"does \w+ \w+|did (?:[A-Z][a-z]+|he|she|they|you) \w+", strip_openers(clause)):
+        return True
     return _patterns("requests.txt").match(low) is not None and not _statement_shaped(clause)
 
 

@@ -16,7 +16,7 @@ _OFFER = re.compile(
     r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
     r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
     r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|"
-    r"what is on your mind|what brings|anything "
+    r"which (?:one )?(?:do|would) you (?:want|like|prefer),? the|what is on your mind|what brings|anything "
     r"else|another|care for|how can i|"
     r"what can i|how (?:may|could) i|"
     r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "

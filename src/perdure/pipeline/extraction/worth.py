@@ -13,9 +13,11 @@ from perdure.pipeline.extraction import grammar, verbs
 from perdure.pipeline.extraction.wordsets import word_set
 
 _AGREES_NOT = re.compile(
-    r"(?<!and )(?<!or )\bUSER (?:am|are|i|we|he|she|it|its|they|is (?:is|are|has|does|from now on|the assistant)|"
+    r"\bUSER am\b|(?<!and )(?<!or )\bUSER (?:are|i|we|he|she|it|its|they|is (?:is|are|has|does|"
+    r"from now on|the assistant)|"
     r"has (?:is|are|has)|do|was is)\b|\b[Tt]he assistant (?:am|ask|think|stop|know|want|said|tell|say|mean)\b|"
-    r"^(?:The|A|An) (?:is|are|was|were|has|have|of|to|and|in|on|at)\b|\bha's\b|\b(?:is is|was is|"
+    r"\b(?:wants|needs|is|has|likes), |^USER is with the\b|^(?:The|A|An) (?:is|are|was|were|has|"
+    r"have|of|to|and|in|on|at)\b|\bha's\b|\b(?:is is|was is|"
     r"is was|are is|the the|a the)\b|"
     r"^USER's (?:is|are|was|its|it|turns|means|we|i|he|she|they|the|a|an|this|that|these|those|"
     r"following|wants?|theirs|them|"
