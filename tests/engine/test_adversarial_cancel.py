@@ -42,7 +42,7 @@ class CancelledAt:
             sent = raised = None
             try:
                 sent = yield waiting
-            except BaseException as error:  # noqa: BLE001 - it is handed to the work, whatever it is
+            except BaseException as error:
                 raised = error
 
 

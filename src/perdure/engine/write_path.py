@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from perdure.backends.vector_stores.base import Vector
-from perdure.domain.clock import EARLIEST, iso, read_moment
+from perdure.domain.clock import iso, read_moment
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
 from perdure.domain.fact import Decision, Fact
 from perdure.domain.filter import Filter
@@ -27,10 +27,8 @@ from perdure.engine.visibility import visible
 from perdure.pipeline.echo import strip_injected
 from perdure.pipeline.slots import read_slots
 
-CONTEXT_MESSAGES = 6
-"""Earlier messages that a curator may refer back to: three exchanges."""
-CONTEXT_SPAN = timedelta(hours=1)
-"""How long before a message an earlier one still belongs to the same conversation (recall.md: session gap)."""
+CONTEXT_MESSAGES = 24
+"""Earlier messages that a curator may look back to: who is who was often said in an earlier conversation."""
 
 PATIENCE = 1.0
 """Seconds between two looks whether an event loop that owes an answer still runs."""
@@ -273,11 +271,8 @@ class WritePath:
 
     async def _context(self, scope: Scope, moment: datetime) -> list[Message]:
         episodes = await self._kernel.recent_episodes(scope, CONTEXT_MESSAGES, before=iso(moment))
-        since = iso(moment - min(CONTEXT_SPAN, moment - EARLIEST))
         return [
-            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at))
-            for episode in episodes
-            if episode.told_at >= since
+            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]
 
 

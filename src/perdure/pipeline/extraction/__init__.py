@@ -7,7 +7,7 @@ references, complete the subject, third person, worthiness; then the whole is de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
@@ -16,8 +16,10 @@ from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 __all__ = ["extract"]
 
-LONGEST_CONTEXT = 8
-"""Messages of context that are read; earlier ones no longer decide what "it" means."""
+LONGEST_CONTEXT = 24
+"""Messages of context that are read: enough to know the people of a life, a millisecond each."""
+SESSION_GAP = timedelta(hours=1)
+"""A silence after which a conversation is a new one (anchors/recall.md): names stay known, "it" means nothing yet."""
 
 
 def extract(
@@ -30,9 +32,13 @@ def extract(
     `max_facts` keeps the first so many.
     """
     talk = Discourse()
-    for message in context[-LONGEST_CONTEXT:]:
-        _read(message, -1, talk)
-    for at, message in enumerate(messages):
+    before: datetime | None = None
+    placed = [*((-1, message) for message in context[-LONGEST_CONTEXT:]), *enumerate(messages)]
+    for at, message in placed:
+        moment = message.timestamp or now
+        if before is not None and moment - before > SESSION_GAP:
+            talk = talk.next_session()
+        before = moment
         _read(message, at, talk)
     told = [draft for draft in talk.drafts if any(at >= 0 for at in draft.sources)]
     facts = [_fact(draft, messages, now) for draft in _distinct(told)]

@@ -65,6 +65,16 @@ class Discourse:
     opened: str = ""
     """What the user had said before that."""
 
+    def next_session(self) -> Discourse:
+        """The state in which the same speaker's next conversation begins: who is who stays known, the rest is over."""
+        return Discourse(
+            own=self.own,
+            language=self.language,
+            names=self.names,
+            kin=self.kin,
+            drafts=[draft for draft in self.drafts if any(at >= 0 for at in draft.sources)],
+        )
+
     def known_names(self) -> frozenset[str]:
         """Lower-case names of persons heard so far."""
         return frozenset(self.names)

@@ -12,6 +12,7 @@ from perdure.pipeline.extraction import (
     foreign,
     fragments,
     phrasing,
+    plain,
     presupposed,
     pretence,
     procedures,
@@ -158,7 +159,10 @@ def _english(text: str, at: int, talk: Discourse) -> None:
             rest = replace(rest, text=left)
         if talk.pending and _OF_THE_CHILD.match(dropping.strip_openers(rest.text)):
             talk.drafts.extend(presupposed.unnamed(talk, at))
+        before = len(talk.drafts)
         telling.read(rest, at, talk)
+        if len(talk.drafts) == before:
+            talk.drafts.extend(plain.whole(rest, at, talk))
 
 
 _GOES_ON = re.compile(
