@@ -412,7 +412,7 @@ class Machine(RuleBasedStateMachine):
         ids = {state.id for event in line.events for state in (event.before, event.after) if state is not None}
         for id in ids:
             records = self.run(self.engine.read.history(id))
-            assert [record.event for record in records] == [event.event for event in line.events]
+            assert [(record.event, record.id) for record in records] == [(each.event, each.id) for each in line.events]
             assert all(record.erased == line.erased for record in records)
             if not line.erased:
                 assert [(record.old_value, record.new_value) for record in records] == [
