@@ -85,7 +85,7 @@ LARGE = {
         {
             "field": "memory",
             "operator": "in",
-            "value": [f"text of r{n}" for n in range(0, 5000, 2)] + ["a\x00", "\ud800"],
+            "value": [f"text of r{n}" for n in range(0, 5000, 2)] + ["a\x00"],
         }
     ),
     "long list of none": parse_filter({"field": "n", "operator": "nin", "value": list(range(5000))}),

@@ -136,8 +136,9 @@ class WritePath:
                 continue
             moment = self._kernel.ticker.tick()
             told = iso(moments[position])
+            id = new_id()
             item = MemoryItem(
-                id=new_id(),
+                id=id,
                 memory=message.content,
                 hash=text_hash(message.content),
                 scope=addition.scope,
@@ -151,6 +152,7 @@ class WritePath:
                 metadata=dict(addition.metadata),
                 sources=(episodes[position].id,) if self._kernel.config.episodes != "off" else (),
                 expires_at=addition.expires_at,
+                lineage_id=id if self._kernel.config.updates == "supersede" else None,
                 position=position,
             )
             vectors[item.id] = embedded.vectors[position]
