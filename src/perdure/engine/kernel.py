@@ -270,10 +270,11 @@ class Kernel:
         if self.config.episodes == "search":
             moved = {id: change.event != "DELETE" for change in changes for id in change.hides}
             written = {point.id for point in puts}
-            shown = [id for id, visible in moved.items() if visible and id not in written]
+            shown = [id for id, is_shown in moved.items() if is_shown and id not in written]
             again = await self.ledger.get_episodes(shown) if self.ledger and shown else []
-            puts += await self._episode_points([*episodes, *again])
-            deletes += [id for id, visible in moved.items() if not visible]
+            visible = [episode for episode in [*episodes, *again] if moved.get(episode.id, True)]
+            puts += await self._episode_points(visible)
+            deletes += [id for id, is_shown in moved.items() if not is_shown]
         return puts, deletes
 
     async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
