@@ -105,11 +105,12 @@ def test_a_lone_surrogate_is_refused_everywhere(shared: Memory, name: str) -> No
 
 @pytest.mark.parametrize("value", [5, 5.0, True, b"bytes", ["list"], {"a": 1}, object(), {1}], ids=repr)
 @pytest.mark.parametrize("name", [name for name in TEXTS if name not in ("metadata", "filter value", "filter in")])
-def test_what_is_no_text_is_refused_or_works(shared: Memory, name: str, value: Any) -> None:
+def test_what_is_no_text_is_refused(shared: Memory, name: str, value: Any) -> None:
+    if name in ("metadata key", "filter name") and type(value).__hash__ is None:
+        return  # no object can have such a key
     before = snapshot(shared)
     with pytest.raises(PerdureError) as caught:
         TEXTS[name](shared, value)
-        pytest.skip("it has a meaning")
     assert isinstance(caught.value, InvalidInputError) and caught.value.field
     assert snapshot(shared) == before
 

@@ -151,11 +151,11 @@ def _parse_condition(expression: Mapping[Any, Any]) -> Condition:
 
 def _parse_key(key: object, value: object, depth: int) -> Filter:
     if not isinstance(key, str) or not key:
-        raise FilterError(f"a field's name must be text, not {key!r}", field="filters", value=key)
+        raise FilterError(f"a field's name must be text, not {shown(key)}", field="filters", value=key)
     word = key.removeprefix("$").upper() if key.startswith("$") or key.upper() == key else key
     if word in ("AND", "OR"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-            raise FilterError(f"{key} takes a list of filters, not {value!r}", field="filters", value=value)
+            raise FilterError(f"{key} takes a list of filters, not {shown(value)}", field="filters", value=value)
         parts = tuple(_parse(part, depth + 1) for part in value)
         return And(parts) if word == "AND" else Or(parts)
     if word == "NOT":
@@ -183,21 +183,21 @@ def _condition(field: object, operator: object, value: object) -> Condition:
     assert isinstance(field, str)
     if operator not in OPERATORS:
         raise FilterError(
-            f"unknown operator {operator!r} on {field!r}: use one of {', '.join(OPERATORS)}",
+            f"unknown operator {shown(operator)} on {field!r}: use one of {', '.join(OPERATORS)}",
             field=field,
             value=operator,
         )
     assert isinstance(operator, str)
     if operator in ("in", "nin"):
         if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, set, frozenset)):
-            raise FilterError(f"{operator} on {field!r} takes a list, not {value!r}", field=field, value=value)
+            raise FilterError(f"{operator} on {field!r} takes a list, not {shown(value)}", field=field, value=value)
         return Condition(field, operator, tuple(_scalar(field, operator, element) for element in value))
     scalar = _scalar(field, operator, value)
     if operator in ("contains", "icontains") and not isinstance(scalar, str):
-        raise FilterError(f"{operator} on {field!r} takes text, not {value!r}", field=field, value=value)
+        raise FilterError(f"{operator} on {field!r} takes text, not {shown(value)}", field=field, value=value)
     if operator in ORDERINGS and isinstance(scalar, bool):
         raise FilterError(
-            f"{operator} on {field!r} takes a number, a date or text, not {value!r}", field=field, value=value
+            f"{operator} on {field!r} takes a number, a date or text, not {shown(value)}", field=field, value=value
         )
     return Condition(field, operator, scalar)
 
@@ -212,21 +212,25 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
         if moment is not None:
             return Moment(iso(moment))
     if isinstance(value, float) and not math.isfinite(value):
-        raise FilterError(f"{operator} on {field!r} takes a finite number, not {value!r}", field=field, value=value)
+        raise FilterError(
+            f"{operator} on {field!r} takes a finite number, not {shown(value)}", field=field, value=value
+        )
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        raise FilterError(f"{operator} on {field!r} takes a 64-bit number, not {value!r}", field=field, value=value)
+        raise FilterError(
+            f"{operator} on {field!r} takes a 64-bit number, not {shown(value)}", field=field, value=value
+        )
     if isinstance(value, (str, bool, int, float)):
         if field in TIME_FIELDS and operator not in ("contains", "icontains"):
             moment = read_moment(value) if isinstance(value, str) else None
             if moment is None:
                 raise FilterError(
-                    f"{field} is compared with a date such as 2026-03-01, not {value!r}", field=field, value=value
+                    f"{field} is compared with a date such as 2026-03-01, not {shown(value)}", field=field, value=value
                 )
             return Moment(iso(moment))
         return value
     hint = " (to find items without the field, use NOT with ne)" if value is None else ""
     raise FilterError(
-        f"{operator} on {field!r} takes text, a number, a boolean or a date, not {value!r}{hint}",
+        f"{operator} on {field!r} takes text, a number, a boolean or a date, not {shown(value)}{hint}",
         field=field,
         value=value,
     )
