@@ -108,6 +108,8 @@ def test_a_lone_surrogate_is_refused_everywhere(shared: Memory, name: str) -> No
 def test_what_is_no_text_is_refused(shared: Memory, name: str, value: Any) -> None:
     if name in ("metadata key", "filter name") and type(value).__hash__ is None:
         return  # no object can have such a key
+    if name in ("content", "history") and value == ["list"]:
+        return  # content may be a list of parts
     before = snapshot(shared)
     with pytest.raises(PerdureError) as caught:
         TEXTS[name](shared, value)

@@ -71,7 +71,11 @@ def _part_text(part: object) -> str:
         return part
     if isinstance(part, Mapping):
         text = part.get("text")
-        return text if isinstance(text, str) else ""
+        if text is None or isinstance(text, str):
+            return text or ""
+        raise InvalidInputError(
+            f"the text of a content part must be text, not {shown(text)}", field="content", value=text
+        )
     raise InvalidInputError(f"a content part must be an object, not {shown(part)}", field="content", value=part)
 
 
