@@ -54,9 +54,7 @@ class PlainCurator:
     async def read(self, messages: Sequence[Message], **_: Any) -> Reading:
         return Reading([Fact(text=each.content, sources=(place,)) for place, each in enumerate(messages)])
 
-    async def judge(
-        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: object
-    ) -> Judgement:
+    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
         decided = []
         for fact, near in zip(facts, neighbours, strict=True):
             same = sorted(each.item.id for each in near if key_of(each.item.memory) == key_of(fact.text))
@@ -222,12 +220,15 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         home=st.sampled_from(HOMES),
-        key=st.integers(0, 2),
-        value=st.integers(0, 3),
+        key=st.integers(0, 1),
+        value=st.integers(0, 5),
         stamp=st.sampled_from([None, *STAMPS]),
     )
     def tell(self, home: Scope, key: int, value: int, stamp: datetime | None) -> None:
         """A message of which the curator makes a fact: new, an update, late, or known."""
+        self.told(home, key, value, stamp)
+
+    def told(self, home: Scope, key: int, value: int, stamp: datetime | None) -> None:
         now = self.step()
         told = stamp or now
         text = f"k{key}={value}"
@@ -256,6 +257,13 @@ class Machine(RuleBasedStateMachine):
         state = replace(same[0], id=event.id, text=text, sure=True, valid_from=max(told, same[0].valid_from))
         self.note(target, state, event.id)
         assert target.spans[-1].told == told
+
+    @rule(values=st.lists(st.integers(0, 5), min_size=2, max_size=4), stamp=st.sampled_from([None, *STAMPS]))
+    def tell_a_story(self, values: list[int], stamp: datetime | None) -> None:
+        """One thing after the other about the same matter, the last of them perhaps late."""
+        for value in values[:-1]:
+            self.told(HOMES[0], 0, value, None)
+        self.told(HOMES[0], 0, values[-1], stamp)
 
     @precondition(lambda self: self.live())
     @rule(which=st.integers(0, 99), same=st.booleans())

@@ -287,7 +287,7 @@ memory = AsyncMemory({"path": sys.argv[1], "embedder": {"provider": "hashed"}})
 asking = threading.Event()
 
 class Asks(RulesCurator):
-    async def judge(self, facts, neighbours, similarity):
+    async def judge(self, facts, neighbours):
         def ask():
             asking.set()
             time.sleep(0.1)  # by now the loop has ended
@@ -323,9 +323,7 @@ class Named:
         self.decisions = decisions
         self.seen: list[int] = []
 
-    async def judge(
-        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: object
-    ) -> Judgement:
+    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
         self.seen += [len(near) for near in neighbours]
         return Judgement([self.decisions.get(fact.text, [Decision(event="ADD", text=fact.text)]) for fact in facts])
 
@@ -386,6 +384,39 @@ def test_a_reworded_text_that_cannot_be_embedded_costs_that_fact_alone(
     result = memory.add_facts(["one", "two"], **ANA)
     assert [event.memory for event in result.results] == ["two"]
     assert any("merged" in warning for warning in result.warnings)
+
+
+def test_a_decision_whose_target_has_changed_is_asked_again(open_memory: Open) -> None:
+    """reconcile="per_fact": facts decided side by side mean the same memory, and none may overwrite the other."""
+
+    class Merging(Named):
+        async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
+            self.seen.append(len(facts))
+            decided = []
+            for fact, near in zip(facts, neighbours, strict=True):
+                old = next(each.item for each in near if each.item.memory.startswith("list"))
+                decided.append([Decision(event="UPDATE", target=old.id, text=f"{old.memory} {fact.text}")])
+            return Judgement(decided)
+
+    memory = open_memory(embedder=HASHED)
+    memory.add("list:", infer=False, **ANA)
+    curator = Merging()
+    curator.asks_again = True
+    set_curator(memory, curator)
+    memory.add_facts(["one", "two", "three"], **ANA)
+    assert texts(memory) == ["list: one two three"]
+    assert curator.seen == [3, 1, 1]
+
+
+def test_an_event_tells_which_memory_was_replaced(open_memory: Open) -> None:
+    """U3: with a new id for the new text, the event names both."""
+    memory = open_memory(embedder=HASHED, updates="supersede")
+    id = memory.add_facts(["one"], **ANA).results[0].id
+    set_curator(memory, Named(two=[Decision(event="UPDATE", target=id, text="two")]))
+    event = memory.add_facts(["two"], **ANA).results[0]
+    assert event.event == "UPDATE" and event.id != id and event.replaced_id == event["replaced_id"] == id
+    undone = memory.undo(event.event_id or "").results[0]
+    assert (undone.id, undone.replaced_id) == (id, event.id)
 
 
 def test_nothing_is_stored_of_a_request_to_forget(open_memory: Open) -> None:

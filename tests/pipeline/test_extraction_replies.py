@@ -99,3 +99,47 @@ def test_that_is_somebody_else():
     assert "Kwame is the one with the peanut allergy" in replied(
         "Is Amara still the one with the peanut allergy?", "thats Kwame actually"
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "fact"),
+    [
+        ("You spoke of the flat in Turin. Do you still rent it out?", "yes", "User still rents the flat in Turin out"),
+        (
+            "The packs go out on Thursdays. Shall I leave that as it is?",
+            "Mondays, please",
+            "The packs go out on Mondays",
+        ),
+        ("Should I assume you still take the 7:40 train?", "8:05 these days", "User takes the 8:05 train"),
+        ("Shall I note your birthday as 4 March?", "4 may", "User's birthday is 4 may"),
+        ("Is Mila the one with the piano?", "no thats Jonas", "Jonas is the one with the piano"),
+        ("Are you on a meter?", "no meter, we share", "User is not on a meter"),
+        ("And the mortgage is fixed until 2028?", "yep at 3.9", "The mortgage is fixed until 2028 at 3.9"),
+        (
+            "So all three of your modules are exam only?",
+            "stats yes, but ethics is an essay",
+            "User's stats is exam only",
+        ),
+        ("Are you taking anything for the migraines?", "sumatriptan", "User is taking sumatriptan for the migraines"),
+        ("Is the meeting at 3?", "3.30", "The meeting is at 3.30"),
+        ("What should I call you?", "Rosa is fine", "User wants to be called Rosa"),
+        ("What do you do for work?", "signalman", "User works as a signalman"),
+        ("Do you still have the railcard?", "expired in june", "User's railcard expired in june"),
+        ("Will your husband be joining you?", "I'm not married.", "User is not married"),
+        ("What are you allergic to?", "cats and birch pollen", "User is allergic to cats and birch pollen"),
+        ("Do you have a deadline?", "the 30th, noon", "User's deadline is the 30th, noon"),
+        ("Are you still learning Czech?", "gave up in lesson 8", "User gave up learning Czech in lesson 8"),
+        ("Is Bram still in hospital?", "came home on tuesday", "Bram came home on tuesday"),
+        ("I have you down as left-handed.", "right-handed", "User is right-handed"),
+    ],
+)
+def test_a_reply_goes_into_what_was_asked(asked: str, answer: str, fact: str) -> None:
+    assert fact in replied(asked, answer)
+
+
+def test_not_married_is_no_yes() -> None:
+    assert "User is married" not in replied("Will your husband be joining you?", "I'm not married.")
+
+
+def test_right_handed_is_no_right() -> None:
+    assert "User is left-handed" not in replied("I have you down as left-handed.", "right-handed, always have been")

@@ -59,10 +59,10 @@ def test_k2_hate_replaces_love() -> None:
     assert (decision.event, decision.target) == ("UPDATE", "m1")
 
 
-@pytest.mark.parametrize("word_similarity", [None, lambda one, two: 0.1])
-def test_k64_unrelated_facts_are_added(word_similarity: object) -> None:
-    near = beside("User plays the cello", "User's rent is 800", similarity=0.1)
-    (decision,) = decide(Fact(text="User has a hamster"), near, word_similarity=word_similarity)  # type: ignore[arg-type]  # the parametrised stub
+@pytest.mark.parametrize("similarity", [None, 0.1])
+def test_k64_unrelated_facts_are_added(similarity: float | None) -> None:
+    near = beside("User plays the cello", "User's rent is 800", similarity=similarity)
+    (decision,) = decide(Fact(text="User has a hamster"), near)
     assert (decision.event, decision.text, decision.links) == ("ADD", "User has a hamster", ())
 
 
@@ -208,21 +208,6 @@ def test_the_forget_mark_of_the_extraction_is_obeyed() -> None:
     assert (decision.event, decision.target) == ("DELETE", "m1")
 
 
-def test_word_similarity_is_asked_at_most_ten_times() -> None:
-    asked: list[tuple[str, str]] = []
-
-    def similar(one: str, two: str) -> float:
-        asked.append((one, two))
-        return 0.3
-
-    memories = [
-        Neighbour(item=item(id=f"m{n}", memory=f"User repaired {word} machines near Ulm"), similarity=0.5 + n / 100)
-        for n, word in enumerate(["old", "blue", "tiny", "loud", "heavy", "rusty"])
-    ]
-    decide(Fact(text="User restored a vintage typewriter for Greta in spring"), memories, word_similarity=similar)
-    assert len(asked) <= 10
-
-
 def test_every_decision_says_why_and_how_sure() -> None:
     decision = only("User moved to Vienna", "User lives in Graz")
     assert decision.rule == "replace.attribute"
@@ -234,13 +219,11 @@ def test_every_decision_says_why_and_how_sure() -> None:
 @given(
     st.text(max_size=120),
     st.lists(st.tuples(st.text(max_size=120), st.one_of(st.none(), st.floats(-1, 1))), max_size=6),
-    st.booleans(),
 )
-def test_any_texts_get_a_decision_twice_the_same(fact: str, near: list[tuple[str, float | None]], words: bool) -> None:
+def test_any_texts_get_a_decision_twice_the_same(fact: str, near: list[tuple[str, float | None]]) -> None:
     memories = [Neighbour(item=item(id=f"m{n}", memory=text), similarity=sim) for n, (text, sim) in enumerate(near)]
-    similar = (lambda one, two: 0.4) if words else None
-    decisions = decide(Fact(text=fact), memories, word_similarity=similar)
-    assert decisions == decide(Fact(text=fact), memories, word_similarity=similar)
+    decisions = decide(Fact(text=fact), memories)
+    assert decisions == decide(Fact(text=fact), memories)
     known = {memory.item.id for memory in memories}
     for decision in decisions:
         assert decision.target is None or decision.target in known

@@ -17,7 +17,7 @@ def beside(*memories: str, sources: tuple[str, ...] = ()) -> list[Neighbour]:
 
 
 def only(fact: str, *memories: str) -> Decision:
-    (decision,) = decide(Fact(text=fact), beside(*memories), word_similarity=lambda one, two: 0.3)
+    (decision,) = decide(Fact(text=fact), beside(*memories))
     return decision
 
 
@@ -79,3 +79,16 @@ def test_what_points_back_is_forgotten_with_its_matter(sources: tuple[str, ...])
     near = beside("User has a secret wedding in May", "User keeps a secret of it", "User likes tea", sources=sources)
     gone = {decision.target for decision in decide(fact, near)}
     assert gone == ({"m1", "m2"} if sources else {"m1"})
+
+
+@pytest.mark.parametrize(
+    ("told", "stays"),
+    [
+        ("Ilse doesn't eat eggs", "Ilse doesn't eat fish either"),
+        ("Jonas gave up freelancing", "Jonas's mother is still with Jonas until the end of the month"),
+        ("Jonas works as an editor at Porto Editora now", "Tomas works at a hotel by the river"),
+        ("User owns boat number 5", "User owns boat number 4"),
+    ],
+)
+def test_likeness_alone_ends_nothing_of_another_matter(told: str, stays: str) -> None:
+    assert only(told, stays).event == "ADD"

@@ -45,6 +45,8 @@ def values(text: str) -> list[Value]:
         ("3rd", "third"),
         ("90 minutes", "1.5 hours"),
         ("50%", "50 %"),
+        ("once a week", "1x a week"),
+        ("twice a month", "two times per month"),
     ],
 )
 def test_values_written_differently_are_equal(one: str, two: str) -> None:
@@ -55,7 +57,13 @@ def test_values_written_differently_are_equal(one: str, two: str) -> None:
 
 @pytest.mark.parametrize(
     ("general", "special"),
-    [("in May", "on 3 May 2026"), ("14 March", "14 March 1988"), ("in 2021", "June 2021"), ("at 6", "18:00")],
+    [
+        ("in the mornings", "at 9 am"),
+        ("in May", "on 3 May 2026"),
+        ("14 March", "14 March 1988"),
+        ("in 2021", "June 2021"),
+        ("at 6", "18:00"),
+    ],
 )
 def test_a_less_precise_value_fits_the_precise_one_only(general: str, special: str) -> None:
     (less,), (more,) = values(general), values(special)
@@ -264,3 +272,58 @@ def test_no_text_is_read_slowly(text: str) -> None:
     started = time.perf_counter()
     read(text)
     assert time.perf_counter() - started < 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "topic", "verb"),
+    [
+        ("User's bookings go through Fresha", ("booking",), "go"),
+        ("Sunday matches kick off at 10.30", ("gam",), "start"),
+        ("User's sales plan is on the wall", ("sal", "flight"), "be"),
+        ("Shirts are teal", ("shirt",), "be"),
+        ("Completion is on 28 August", ("completion",), "be"),
+        ("User's sourdough proves for 14 hours", ("sourdough",), "prov"),
+        ("The eggs come from a farm", ("egg",), "origin"),
+    ],
+)
+def test_a_thing_is_told_from_what_is_said_of_it(text: str, topic: tuple[str, ...], verb: str) -> None:
+    reading = read(text)
+    assert (reading.topic, reading.verb) == (topic, verb)
+    assert not reading.mood.past
+
+
+@pytest.mark.parametrize("text", ["Rose is tired", "Clement has stepped down", "James has a cat", "Mark is away"])
+def test_a_name_that_opens_a_sentence_is_a_person(text: str) -> None:
+    assert read(text).party.kind == "named"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("The committee lowered the fee to 160", "the fee moved to 160"),
+        ("They put the price up to 6.25", "the price moved to 6.25"),
+        ("Jagdeep has stepped up as assistant coach", "The assistant coach is Jagdeep now"),
+        ("Completion is set for 28 August", "Completion is on 28 August"),
+        ("The club plans to raise the fee to 60", "The club plans to raise the fee to 60"),
+        ("Anna has not moved the meeting to Friday", "Anna has not moved the meeting to Friday"),
+    ],
+)
+def test_shapes_are_brought_to_the_plain_one(text: str, plain: str) -> None:
+    assert read(text).text == plain
+
+
+@pytest.mark.parametrize(
+    "text", ["Mara now works at a clinic", "Ilse also plays the cello", "Now Mara has a balcony", "Jonas gave up chess"]
+)
+def test_a_name_before_an_adverb_is_a_person(text: str) -> None:
+    party = read(text).party
+    assert (party.kind, bool(party.name)) == ("named", True)
+
+
+def test_where_a_car_stands_is_not_which_it_is() -> None:
+    assert not any(slot.attribute == "car" for slot in read("User's car is in the garage until Tuesday").slots)
+    assert any(slot.attribute == "car" for slot in read("User's car is a red Clio").slots)
+
+
+def test_a_husband_is_no_trade() -> None:
+    assert not any(slot.attribute == "role" for slot in read("Jonas is Mara's husband").slots)

@@ -62,6 +62,8 @@ class MemoryEvent(Answer):
     confidence: float = 1.0
     event_id: str | None = None
     """The `id` of the history record, which `undo` takes; None for NONE."""
+    replaced_id: str | None = None
+    """The memory that this one replaces, where an UPDATE makes a new one (`updates="supersede"`, U3)."""
 
     @classmethod
     def of(cls, change: Change) -> MemoryEvent:
@@ -76,10 +78,12 @@ class MemoryEvent(Answer):
             reason=change.reason,
             confidence=change.confidence,
             event_id=change.id,
+            replaced_id=change.before.id if change.before and change.before.id != change.memory_id else None,
         )
 
     def model_dump(self) -> dict[str, Any]:
         """Spec 000 §2.2's fields, with the rule that decided and how sure it was."""
+        replaced = {} if self.replaced_id is None else {"replaced_id": self.replaced_id}
         return {
             "event": self.event,
             "id": self.id,
@@ -90,6 +94,7 @@ class MemoryEvent(Answer):
             "reason": self.reason,
             "confidence": self.confidence,
             "event_id": self.event_id,
+            **replaced,
         }
 
 

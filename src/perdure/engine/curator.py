@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -20,8 +20,6 @@ from perdure.pipeline.reconciliation import decide
 
 INLINE_CHARACTERS = 2_000
 """Conversations up to this length are read on the event loop: about a millisecond, less than a change of thread."""
-
-WordSimilarity = Callable[[str, str], float]
 
 
 @dataclass(slots=True)
@@ -54,9 +52,7 @@ class Curator(Protocol):
     ) -> Reading:
         """The facts of the messages."""
 
-    async def judge(
-        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: WordSimilarity | None
-    ) -> Judgement:
+    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
         """What becomes of the facts."""
 
 
@@ -80,10 +76,8 @@ class RulesCurator:
             reading.unread = False
         return reading
 
-    async def judge(
-        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: WordSimilarity | None
-    ) -> Judgement:
-        """What becomes of the facts; in a thread, because comparing words may call the embedder."""
+    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
+        """What becomes of the facts; in a thread, for a batch of facts beside many memories is work."""
 
         judgement = Judgement([])
 
@@ -91,7 +85,7 @@ class RulesCurator:
             for fact, near in zip(facts, neighbours, strict=True):
                 decisions = [Decision(event="ADD", text=fact.text, rule="undecided")]
                 with kept_from_failing(f"added without being reconciled: {fact.text[:80]!r}", judgement.warnings):
-                    decisions = decide(fact, near, word_similarity=similarity)
+                    decisions = decide(fact, near)
                 judgement.decisions.append(decisions)
 
         await run_blocking(every)
@@ -122,9 +116,7 @@ class LLMCurator:
             reading.unread = False
         return reading
 
-    async def judge(
-        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], similarity: WordSimilarity | None
-    ) -> Judgement:
+    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
         """What becomes of the facts: in one call, in one call each, or all added (`append`)."""
         if self._mode == "append":
             return Judgement([[Decision(event="ADD", text=fact.text, rule="append")] for fact in facts])

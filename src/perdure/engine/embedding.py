@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.errors import EmbeddingError
-from perdure.engine.neighbours import cosine
 from perdure.engine.soft import given_up
 
 logger = logging.getLogger("perdure")
@@ -33,7 +30,6 @@ class Embedding:
         self.embedder = embedder
         self._said = False
         self._found = False
-        self._word = lru_cache(maxsize=4096)(_Word)
 
     @property
     def available(self) -> bool:
@@ -50,17 +46,6 @@ class Embedding:
     async def query(self, text: str) -> Vector | None:
         """The vector of a query, or None where the embedder is absent; EmbeddingError if it fails."""
         return await self.embedder.embed(text) if self.available else None
-
-    async def similarity(self, left: str, right: str) -> float:
-        """Cosine of two words or short phrases, their vectors kept for the next question; 0 where it fails."""
-        words = [self._word(left), self._word(right)]
-        missing = [word for word in words if word.vector is None]
-        if missing:
-            with suppress(EmbeddingError):
-                embedded = await self.embedder.embed_batch([word.text for word in missing])
-                for word, vector in zip(missing, embedded, strict=True):
-                    word.vector = vector
-        return cosine(words[0].vector, words[1].vector) or 0.0
 
     async def texts(self, texts: Sequence[str]) -> Embedded:
         """The vectors of texts in one batch; if the batch fails, one by one, and a text that fails is named."""
@@ -79,13 +64,3 @@ class Embedding:
                 result.vectors[position] = await self.embedder.embed(text)
                 result.failed.discard(position)
         return result
-
-
-class _Word:
-    """A text and, once asked for, its vector."""
-
-    __slots__ = ("text", "vector")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.vector: Vector | None = None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -34,6 +32,8 @@ PATIENCE = 1.0
 """Seconds between two looks whether an event loop that owes an answer still runs."""
 
 _FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
+_ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
+"""The same of any speaker, in facts that the curator has marked as requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,28 +229,9 @@ class WritePath:
         near = [
             await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit) for each in batch
         ]
-        judged = await self._kernel.curator.judge([each.fact for each in batch], near, self._word_similarity())
+        judged = await self._kernel.curator.judge([each.fact for each in batch], near)
         plan.warnings += judged.warnings
         return judged.decisions
-
-    def _word_similarity(self) -> Callable[[str, str], float] | None:
-        if not self._kernel.embedding.available:
-            return None
-        loop = asyncio.get_running_loop()
-
-        def similarity(left: str, right: str) -> float:
-            # Called from the curator's thread, while the loop is free to embed; a loop that has stopped, because the
-            # call was cancelled and the program goes on or ends, will never answer.
-            if not loop.is_running():
-                return 0.0
-            asked = asyncio.run_coroutine_threadsafe(self._kernel.embedding.similarity(left, right), loop)
-            while not wait([asked], timeout=PATIENCE).done:
-                if not loop.is_running():
-                    asked.cancel()
-                    return 0.0
-            return asked.result()
-
-        return similarity
 
     # ------------------------------------------------------------------ episodes
     def _episodes(self, messages: list[Message], moments: list[datetime], scope: Scope) -> list[Episode]:
@@ -280,7 +261,7 @@ class WritePath:
 
 def _meant(fact: Fact) -> str:
     """What a fact speaks of: its text, without the request around what is to be forgotten."""
-    return _FORGET.sub("", fact.text) if fact.forget else fact.text
+    return _ASKED.sub("", fact.text) if fact.forget else fact.text
 
 
 def _sources(fact: Fact, episodes: Sequence[Episode], mode: str) -> tuple[str, ...]:

@@ -12,21 +12,23 @@ from perdure.pipeline.extraction.wordsets import word_set
 
 YES = re.compile(
     r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|"
-    r"are|the same|there)|(?:i do|i am|i did|i have|it is|"
+    r"are|the same|there|the case|true|so)|(?:i do|i am|i did|i have|it is|"
     r"she is|he is|they are|we are|we do|i can|i will)(?=\s*(?:$|[,.!]| indeed| still))|that is (?:right|"
     r"correct|the one|it|him|her)|that one|the same|same|absolutely|of course|sure|definitely|"
-    r"affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly yes)\b(?: (?:still|it is|i do|i "
+    r"affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly yes)\b(?![-\'])(?: (?:still|it is|i do|i "
     r"am|is|that one|the same|indeed|she is|he is|please|sir|do|am|they are|we do|we are|still is|still "
     r"the same))*[\s,.!:-]*",
     re.I,
 )
 NO = re.compile(
     r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|"
-    r"at all|anymore|yet|quite)|no longer|never|wrong|negative|i don't|i am not|i do not|not me|"
-    r"not i|i'm not|it isn't|that is not right|not exactly|none|(?:they|he|she|it|i|we) (?:did not|didn't|"
+    r"at all|anymore|yet|quite)|no longer|never|wrong|negative|not me|(?:i don't|i am not|i do not|i'm not|it isn't)"
+    r"(?=\s*(?:$|[,.!]|any ?more| not | actually| sadly| though))|that is not right|not exactly|none|(?:they|he|"
+    r"she|it|i|we) (?:did not|didn't|"
     r"does not|doesn't|is not|isn't|don't|haven't|hasn't|won't|am not|are not|aren't|wasn't|"
     r"weren't)(?=\s*(?:$|[,.!])))\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|"
-    r"sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*[\s,.!:-]*",
+    r"sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*"
+    r"(?! (?:ideas?|clue|matter|worries|problem|comment|need|opinion|preference|thoughts)\b)[\s,.!:-]*",
     re.I,
 )
 LONGEST = 14
@@ -40,7 +42,7 @@ _FILLER = re.compile(
 )
 _TAIL = re.compile(
     r"(?:,? (?:i think|i guess|i believe|lol|haha|please|thanks|thx|actually|ish|or so|right now|at the "
-    r"moment|these days|so far|though|ofc|obviously|of course))+$",
+    r"moment|these days|so far|though|ofc|obviously|of course)| (?:yes|yep|yeah|will do|is fine|is good|works))+$",
     re.I,
 )
 _DROPPED_OBJECT = word_set("answers.dropped_object")
@@ -48,13 +50,13 @@ _DROPPED_OBJECT = word_set("answers.dropped_object")
 
 def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """The statement that the user said yes to."""
-    return _state(frame.statement, "confirmed", talk, sources)
+    return state(frame.statement, "confirmed", talk, sources)
 
 
 def deny(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """The statement that the user said no to, with its negation; [] where that says little."""
     negative = negation.negate(frame.statement)
-    return _state(negative, "denied", talk, sources) if negative else []
+    return state(negative, "denied", talk, sources) if negative else []
 
 
 _WHO_DOES = re.compile(
@@ -77,25 +79,39 @@ def fill(text: str, frames: list[Frame], talk: Discourse, sources: tuple[int, ..
     for asked in list(frames):
         if asked.wants == "yesno" and _TIMES.match(text) and " have " in f" {asked.statement} ":
             frames.remove(asked)
-            return _state(f"{asked.statement} {_value(text)}", "answer", talk, sources)
+            return state(f"{asked.statement} {value_of(text)}", "answer", talk, sources)
         frame = _open_any(asked, frames)
         if not (frame.has_gap or frame.noun):
             continue
         does = _WHO_DOES.match(text.strip(" .,!")) if frame.wants == "who" else None
-        value = does.group("name") if does else _value(text)
+        value = does.group("name") if does else value_of(text)
         if not value or not _fits(value, frame):
             continue
+        if frame.wants == "who" and value.lower() in {"me", "just me", "only me"}:
+            frames.remove(frame)
+            mine = re.sub(r"\b(?:is|are)\b", "am", frame.statement.replace(GAP, "I"), count=1)
+            return state(mine, "answer", talk, sources)
         statement = _filled(frame, value)
         if frame.noun in word_set("answers.attributes") and not frame.statement and talk.thing:
             statement = f"{talk.thing}'s {frame.noun} is {value}"
         if statement:
             frames.remove(frame)
-            return _state(statement, "answer", talk, sources)
+            return state(statement, "answer", talk, sources)
     return []
 
 
 def _open_any(frame: Frame, frames: list[Frame]) -> Frame:
     """ "I take any medication" with a gap in place of "any medication"."""
+    whom = re.search(r"\b(?:anything|something|anyone|someone|anybody|somebody|anywhere|somewhere)\b", frame.statement)
+    if whom and frame.wants == "yesno" and not frame.has_gap:
+        after = re.sub(
+            r" (?:regularly|at the moment|right now|these days|currently|in particular)",
+            "",
+            frame.statement[whom.end() :],
+        )
+        opened = Frame(frame.statement[: whom.start()] + GAP + after, "", "what", frame.label)
+        frames[frames.index(frame)] = opened
+        return opened
     match = re.search(
         r"\b(?:any|some) (?P<noun>[\w' -]{2,40}?)(?: (?:i|that|the assistant|booked|planned)\b.*)?$",
         frame.statement,
@@ -116,7 +132,8 @@ def _open_any(frame: Frame, frames: list[Frame]) -> Frame:
     return opened
 
 
-def _value(text: str) -> str:
+def value_of(text: str) -> str:
+    """The reply without the words that only fill it ("about", "I think")."""
     text = _TAIL.sub("", text.strip(" .,!"))
     return _FILLER.sub("", text).strip(" .,!")
 
@@ -124,6 +141,8 @@ def _value(text: str) -> str:
 def _fits(value: str, frame: Frame) -> bool:
     has_number = re.search(r"\d", value) is not None or corrections.typed(value) is not None
     first = grammar.bare(value.split(maxsplit=1)[0])
+    if first == "no" and len(value.split()) > 3:
+        return False
     if frame.wants == "verb":
         return first in verbs.bases()
     if frame.wants == "how":
@@ -149,6 +168,8 @@ def _fits(value: str, frame: Frame) -> bool:
         "have",
         "been",
     }:
+        return False
+    if frame.wants == "old" and first in verbs.thirds():
         return False
     if frame.wants in {"many", "much", "old"}:
         return has_number or re.match(r"(?:a|an|no|none|just|half|couple|few|dozen)\b", value, re.I) is not None
@@ -187,6 +208,7 @@ def _filled(frame: Frame, value: str) -> str:
     if (
         frame.wants == "when"
         and first not in lexicon.words("prepositions.txt")
+        and frame.noun != "time"
         and re.match(r"(?:the )?\d|mon|tue|wed|thu|fri|sat|sun", low)
     ):
         value = f"on {value}" if not re.match(r"\d{1,2}(?::|\s?[ap]m|\.\d)", low) else f"at {value}"
@@ -196,12 +218,21 @@ def _filled(frame: Frame, value: str) -> str:
         and "been" in statement
     ):
         value = f"for {value}"
+    if (
+        frame.wants == "when"
+        and frame.noun == "time"
+        and re.fullmatch(r"\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|(?:half|quarter (?:to|past)) \w+|noon|midnight", low)
+    ):
+        value = f"at {low}"
+    if frame.wants == "job" and first not in {"a", "an", "the", "as"} and first not in verbs.ings():
+        value = f"{'an' if first[:1] in 'aeio' else 'a'} {value}"
     if frame.wants == "old" and re.fullmatch(r"\w+", value):
         value = f"{value} years old"
     return statement.replace(GAP, value)
 
 
-def _state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+def state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
+    """The fact of a first-person statement, with its people remembered; [] if it says little."""
     people.note_people(statement, talk)
     resolved = _anchored(statement, talk)
     if resolved is None:
@@ -224,60 +255,11 @@ def _anchored(statement: str, talk: Discourse) -> str | None:
     return resolved
 
 
-_THAT_IS = re.compile(
-    r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) "
-    r"(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$"
-)
-
-
-_NOT_BUT = re.compile(
-    r"^(?:no,? )?not (?:the )?(?P<old>[\w' -]{2,40}?)[,.;-]+ ?(?:but |it is |its |they are |"
-    r"that is )*(?:in |on |at |with |for )?(?P<new>[^,.]{1,40})$",
-    re.I,
-)
-_INSTEAD = re.compile(r"^(?P<new>[^,.]{1,40}?),? (?:and )?not (?P<old>[\w' -]{2,40})$", re.I)
-
-
-def instead(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
-    """ "tree nuts, not peanuts" to "you have a peanut allergy": the right word in the wrong one's place."""
-    match = _INSTEAD.match(text.strip(" .!")) or _NOT_BUT.match(text.strip(" .!"))
-    if match is None:
-        return []
-    old = match.group("old").strip().rstrip("s")
-    found = re.search(rf"\b{re.escape(old)}s?\b", frame.statement, re.I)
-    if found is None:
-        return []
-    return _state(
-        frame.statement[: found.start()]
-        + _without_repeats(_value(match.group("new")), frame.statement[found.end() :])
-        + frame.statement[found.end() :],
-        "corrected",
-        talk,
-        sources,
-    )
-
-
-def _without_repeats(new: str, after: str) -> str:
-    """ "the ledger suite" without the article and the noun that the statement has around the place."""
-    words = re.sub(r"^(?:the|a|an) ", "", new, flags=re.I).split()
-    following = after.split()
-    if len(words) > 1 and following and grammar.bare(words[-1]) == grammar.bare(following[0]):
-        words.pop()
-    return " ".join(words)
-
-
-def other_person(text: str, frame: Frame) -> str:
-    """ "that's Kwame actually" to "is Amara the one with the allergy?": the question's statement said of the other."""
-    match = _THAT_IS.match(text.strip(" .!"))
-    parts = frame.statement.split()
-    if match is None or not parts or not grammar.is_name(parts[0]):
-        return ""
-    place = 2 if len(parts) > 1 and grammar.is_name(parts[1]) else 1
-    return re.sub(r"\bstill ", "", " ".join([match.group("name"), *parts[place:]]))
-
-
 def is_fragment(text: str) -> bool:
     """Whether a reply is too short to stand by itself and has no subject of its own."""
+    text = re.sub(r"^((?:\S+ ){1,3}?)(?:will do|is fine|works)$", r"\1", text, flags=re.I).strip()
+    text = re.sub(r" (?:called|named) [A-ZÀ-Þ][\w'-]+$", "", text)
+    text = re.split(r" (?:when|if|unless) (?:it|i|the|my|they|we)\b", text)[0]
     parts = text.split()
     if not parts or len(parts) > LONGEST or dropping.is_chatter(text) or dropping.is_question(text, False):
         return False
@@ -295,6 +277,9 @@ def is_fragment(text: str) -> bool:
 
 def _activity(statement: str) -> str:
     """ "I smoke" as an activity: "smoking"."""
+    doing = re.fullmatch(r"I am (?:still |currently )?(?P<doing>[a-z]+ing [\w' -]{2,40})", statement)
+    if doing:
+        return doing.group("doing")
     match = re.fullmatch(r"I (?:still |currently |usually )?([a-z]+)(?: (?:at all|much|regularly|now))?", statement)
     base = match.group(1) if match else ""
     return next((form for form, stem in verbs.ings().items() if stem == base), "") if base in verbs.bases() else ""
@@ -303,9 +288,15 @@ def _activity(statement: str) -> str:
 def with_object(text: str, frame: Frame) -> str:
     """ "sold it in spring" and "quit in september" with what the question was about in place of "it" or nothing."""
     parts = text.split()
+    subject = frame.statement.split(maxsplit=1)[0] if frame.statement else ""
+    if grammar.is_name(subject) and len(parts) > 1 and grammar.bare(parts[0]) in _COMES_AND_GOES:
+        return f"{subject} {text}"
     label = frame.label or _activity(frame.statement)
     if not label or not parts:
         return text
+    if _OF_A_THING.match(text):
+        thing = re.search(r"\b(?:my|the|a|an) (?P<noun>[\w-]+)", frame.statement)
+        return f"my {thing.group('noun')} {text}" if thing else text
     head = grammar.bare(parts[0])
     place = 1 if head not in {"i", "we"} else 2
     verb = grammar.bare(parts[place - 1]) if len(parts) >= place else ""
@@ -316,7 +307,7 @@ def with_object(text: str, frame: Frame) -> str:
     ):
         place += 1
     after = grammar.bare(parts[place]) if place < len(parts) else ""
-    if after in {"it", "that", "them", "those"} and verb in verbs.pasts():
+    if after in {"it", "that", "them", "those"} and verb in verbs.pasts() and verb != "got":
         return " ".join([*parts[:place], label, *parts[place + 1 :]])
     bare_end = (
         not after
@@ -333,53 +324,11 @@ def with_object(text: str, frame: Frame) -> str:
     return text
 
 
-def _same_kinds(value: str, statement: str) -> tuple[int, int] | None:
-    """Where the statement has values of the kinds that the new value has, from the first to the last of them."""
-    spans = []
-    for _, pattern in corrections.TYPES:
-        if pattern.search(value) and (old := pattern.search(statement)):
-            spans.append(old.span())
-    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
-
-
-def is_role(text: str) -> bool:
-    """Whether a reply is one word for a person ("orthodontist")."""
-    return text.strip(" .,!").lower() in people.relation_nouns()
-
-
-def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
-    """ "no, at Y" to "you work at X, right?": the question's statement with the new value in the old one's place."""
-    value = _value(text)
-    statement = re.sub(r"\bstill ", "", frame.statement)
-    if not value or not statement or len(value.split()) > 9:
-        return []
-    parts = value.split()
-    first = grammar.bare(parts[0])
-    if first in lexicon.words("prepositions.txt"):
-        old = re.search(rf"\b{re.escape(first)} .+$", statement, re.I)
-        if old:
-            return _state(statement[: old.start()] + value, "corrected", talk, sources)
-    span = _same_kinds(value, statement)
-    if span:
-        return _state(statement[: span[0]] + value + statement[span[1] :], "corrected", talk, sources)
-    role = re.search(r"\bmy (?P<old>[a-z-]+)$", statement)
-    if role and is_role(value) and is_role(role.group("old")):
-        return _state(statement[: role.start("old")] + value, "corrected", talk, sources)
-    lonely = len(parts) == 1 and value.isalpha() and not people.is_known_word(first)
-    if lonely and (
-        place := re.search(
-            r"\b(?:in|at|from|to|with|on|use|using|via|for|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement
-        )
-    ):
-        return _state(statement[: place.start("old")] + value.capitalize(), "corrected", talk, sources)
-    if grammar.is_name(parts[0]) or first in {"a", "an", "the", "my", "our"}:
-        object_ = re.search(
-            r"\b(?:a|an|the|on|in|at|with|use|using|have|is|am|drive|driving|play|called|named|to|from|"
-            r"for) (?P<old>[A-Z][\w'-]*(?: [A-Z0-9][\w'-]*)*)",
-            statement,
-        )
-        if object_:
-            return _state(
-                statement[: object_.start("old")] + value + statement[object_.end("old") :], "corrected", talk, sources
-            )
-    return []
+_COMES_AND_GOES = frozenset(
+    ["came", "went", "moved", "left", "died", "started", "finished", "passed", "failed", "retired", "got"]
+)
+"""Pasts that, in reply to a question about somebody, tell of that one ("came home on tuesday")."""
+_OF_A_THING = re.compile(
+    r"(?:expired|lapsed|ran out|broke down|conked out|fell through|got cancelled|was cancelled)\b", re.I
+)
+"""What happens to things, and not to the one who answers."""

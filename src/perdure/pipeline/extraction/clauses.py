@@ -13,7 +13,7 @@ _JOINT = re.compile(
     r"then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
     r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?=\s+(?:i|we|he|she|they|it|my|our|the|no|now|please|don't|not|"
     r"you|his|her|their|for|is|can|need|have|had|never|that i|any|what|how|when|where|which|who|in|every|"
-    r"always|there)\b)|\bbecause\b(?!\s+of\b)|"
+    r"always|there|short|simple|numbered|bullets?|just|keep|use|plain)\b)|\bbecause\b(?!\s+of\b)|"
     r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
     re.I,
 )
@@ -57,6 +57,10 @@ def _pieces(sentence: str) -> list[tuple[str, str]]:
         if start == mark.start() == 0 and mark.group().strip().lower() == "which":
             continue
         body = sentence[start : mark.start()].strip()
+        asked = re.search(r"\b(?:who|which)\b", mark.group(), re.I)
+        if asked and not pieces and not re.search(r"[a-z0-9]", body, re.I):
+            start = mark.start() + asked.start()  # behind a mere quotation it asks: "'...', who wrote that"
+            continue
         if body:
             pieces.append((body, joint))
             joint = ""
@@ -87,9 +91,13 @@ def _opens(text: str, joint: str, before: list[Clause], names: frozenset[str]) -
         return False
     kind = grammar.subject_of(parts)
     if kind in ("first", "pronoun"):
+        if joint == ", and" and len(before) > 1 and grammar.bare(previous.split()[-1]) in lexicon.words("roles.txt"):
+            return True  # "I'm Marisol, district nurse, and we have a garden": no pair of persons
         return not _relative_complement(previous, word)
     if kind in ("noun", "name"):
         return not _noun_pair(previous, parts, joint)
+    if word == "plus":
+        return False
     if word in _STRONG:
         return _begins_verbal(parts, previous)
     if joint in ("(", ")"):

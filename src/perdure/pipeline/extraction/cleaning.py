@@ -64,6 +64,9 @@ _CODE_LINE = re.compile(
 _SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
 _EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
 _TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
+_SHOUTED = re.compile(r"\b[A-Z']+(?: [A-Z']+){2,}\b")
+_PLAIN_WORD = re.compile(r"\b(?:THE|MY|IS|AM|GOT|TO|AND|IN|WAS|HAVE|ARE|OUR|WITH|FOR)\b")
+"""Words of which one at least stands in anything said aloud; a row of abbreviations has none."""
 _FORMAL_KIN = {"mum": "mother", "mom": "mother", "dad": "father"}
 _IN_LAW = re.compile(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
 _AMPM = re.compile(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
@@ -120,6 +123,7 @@ def clean(content: str, *, english: bool = True) -> Cleaned:
     if not english:
         cleaned.text = text
         return cleaned
+    text = _SHOUTED.sub(lambda m: m.group().lower() if _PLAIN_WORD.search(m.group()) else m.group(), text)
     text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
     text = _IN_LAW.sub(lambda m: f"{_FORMAL_KIN.get(m.group(1).lower(), m.group(1))}-in-law", text)
     text = _AMPM.sub(r"\1\2m", text)
@@ -151,6 +155,10 @@ def _emoji(match: re.Match[str]) -> str:
     return ". " if not after or after[0].isupper() or after[0] == "\n" else " "
 
 
+_BEFORE_SIGLE = re.compile(r"(?:\d ?m?|\b(?:the|an?|my|our|his|her|your|in|of|for|by|via|per|no|this|that)) $", re.I)
+"""What stands before an abbreviation, never before "I am"."""
+
+
 @cache
 def _spelling() -> dict[str, str]:
     return lexicon.pairs("spelling.tsv")
@@ -164,6 +172,12 @@ def _spell(match: re.Match[str]) -> str:
         return word
     if len(word) <= 2 and word.isupper() and low not in {"i", "im", "u", "ur"}:
         return word  # an abbreviation: "UR", "N"
+    if (
+        word.isupper()
+        and "'" in plain
+        and _BEFORE_SIGLE.search(match.string, max(0, match.start() - 12), match.start())
+    ):
+        return word  # "200 IM", "the IM": no pronoun stands there
     if word[0].isupper() and word[1:2].islower():
         return plain[0].upper() + plain[1:]
     return plain
@@ -172,13 +186,28 @@ def _spell(match: re.Match[str]) -> str:
 # ------------------------------------------------------------------ apostrophes
 
 _BE_NEXT = (
-    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|with|by|near|like|mine|been|because|all|also|only|just|still|now|always|very|really|so|too|"
+    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|with|by|near|like|mine|been|because|all|also|"
+    r"only|just|still|now|always|very|really|so|too|"
     r"almost|about|over|under|due|off|into|out|going|getting|been|got|gone|getting|having|coming|moving|"
     r"turning|working|"
-    r"living|doing|making|taking|\d[\w.,:]*)"
+    r"living|doing|making|taking|\d(?!\d*(?:st|nd|rd|th)\b)[\w.,:]*)"
 )
 _LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
-_ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|[A-Z]|to\b|pronounced|spelled)")
+_ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|to\b|pronounced|spelled)")
+_ITS_NAME = re.compile(
+    r"(^|[,.!?;:(-] ?|\b(?:and|but|so|because|that|now|think|out|says?|said|maybe|days?|weekends) )([Ii])ts (?=[A-Z])",
+    re.M,
+)
+_ROUND_BIRTHDAY = re.compile(
+    r"\b([A-Za-z]{2,20})(?:'s|s) (\d{1,3}(?:st|nd|rd|th))(?: birthday| bday)? (?:is |is on )?(?=on \w|in \w+|"
+    r"next \w|this \w)"
+)
+_DAY_ITS = re.compile(
+    r"\b((?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|weekdays|mornings|evenings|now|nowadays|"
+    r"these days),?) "
+    r"its (?=[a-z])",
+    re.I,
+)
 _LOOSE_S = re.compile(
     r"^((?:[\w-]{1,30} ){0,2}(?!(?:is|was|has|his|this|its|us|as|yes|always|plus|thus)\b)[a-z]{3,30})s "
     r"(?=(?:gone|been|got|called|named|broken|moved)\b)",
@@ -201,13 +230,22 @@ _HAS_NEXT = word_set("cleaning.has_next")
 _NOUN_ING = word_set("cleaning.noun_ing")
 
 
+def _short_s(match: re.Match[str]) -> str:
+    """ "mum's vegan" is a statement, "baker's hours" is none."""
+    plural = match.group(2).endswith("s") and match.group(2) not in lexicon.words("states.txt")
+    return match.group() if plural else f"{match.group(1)} is {match.group(2)}"
+
+
 def _possessives(text: str) -> str:
     """Apostrophes that lazy typing left out, where only one reading makes sense ("my husbands allergic")."""
     text = _TILL.sub("until", text)
     text = _AMOUNT.sub(r"\1 is ", text)
     text = _KIN_FIRST.sub(r"\1's ", text)
-    text = _SHORT_S.sub(r"\1 is \2", text)
+    text = _SHORT_S.sub(_short_s, text)
     text = _LOOSE_KIN.sub(_loose_kin, text)
+    text = _ROUND_BIRTHDAY.sub(r"\1's \2 birthday is ", text)
+    text = _DAY_ITS.sub(r"\1 it is ", text)
+    text = _ITS_NAME.sub(lambda m: f"{m.group(1)}{m.group(2)}t is ", text)
     text = _ITS.sub(lambda m: f"{m.group(1)}t is ", text)
     return _LOOSE_S.sub(r"\1's ", text)
 
@@ -268,6 +306,15 @@ def expand(text: str) -> str:
     return _S_BE.sub(_expand_s, text)
 
 
+_CHANGED_NEXT = re.compile(
+    r"(?:(?:now|just|all|been|finally|officially|sadly|already) )*(?:pushed|moved|delayed|postponed|cancell?ed|"
+    r"rescheduled|brought|shifted|bumped|swapped|switched|replaced|raised|lowered|increased|reduced|cut|handed|"
+    r"delivered|paid|sold|booked|put|shut|closed|taken|stolen|fixed|mended|sorted|changed|done|finished|promoted|"
+    r"transferred|seconded|signed)"
+    r"(?= (?:back|forward|up|down|out|off|to|until|till|by|for|from|in|on|at|now|again|over|with|this|next|after)\b|"
+    r"[,.!?;]|$)",
+    re.I,
+)
 _OF_SOMEBODY = re.compile(r"\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?$")
 
 
@@ -287,6 +334,8 @@ def _expand_s(match: re.Match[str]) -> str:
         or after in lexicon.words("moods.txt") - {"old", "new", "back", "home", "late", "good", "done", "well", "cold"}
         or after in {"up", "down", "ready", "strict", "retired", "allergic", "coming", "moving", "scared"}
     )
+    if _CHANGED_NEXT.match(match.string, match.end()):
+        return f"{word} is "  # "the bathroom's pushed back to the 18th"
     if being and after not in {"first", "second", "next", "new", "old"}:
         return f"{word} is "
     return match.group()

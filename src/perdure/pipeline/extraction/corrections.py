@@ -47,6 +47,9 @@ _CUE = re.compile(
     r"to say|typo|edit|hm+|not quite|wrong|"
     r"ah|oh|hang on|hold on|no wait|wait no|pardon|forget that|change of plans?|strike that|"
     r"i misread(?: it)?|i got (?:it|that) wrong|"
+    r"(?:they|he|she|we|it)(?: have| has| got| was| is)?(?: just| now| been)? (?:pushed|moved|shifted|bumped|"
+    r"changed|put|"
+    r"brought|switched|rescheduled)(?: it| that| this| them)?(?: back| forward| up| out)? (?:to|until|for)|"
     r"it got moved to|moved to|changed to|it has moved to|it was|the)\b[\s,.:!-]*)+",
     re.I,
 )

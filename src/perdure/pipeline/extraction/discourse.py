@@ -30,6 +30,8 @@ class Discourse:
     gender: str = ""
     group: str = ""
     thing: str = ""
+    acted: str = ""
+    """What somebody other than the speaker did something to in the statement told last: what "it" means then."""
     named: str = ""
     """The proper name told last that is no person's: whom "they" may mean."""
     topic: str = ""
@@ -51,6 +53,8 @@ class Discourse:
     """The foreign language of the conversation so far, "" for English."""
     asked: str = ""
     """The noun that ended the user's own last question: what "mine" means after it."""
+    mentioned: tuple[int, str] = (-1, "")
+    """What a sentence said was told before ("I should never have told you the pin"), with the message's position."""
     pending: list[str] = field(default_factory=list)
     """Predicates told of somebody who is yet to be named."""
     names: dict[str, str] = field(default_factory=dict)

@@ -83,7 +83,7 @@ def is_word_problem(low: str) -> bool:
 
 def is_question(clause: str, marked: bool) -> bool:
     """Whether the clause asks; `marked` where a question mark ends it."""
-    low = strip_openers(clause).lower()
+    low = _ASKS_NEXT.sub("", strip_openers(clause).lower())
     first = low.split(" ", 1)[0] if low else ""
     if first in {"what", "who", "whose", "why", "which", "how"}:
         return re.match(r"(?:how (?:i|we) .*:|which (?:is|was|means) )", low) is None
@@ -100,6 +100,13 @@ def is_question(clause: str, marked: bool) -> bool:
     if re.match(r"does \w+ \w+|did (?:[A-Z][a-z]+|he|she|they|you) \w+", strip_openers(clause)):
         return True
     return _patterns("requests.txt").match(low) is not None and not _statement_shaped(clause)
+
+
+_ASKS_NEXT = re.compile(
+    r"^(?:quick|like|random|silly|dumb|stupid|serious|honest|genuine|real|just|tell me|idk)(?: (?:one|q|question))?,? "
+    r"(?=(?:what|who|whose|why|which|how|when|where|is|are|does|do|did|can|could|should|would|will) [a-z]+ )"
+)
+"""A word or two before a question: "like is he allowed", "quick how do you ..."."""
 
 
 def _statement_shaped(clause: str) -> bool:
@@ -140,12 +147,18 @@ def is_request(clause: str) -> bool:
         "maybe",
         "ok",
         "quickly",
+        "simply",
+        "merely",
         "pls",
     }:
         parts = parts[1:]
     if not parts or grammar.bare(parts[0]) not in lexicon.words("imperatives.txt"):
         return False
     if len(parts) > 1 and grammar.bare(parts[1]) in verbs.AUXILIARIES | {"for", "of"} - {"do"}:
+        return False
+    if _DATED.match(" ".join(parts)) or re.match(r"(?:think|guess|figure) (?:i|we|my|it is|he|she|they) ", low):
+        return False
+    if grammar.bare(parts[0]) in verbs.ambiguous_pasts() and _LONG_SINCE.search(low):
         return False
     if grammar.bare(parts[0]) not in lexicon.words("nounish.txt") or (
         len(parts) > 1 and grammar.bare(parts[1]) in {"what", "how", "which", "who", "where", "all", "some"}
@@ -162,10 +175,34 @@ def is_request(clause: str) -> bool:
     }
 
 
+_STANDING_RULE = re.compile(
+    r"^if (?!(?:an?|the) (?:user|visitor|request|browser|form|button|thread|function|event|player)\b)"
+    r"(?:a|an|any|someone|somebody|anyone|anybody|the|there|it|they) .{4,80}? (?:we|i|it goes to|they go to|"
+    r"he goes "
+    r"to|she goes to|[a-z]+ (?:decides|handles|signs|approves|steps in|covers)) ?(?:always |first |just |"
+    r"have to |must )?"
+    r"(?:call|ring|ask|send|check|close|open|log|tell|use|do|take|put|write|go|stop|switch|refund|charge|wait|do it)?\b"
+)
+"""A way of doing things ("if a customer wants a refund it goes to Marit"), which supposes nothing."""
+_DATED = re.compile(
+    r"(?:start|finish|move|open|fly|play|run|test|present|sign|walk|swim) (?:(?:on|at|from|in|back|out|"
+    r"over) )*(?:the )?"
+    r"(?:\d|mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|this|tomorrow)"
+)
+"""A verb and a date: what the speaker does then ("start 4th nov"), and no order."""
+_LONG_SINCE = re.compile(
+    r"\b(?:yesterday|this morning|last (?:night|week|month|year|\w+day)|\w+ ago|in (?:19|20)\d\d|"
+    r"at last|finally)\b|^put (?:in for|my|our) "
+)
+"""With one of these "put", "cut" and "set" are told of the past, and no order."""
+
+
 def is_hypothetical(clause: str) -> bool:
     """Whether the clause supposes instead of telling."""
     low = strip_openers(clause).lower()
     if _patterns("hypotheticals.txt").match(low) is None and _SARCASM.match(clause) is None:
+        return False
+    if _STANDING_RULE.match(low) and not re.search(r"\b(?:would|could|might|wish)\b", low):
         return False
     habit = re.match(r"if (?:i|we) .*\b(?:i|we) (?:get|have to|need to|always|can't|usually|never|end up|start)\b", low)
     return habit is None or " would " in low or " should " in low
@@ -178,4 +215,19 @@ def is_chatter(clause: str) -> bool:
         return True
     if len(low) > LONGEST_CHATTER:
         return False
+    if _OCCASION.match(low) or _NOW_IT_IS.match(low):
+        return False
     return _patterns("chatter.txt").fullmatch(low) is not None
+
+
+_NOW_IT_IS = re.compile(
+    r"(?:and |but )?now it is (?!(?:too|so|not|very|much|better|worse|good|great|perfect|fine|ok|okay|broken|even|just|"
+    r"over|gone|done|clear|fixed|my turn|your turn|time|all|what|how|why|[a-z]+ing)\b)\w+"
+)
+"""What has come in the place of something: "now it's 34", "now it's lentils"."""
+_OCCASION = re.compile(
+    r"(?:it|this|that) is for (?:a|an|my|our|the) (?:[\w']+ ){0,3}(?:christening|wedding|birthday|party|funeral|"
+    r"anniversary|"
+    r"baptism|graduation|reunion|leaving do|baby shower|communion|bar mitzvah|bat mitzvah|retirement|engagement|wake)\b"
+)
+"""What something is for, where that tells of the speaker's life."""

@@ -10,7 +10,10 @@ from perdure.pipeline.extraction import (
     cleaning,
     dropping,
     foreign,
+    forget,
+    forget_matter,
     fragments,
+    mentioned,
     phrasing,
     plain,
     presupposed,
@@ -18,6 +21,7 @@ from perdure.pipeline.extraction import (
     procedures,
     questions,
     replies,
+    requested,
     retraction,
     scene,
     sentences,
@@ -56,6 +60,8 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         draft = talk.drafts[place]
         draft.text = cleaned.restore(draft.text)
     talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft, talk.who)]
+    if any(draft.forget for draft in talk.drafts[before:]):
+        talk.drafts[before:] = forget_matter.without_matters(talk.drafts[before:], talk.who)
     if before and retraction.cued(content):
         retraction.retract(talk, before)
     talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) <= before
@@ -66,12 +72,23 @@ _FIRST_PERSON = re.compile(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 
 
+_ASSISTANT = re.compile(
+    r"^(?!(?:Any|Every|Each|When|If|No|All)\w* ).*(?<!uses )(?<!reads )(?<!asks )\bthe assistant\b", re.I
+)
+_TO_THE_ASSISTANT = frozenset(
+    {"standing", "procedure", "labelled", "confirmed", "denied", "corrected", "answer", "rescheduled"}
+)
+"""Rules whose facts may speak of the assistant: the others only overheard a "you"."""
+
+
 def _clean(draft: Draft, who: str) -> bool:
     """Whether a fact may be stored: not somebody's quoted sentence, and no first person left outside quotes."""
     if draft.rule == "as given":
         return True
     if _FIRST_PERSON.search(_QUOTED.sub(" ", draft.text)):
         return False
+    if not draft.forget and draft.rule not in _TO_THE_ASSISTANT and _ASSISTANT.search(draft.text):
+        return False  # said to the assistant, or a general "you"
     if not draft.forget and not worth.readable(draft.text, who, draft.rule):
         return False
     return draft.rule == "standing" or not _quotes_much(draft.text)
@@ -105,13 +122,18 @@ def _ready_facts(content: str) -> list[str]:
 def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
     talk.about_self, talk.asks, talk.named = scene.speaks_of_self(text), scene.asks(text), ""
     talk.play = _plays(text, talk)
+    supposed = scene.is_what_if(text) or scene.is_fiction(text)
+    if supposed and forget.asks(text):
+        _english(text, at, talk)
+        return
+    if supposed and not talk.play:
+        talk.drafts.extend(requested.aside(text, at, talk))
     if talk.play or scene.is_joke(raw[: scene.HEAD]) or scene.is_what_if(text) or pretence.is_mockery(raw):
         return
-    if dropping.is_task(text) or scene.is_homework(text) or scene.is_role(text) or pretence.brings_text(raw):
+    brought = dropping.is_task(text) or scene.is_homework(text) or scene.is_role(text) or pretence.brings_text(raw)
+    if brought or scene.is_fiction(text):
         talk.task = True
-        _task_rest(text, at, talk)
-    elif scene.is_fiction(text):
-        talk.task = True
+        talk.drafts.extend(requested.read(text, at, talk))
     elif not scene.is_sum(text) and not pretence.is_exercise(text):
         _english(text, at, talk)
 
@@ -120,13 +142,6 @@ def _plays(text: str, talk: Discourse) -> bool:
     """Whether the message belongs to a game: one is on, or the assistant's words lead it, and the user stays in it."""
     on = talk.play or pretence.opens_play(text) or pretence.leads_play(talk.assistant)
     return on and not pretence.leaves_play(text)
-
-
-def _task_rest(text: str, at: int, talk: Discourse) -> None:
-    """Of a message that brings a text, only what its request says of the user before a colon ("for my sister: ...")."""
-    head = text.split(":", 1)[0] if ":" in text else ""
-    if head and re.search(r"\bfor (?:my|our)\b", head):
-        talk.drafts.extend(presupposed.read(head, talk, at))
 
 
 def _english(text: str, at: int, talk: Discourse) -> None:
@@ -144,10 +159,13 @@ def _english(text: str, at: int, talk: Discourse) -> None:
     if not talk.person and talk.about_self and _INFANT.search(text[:600]):
         talk.meet(f"{talk.who}'s baby", "n")
     text = text if talk.task else asides.read(text, talk, at)
+    heading = ""
     for number, found in enumerate(phrasing.unbracketed(_joined(sentences.split(text)))):
         sentence = replace(found, text=phrasing.normal(found.text))
         if _dropped(sentence, talk):
+            heading = _headed(sentence, talk)
             continue
+        heading = heading if sentence.item else ""
         rest = special.read(sentence, at, talk)
         if rest is None:
             frames = []
@@ -163,6 +181,14 @@ def _english(text: str, at: int, talk: Discourse) -> None:
         telling.read(rest, at, talk)
         if len(talk.drafts) == before:
             talk.drafts.extend(plain.whole(rest, at, talk))
+        if not talk.task:
+            talk.drafts.extend(mentioned.read(rest.text, talk, at))
+            if len(talk.drafts) > before and all(draft.rule in {"naming", "aged"} for draft in talk.drafts[before:]):
+                talk.drafts.extend(requested.receiver(rest.text, at, talk))
+        if len(talk.drafts) == before and heading:
+            talk.drafts.extend(plain.listed(rest, heading, at, talk))
+        if len(talk.drafts) == before and not talk.task:
+            talk.drafts.extend(mentioned.named_kin(rest.text, talk, at))
 
 
 _GOES_ON = re.compile(
@@ -199,6 +225,11 @@ _INFANT = re.compile(
     re.I,
 )
 _OF_THE_CHILD = re.compile(r"(?:he|she) (?:is|has|was|just|only|still)\b", re.I)
+
+
+def _headed(sentence: sentences.Sentence, talk: Discourse) -> str:
+    """What a list under this heading lists of the user's, "" if it is no such heading."""
+    return talk.topic if sentence.header and talk.own and talk.topic.startswith(f"{talk.who}'s ") else ""
 
 
 def _head(text: str, talk: Discourse) -> None:

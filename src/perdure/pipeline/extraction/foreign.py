@@ -72,7 +72,7 @@ def gloss(text: str, language: str) -> str:
 def _before_and_after(line: str, language: str) -> str:
     for pattern, change in _ahead(language):
         line = pattern.sub(change, line)
-    line = _words(line, language)
+    line = _words(line, language).replace("_", " ")
     for pattern, change in _behind():
         line = pattern.sub(change, line)
     return line
@@ -128,7 +128,7 @@ def _edges(group: list[str], found: str) -> str:
 
 def _han(line: str) -> str:
     for pattern, change in _ahead("zh"):
-        line = pattern.sub(change, line)
+        line = pattern.sub(change, line).replace("_", " ")
     table = _phrases("zh")
     out: list[str] = []
     place = 0
@@ -164,7 +164,7 @@ _HAN_FRAMES = (
 @cache
 def _ahead(language: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
-        (re.compile(left, re.I), right.replace("_", " "))
+        (re.compile(left, re.I), right if right.startswith("I_") else right.replace("_", " "))
         for left, right in lexicon.pairs(f"foreign_{language}_frames.tsv").items()
     )
 

@@ -1,128 +1,134 @@
-"""Requests to forget: the thing to forget is named, and nothing else of the request is kept."""
+"""Requests to forget: the thing to forget is named, and nothing else of the request is kept.
+
+A request is an order (`forget_order`) or a wish (`forget_wish`); `forget_matter` says what it is about.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 
-from perdure.pipeline.extraction import person
-from perdure.pipeline.extraction.wordsets import word_set
+from perdure.pipeline.extraction import dropping, forget_matter, forget_order, forget_wish, grammar
+from perdure.pipeline.extraction.discourse import Discourse
+from perdure.pipeline.extraction.forget_order import Order
 
-_ASK = re.compile(
-    r"^(?:(?:please|pls|can you|could you|would you|kindly|just|now|ok|actually|and|i want you to|i'd like "
-    r"you to|you should|"
-    r"you can|you may|so|but|also|hey|sorry|no)[, ]+)*"
-    r"(?:forget(?! to\b| about it$)|delete|erase|remove|wipe|scrub|drop|don't (?:remember|save|store|keep)|"
-    r"do not (?:remember|save|store|keep)|"
-    r"stop remembering|unremember|get rid of|scrap|take out|throw (?:away|out)|strike out|bin|"
-    r"(?:can|could|would|will) you (?:please )?not (?:remember|save|store|keep)|scratch|strike|"
-    r"disregard|ignore|please don't (?:remember|save|"
-    r"store))\b\s*(?P<what>.*)$",
-    re.I,
-)
-_LEAD = re.compile(
-    r"^(?:(?:please|pls) |that (?:business|thing|stuff|bit|part|story) (?:about|with|of) |about |"
-    r"everything (?:about |i (?:said|told you|mentioned) about )|all (?:of )?(?:that )?(?:about "
-    r")?|anything about |"
-    r"(?:what|the thing|the things|the part|the bit|the stuff) (?:i|we) (?:said|told you|mentioned|wrote|"
-    r"shared)(?: to you)?(?: about| on| regarding)? ?|"
-    r"(?:that|what) (?=i |my |we |our |the |he |she |they )|the fact that |that i (?:said|told you|"
-    r"mentioned) (?:that )?|i (?:said|told you|mentioned) (?:that )?|"
-    r"the (?:part|bit|thing|stuff) about )+",
-    re.I,
-)
-_TRAIL = re.compile(
-    r"[, ]+(?:please |pls |and )?(?:wipe|delete|erase|remove|forget) (?:that|it|them)\b.*$|"
-    r"[, ]+(?:omg|so embarrassing|embarrassing|makes me|realised|realized|shouldn't|should not|"
-    r"don't want|do not want|that was|that is|"
-    r"dumb|stupid|not (?:your|anyone)|if i (?:said|told|mentioned)|and (?:my|our) .{2,20} also)\b.*$|, any \w+$|"
-    r" from (?:whatever|everything|what) you (?:keep|have|know|store).*$|(?<=\w{4}) thing$|"
-    r"(?:,? (?:please|pls|thanks|thank you|ok|okay|now|from (?:your )?memory|from your (?:records|notes)|"
-    r"completely|entirely|"
-    r"again|that i told (?:to )?you|i told you(?: about)?|i mentioned|from here|for good|altogether))+$|"
-    r", (?:my|it|the|we|i|he|she|they|his|her|their|because|since|as)\b.*$",
-    re.I,
-)
-_THROWN = re.compile(
-    r"^(?P<what>(?:the|my|our|that|what) .{3,60}?),? you (?:can|may|should|must|could) (?:please )?"
-    r"(?:now )?(?:forget|throw away|throw out|delete|drop|erase|remove|scrap|bin)\b(?! to\b)",
-    re.I,
-)
-_LATER = re.compile(
-    r"(?:, | so | and )(?:please |pls )?(?:wipe|delete|erase|forget|remove|"
-    r"get rid of) (?P<what>(?:the|my|our) .{3,60}?)(?: please| pls)$",
-    re.I,
-)
-_EMPTY = word_set("forget.empty")
-_MEMORY_VERBS = re.compile(
-    r"\b(?:forget|you (?:please )?not (?:remember|save|store|keep)|don't (?:remember|save|store|"
-    r"keep)|do not (?:remember|save|store)|memory|delete|erase|"
-    r"scratch|unremember|wipe)\b",
-    re.I,
-)
-_OWN_THING = re.compile(r"^(?:my|our|the|his|her|their|that|what|everything|all|anything|about|i|we)\b", re.I)
+LONGEST_MATTER = 200
+"""Characters: what is longer is no name of something told."""
 
 
-def read(sentence: str, who: str, last_fact: str) -> str | None:
-    """The text of the request ("User asked to forget the staging password"), or None if it is none.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request and the sentence around it.
 
-    It is "" where a request names nothing that was told.
-
-    `last_fact` is what "forget that" means: the fact told last, "" if there was none.
+    `asked` are the texts of what is to be forgotten ("User asked to forget the staging password"), none where it names
+    nothing that was told; `left` is what the sentence tells beside the request and its reason.
     """
-    match = _ASK.match(sentence) or _THROWN.match(sentence) or _LATER.search(sentence)
-    if match is None or (not _MEMORY_VERBS.search(_ordering(match)) and not _about_memory(match)):
+
+    asked: tuple[str, ...] = ()
+    left: str = ""
+
+
+def read(sentence: str, talk: Discourse, at: int) -> Request | None:
+    """The request that the sentence makes, or None if it makes none."""
+    sentence = _MIND.sub(_ordering, sentence, count=1)
+    order = forget_order.find(sentence, talk) or forget_wish.find(sentence)
+    if order is None:
         return None
-    what = match.group("what").strip(" ,.:;-")
-    while True:
-        shorter = _TRAIL.sub("", _LEAD.sub("", what, count=1)).strip(" ,.:;-")
-        if shorter == what:
-            break
-        what = shorter
-    if not what or what.lower() in _EMPTY:
-        return f"{who} asked to forget: {last_fact}" if last_fact else ""
-    if len(what) > 200:
-        return ""
-    named = _named(what, who)
-    return f"{who} asked to forget {'that ' if named.startswith(f'{who} ') else ''}{named}"
+    more = _FURTHER.match(order.trail)
+    matters = forget_matter.name(order.what, talk, at, order.before or order.spoken)
+    if more and matters and grammar.find_verb(more.group("what").split()) < 0:
+        matters = (*matters, *(forget_matter.name(more.group("what"), talk, at, "") or ()))
+        order = replace(order, trail="")
+    if matters is None:
+        return Request(left=_left(order, (), ""))
+    whole = order.before if _told_just_now(order) else ""
+    asked = tuple(f"{talk.who} asked to forget{_linked(matter, talk.who)}" for matter in matters if not whole)
+    return Request(asked, _left(order, matters, whole))
+
+
+_MIND = re.compile(
+    r"\b(?:(?:would|do|will) (?:you|u) mind|(?:i|we) (?:would )?(?:really )?appreciate (?:you|your)|"
+    r"(?:how|what) about|(?:may|can|could) i ask you to consider) (?P<ing>[a-z]+ing)\b",
+    re.I,
+)
 
 
 def _ordering(match: re.Match[str]) -> str:
-    """The words of a request beside what it names."""
-    return match.string[: match.start("what")] + match.string[match.end("what") :]
+    """ "would you mind deleting": "please delete"."""
+    stem = match["ing"].lower()[:-3]
+    undoubled = stem[:-1] if len(stem) > 2 and stem[-1] == stem[-2] else stem
+    for base in (stem, f"{stem}e", undoubled):
+        if forget_order.any_verb().fullmatch(base):
+            return f"please {base}"
+    return match.group()
 
 
-def _about_memory(match: re.Match[str]) -> bool:
-    what = match.group("what").lower()
-    return (
-        re.match(
-            r"(?:my|our|the) .{0,40}\b(?:number|password|passcode|address|key|pin|code|card|phrase|iban|"
-            r"email|phone|account|ssn|"
-            r"credentials?|token|birthday|weight|age|diagnosis)\b|that (?:business|thing|stuff|bit|part|"
-            r"story) (?:about|with|of)\b",
-            what,
-        )
-        is not None
-        or re.search(
-            r"\b(?:memory|whatever you keep|i (?:said|told|mentioned)|what you know|you (?:know|remember|"
-            r"saved|stored))\b",
-            what,
-        )
-        is not None
-    )
+_FURTHER = re.compile(
+    r"^(?:and|also|plus|or)(?: also)? (?P<what>(?:my|our|the|what|that|his|her|their) [\w' -]{2,40}?)"
+    r"(?: (?:also|too|as well|please|pl[sz]))*$",
+    re.I,
+)
 
 
-def is_deletion_of_own(sentence: str) -> bool:
-    """Whether "delete/remove ..." is about something of the speaker's ("delete my old address"), not about a text."""
-    match = _ASK.match(sentence)
-    return match is not None and _OWN_THING.match(match.group("what").strip()) is not None
+def asks(text: str) -> bool:
+    """Whether a sentence of a text asks to forget what by its words was told; such a text is no story or game."""
+    talk = Discourse()
+    for sentence in re.split(r"(?<=[.!?])\s+", text[:1000]):
+        spoken = dropping.strip_openers(sentence)
+        order = forget_order.find(spoken, talk) or forget_wish.find(spoken)
+        if order is not None and forget_matter.is_told(order.what):
+            return True
+    return False
 
 
-def _named(what: str, who: str) -> str:
-    turned = person.to_third(what, who)
-    return (
-        turned
-        if turned[:1].isupper() and turned.startswith(who)
-        else turned[:1].lower() + turned[1:]
-        if turned[:4] in {"The ", "That"}
-        else turned
-    )
+def _linked(matter: str, who: str) -> str:
+    if matter.startswith(": "):
+        return matter
+    return f" that {matter}" if matter.startswith(f"{who} ") else f" {matter}"
+
+
+def _told_just_now(order: Order) -> bool:
+    """ "My pin is 2607 - actually, delete that": what stands before is itself the matter, and never was stored."""
+    if not forget_matter.is_pointer(order.what) or not order.before or order.joint == "so":
+        return False
+    if forget_matter.stands_for_matter(order.before):
+        return False
+    return forget_matter.mentioned(order.before) == "" and grammar.find_verb(order.before.split()) > 0
+
+
+def _left(order: Order, matters: tuple[str, ...], whole: str) -> str:
+    """What the sentence tells beside: neither the matter again nor the reason for the request."""
+    before = "" if whole or _is_reason(order, matters) else order.before
+    after = order.trail if _worth(order.trail, matters) else ""
+    return ", and ".join(part for part in (before, after) if part)
+
+
+def _is_reason(order: Order, matters: tuple[str, ...]) -> bool:
+    """Whether what stands before a request only says why: it tells of the same matter, or that it was told."""
+    if not order.before:
+        return True
+    if forget_matter.mentioned(order.before) or forget_matter.reasons().search(order.before):
+        return True
+    return any(forget_matter.shares(order.before, matter) for matter in matters) and order.joint == "so"
+
+
+_JOINED = re.compile(r"^(?:and|also|oh|but|then|plus)\b[ ,]*", re.I)
+_OWN_NEWS = re.compile(r"^(?:i|we|my|our)\b", re.I)
+_POINTS = re.compile(r"\b(?:it|that|this|them|those|these|you)\b", re.I)
+
+
+def _worth(trail: str, matters: tuple[str, ...]) -> bool:
+    """Whether what trails a request tells something of its own: joined to it, or the speaker's news with a value."""
+    if not trail:
+        return False
+    if _JOINED.match(trail):
+        return not forget_matter.reasons().search(trail)
+    if (
+        _POINTS.search(trail)
+        or forget_matter.reasons().search(trail)
+        or any(forget_matter.names_all(trail, m) for m in matters)
+    ):
+        return False
+    parts = trail.split()
+    told = any(grammar.is_number(part) or grammar.is_name(part) for part in parts[1:]) or "now" in trail.lower().split()
+    return told and grammar.find_verb(parts) > 0 and (_OWN_NEWS.match(trail) is not None or parts[0].lower() == "the")

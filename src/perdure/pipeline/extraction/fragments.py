@@ -10,6 +10,7 @@ from perdure.pipeline.extraction import (
     grammar,
     people,
     person,
+    possessions,
     presupposed,
     statements,
     subjects,
@@ -31,12 +32,19 @@ def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[
     text = dropping.strip_openers(piece.text).strip(" ,.:;-!()")
     if not text or dropping.is_chatter(text) or len(text.split()) > LONGEST or dropping.is_hypothetical(text):
         return []
+    if re.fullmatch(r"[1-9]\d", text) and piece.joint == "," and re.match(r"I am (?!in\b|at\b|on\b)", sentence.last):
+        return [statements.make(f"{talk.who} is {text}", "aged", talk, sentence.source)]
     found = _labelled(text, talk, sentence)
     found = found or _measured(text, talk, sentence)
     if found:
         return found
-    if _POSSESSED.match(text) and not (talk.asks and not talk.about_self) and not talk.task:
-        return [statements.make(f"{talk.who} has {text}", "possessed", talk, sentence.source)]
+    if not (talk.asks and not talk.about_self) and not talk.task and (has := possessions.read(text)):
+        sentence.last = text
+        sentence.carried = sentence.carried or has.name
+        fact = statements.finish(f"I have {has.thing}", talk)
+        if sentence.kept and sentence.carried.lower() in {"he", "she"} and talk.person:
+            fact = f"{talk.person} has {has.thing}"
+        return [statements.make(fact, "possessed", talk, sentence.source)]
     if presupposed.hardware(text):
         return [statements.make(f"{talk.who} has {text}", "hardware", talk, sentence.source)]
     if _closing(text) and (talk.topic or talk.thing):
@@ -58,7 +66,8 @@ def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[
     """ "I have 2 sons, Otis and Bram": whose names they are."""
     parts = [part for part in text.split() if grammar.bare(part) not in {"and", "&"}]
     last = grammar.bare(sentence.last.split()[-1]) if sentence.last else ""
-    plural = last in people.relation_nouns() and last.endswith(("s", "children"))
+    kinds = people.relation_nouns()
+    plural = last.endswith(("s", "children")) and (last in kinds or last[:-1] in kinds or last[:-2] in kinds)
     if not plural or not parts or not all(grammar.is_name(part) for part in parts):
         return []
     for part in parts:
@@ -85,15 +94,6 @@ def _append(text: str, talk: Discourse, sentence: statements.Sentence) -> bool:
     named = grammar.is_time_word(grammar.bare(text.split(maxsplit=1)[0]))
     last.text = f"{last.text}, {text if named else text[:1].lower() + text[1:]}"
     return True
-
-
-_POSSESSED = re.compile(
-    r"^(?:a|an|one|two|three|four|five|six|\d|\d\d) (?:[\w'-]+ ){0,4}?(?:kids?|children|sons?|daughters?|"
-    r"boys|girls|dogs?|cats?|rabbits?|guinea pigs?|hens|chickens|horses?|pon(?:y|ies)|tortoises?|parrots?|"
-    r"rats?|goats?|sisters?|brothers?|siblings|grandkids|grandchildren)\b(?!')(?: (?:called|named|and|from|"
-    r"at|under|over|aged|both)\b.*)?$",
-    re.I,
-)
 
 
 def is_label(label: str, *, freely: bool = False) -> bool:
@@ -211,8 +211,19 @@ _MEASURE = re.compile(
 )
 
 
+_ADDRESS = re.compile(
+    r"^(?P<label>(?:new |current |home |work |postal )*(?:address|postcode|phone number|number)) (?:is |now )?"
+    r"(?P<value>(?:flat |unit |apartment )?\d[\w/]* ?[\w' -]{2,50})$",
+    re.I,
+)
+
+
 def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
     """ "shoe size 38", "budget 4k": a personal noun with its number."""
+    place = _ADDRESS.match(text)
+    if place:
+        fact = f"{talk.who}'s {place.group('label').lower()} is {place.group('value')}"
+        return [statements.make(fact, "measure", talk, sentence.source)]
     match = _MEASURE.match(text)
     if (
         match is None
@@ -262,6 +273,9 @@ def _tells(text: str) -> bool:
 
 
 def _may_share(sentence: statements.Sentence, text: str) -> bool:
+    first = grammar.bare(text.split(maxsplit=1)[0])
+    if (first in verbs.bases() or first in verbs.thirds()) and first not in lexicon.words("nounish.txt"):
+        return False
     verb = grammar.bare(sentence.list_head.split()[-1])
     head = grammar.bare(text.split(maxsplit=1)[0])
     return (
@@ -287,7 +301,8 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: 
     said = statements.finish(text, talk)
     told = talk.own or bool(sentence.kept) or not talk.asks
     fact = tails.of_topic(text, said, talk, told=told)
-    if not fact and tails.attach(said, joint, sentence.source, talk):
+    as_typed = said[:1].lower() + said[1:] if text[:1].islower() else said
+    if not fact and tails.attach(as_typed, joint, sentence.source, talk):
         return []
     fact = fact or tails.of_speaker(text, said, talk, told=told)
     if not fact:

@@ -103,6 +103,7 @@ def _strength(low: list[str], parts: list[str], place: int, start: int, names: f
     if word in verbs.bases():
         plural = before in PLURAL_SUBJECTS or (before.endswith("s") and not before.endswith("ss")) or before in names
         plural = plural or (place - start > 2 and low[place - 2] == "and")
+        plural = plural or (place - start > 3 and low[place - 2] == "no" and "and" in low[start:place])
         plural = plural or (before in lexicon.words("adverbs.txt") and _plural_subject(low[start:place]))
         return (1 if noun else 2) if plural else 0
     return 0
@@ -133,7 +134,7 @@ def subject_of(parts: list[str]) -> str:
         return "first"
     if head in SUBJECTS or (head in {"this", "that", "these", "those"} and _verb_next(parts, place)):
         return "pronoun"
-    if _opens_with_verb(parts, place) or (head in {"nothing", "no", "not"} and find_verb(parts, place) == place + 1):
+    if _opens_with_verb(parts, place) or (head in _BEFORE_VERB and find_verb(parts, place) == place + 1):
         return ""
     verb = find_verb(parts, place)
     if verb > place:
@@ -141,10 +142,18 @@ def subject_of(parts: list[str]) -> str:
     return ""
 
 
+_BEFORE_VERB = frozenset(["nothing", "no", "not", "never", "always", "rarely", "seldom", "still"])
+"""Words that open a clause without a subject, right before its verb ("never got on with aubergine")."""
+
+
 def _opens_with_verb(parts: list[str], place: int) -> bool:
     """ "met a woman who knows ...", "training for ...": the first word is the verb, whatever verbs follow."""
     head = bare(parts[place])
     after = bare(parts[place + 1]) if place + 1 < len(parts) else ""
+    if head in {"got", "getting", "gotten"} and after in verbs.pasts():
+        return True
+    if head == "been":
+        return after in verbs.ings() or after in verbs.pasts() or after in lexicon.words("prepositions.txt")
     if head in verbs.simple_pasts():
         noun = head in lexicon.words("nounish.txt") or head in {
             "used",
@@ -160,7 +169,10 @@ def _opens_with_verb(parts: list[str], place: int) -> bool:
             or after in POSSESSIVES
             or after in {"to", "from", "into", "up", "out", "off", "me", "it", "him", "her", "them", "back", "with"}
         )
-        return determined or (not noun and is_number(after)) or (head == "used" and after == "to")
+        behind = not noun and (after in lexicon.words("prepositions.txt") or is_number(after))
+        return determined or behind or (head == "used" and after == "to")
+    if head in lexicon.words("statement_verbs.txt") & verbs.bases() and after in {"to", "a", "an", "the"} | POSSESSIVES:
+        return head not in lexicon.words("nounish.txt") or after != "to"
     return (
         head in verbs.ings()
         and (after in POSSESSIVES or after in {"a", "an", "for", "to", "with", "from", "at", "in", "on", "about", "up"})
@@ -195,6 +207,8 @@ def skip_adverbials(parts: list[str]) -> int:
 
 def _time_phrase(parts: list[str], place: int) -> int:
     head = bare(parts[place])
+    if head in {"before", "after"} and place + 2 < len(parts) and bare(parts[place + 1]) in {"that", "then", "this"}:
+        return place + 2
     if head in {"these", "most", "some"} and place + 1 < len(parts) and is_time_word(bare(parts[place + 1])):
         return place + 2
     if head not in _TIME_OPENERS and not is_time_word(head):

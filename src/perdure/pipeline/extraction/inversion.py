@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
+from perdure.pipeline.extraction.wordsets import word_set
 
 
 def uninvert(parts: list[str]) -> tuple[str, int]:
@@ -46,7 +47,7 @@ def _subject_end(parts: list[str], aux: str) -> int:
                     return place
                 best = place if best < 0 else best
         elif (
-            word in verbs.ings()
+            (word in verbs.ings() and word not in word_set("cleaning.noun_ing"))
             or (word in verbs.pasts() and place > 1)
             or word in lexicon.words("adverbs.txt")
             or word in lexicon.words("prepositions.txt") - {"of", "for"}

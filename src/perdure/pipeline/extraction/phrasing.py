@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from perdure.pipeline.extraction import grammar, people, sentences
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import grammar, people, sentences, verbs
+from perdure.pipeline.extraction.discourse import kin_gender
 
 _A_NAMED = re.compile(r"\b(an? (?:[\w-]+ )?[a-z-]+), ([A-ZÀ-Þ][\w'-]+)(,|$|\.)")
 _THE_FAMILY = re.compile(
@@ -61,8 +63,89 @@ def unbracketed(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
     return out
 
 
+_RECORDS = re.compile(
+    r"^(?:(?:please|pls|kindly|can you|could you|so|and|also|ok),? )*(?:(?:amend|update|correct|adjust|change|fix|"
+    r"edit) (?:your|the|my) (?:records?|notes?|files?|memory|profile|details|info)(?: please)?[:,-]+ ?(?:to say )?|"
+    r"(?:note|put|write|add) (?:it )?(?:down )?(?:for|in|on|to) (?:your|the) (?:records?|notes?|files?|"
+    r"memory)(?: that|:|,) )",
+    re.I,
+)
+_OWN_LABEL = re.compile(r"^the (?=(?:sur|last |first |middle |maiden |user|nick)?name is\b|spelling is\b)", re.I)
+_NAME_BARE = re.compile(r"^((?:[Hh]ello|[Hh]i|[Gg]ood \w+)?,? ?[Mm]y name) (?=[A-ZÀ-Þ][a-zà-ÿ]+(?:,|\.|$| and\b))")
+
+
+_ONE_OF_THEM = re.compile(
+    r"\bone of them,? (?:called |named )?(?P<name>[A-ZÀ-Þ][\w'-]+),? (?=(?:is|has|was|does|can|will|[a-z]+s)\b)"
+)
+_AGED_PAIR = re.compile(r"\b([A-ZÀ-Þ][\w'-]+) (is|was|turns) (\d{1,2}),? and ([A-ZÀ-Þ][\w'-]+) (\d{1,2})\b")
+_MYSELF = re.compile(r"\b(I|we|We) (?:myself|ourselves),? ")
+_AGE_FIRST = re.compile(
+    r"^([1-9]\d)(?: ?(?:yo|y/o|years old|f|m))?, (?=([a-z][\w-]*)(?:[ ,]+([a-z][\w-]*))?(?:[ ,]+([a-z][\w-]*))?)", re.I
+)
+_HEADING = re.compile(r"^(?:[a-z]+ ){0,2}(?:update|news|status)(?: so far)?: (?=\w)", re.I)
+
+
+def _aged(match: re.Match[str]) -> str:
+    """ "58, divorced" and "34, nurse": a number before what somebody is tells the age."""
+    words = [word.lower() for word in match.groups()[1:] if word]
+    known = lexicon.words("states.txt") | lexicon.words("roles.txt") | {"male", "female"}
+    return f"I am {match.group(1)}, " if any(word in known for word in words) else match.group()
+
+
+_BARE_VERB = re.compile(
+    r"\b([Mm]y|[Oo]ur) ([a-z-]+)(?: ([A-ZÀ-Þ][\w'-]+))? ([a-z]+)(?= (?:the|a|an|my|in|at|to|me|for|as|on|no|with)\b)"
+)
+
+
+def _agreeing(text: str) -> str:
+    """ "my wife pass the test" as "my wife passes the test": one relative, and a verb that fits no other reading."""
+    match = _BARE_VERB.search(text)
+    if match is None or kin_gender(match.group(2)) not in {"m", "f"} or match.group(2).endswith("s"):
+        return text
+    verb = match.group(4)
+    before = text[: match.start()].rsplit(" ", 1)
+    if verb not in verbs.bases() - verbs.ambiguous_pasts() or re.search(
+        r"\b(?:does|did|can|will|let|lets|make|makes|help)\b", text
+    ):
+        return text
+    if (
+        before[0]
+        and len(before) > 1
+        and not before[0].endswith((",", "."))
+        and " and" not in text[: match.start()][-6:]
+    ):
+        return text
+    return text[: match.start(4)] + verbs.third(verb) + text[match.end(4) :]
+
+
+_PLEASE_I = re.compile(r"\b(please) (?=(?:I|i|my|we|our) [a-z']+)")
+_IT_IS_THAT = re.compile(
+    r"(?:\bturns out )?\b[Ii]t is (?P<what>[a-z][\w -]{1,30}?) (?:that )?(?P<who>I|we|he|she|they|my [a-z]+) "
+    r"(?P<does>(?:am|is|are) (?:allergic to|into|scared of|afraid of|hooked on|addicted to|intolerant to|good at|on)|"
+    r"can't (?:eat|stand|have|tolerate|drink)|reacts? to|plays?|teach(?:es)?|loves?|hates?)(?=$|[,.])"
+)
+_MANY = r"(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\d{1,3})"
+_TEAM_OF = re.compile(rf"\bwe are (?:a )?(?:small )?team of ({_MANY})\b(?! people)", re.I)
+_WE_ARE_SO_MANY = re.compile(
+    rf"\bwe are (?:now )?({_MANY})(?: (?:people|altogether|in all|in total|of us))*(?=$|[,.;])", re.I
+)
+
+
 def normal(text: str) -> str:
     """The sentence in plain order: "my boss, Ana, says" is "my boss Ana says"."""
+    recorded = _RECORDS.sub("", text)
+    text = text if recorded == text else _OWN_LABEL.sub("my ", recorded)
+    text = _NAME_BARE.sub(r"\1 is ", text)
+    text = _agreeing(text)
+    text = _ONE_OF_THEM.sub(r"\g<name> ", text)
+    text = _AGED_PAIR.sub(r"\1 \2 \3 and \4 \2 \5", text)
+    text = _MYSELF.sub(r"\1 ", text)
+    text = _AGE_FIRST.sub(_aged, text)
+    text = _HEADING.sub("", text)
+    text = _PLEASE_I.sub(r"\1, ", text)
+    text = _IT_IS_THAT.sub(r"\g<who> \g<does> \g<what>", text)
+    text = _TEAM_OF.sub(r"our team has \1 people", text)
+    text = _WE_ARE_SO_MANY.sub(r"our group has \1 people", text)
     text = _THE_FAMILY.sub(r"my \1", text)
     text = _BEFORE_YOU.sub("", text)
     text = _ME_AND.sub(r"\1\2 and I ", text)

@@ -9,6 +9,7 @@ from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _ADDRESSED = re.compile(r"\b(?:you|your|yours|u|ur|thanks|thank|please|pls)\b|[\"“”?]", re.I)
 _WORDS = range(3, 25)
+_LONGEST_ITEM = 12
 _LATEST_VERB = 7
 """Words that may stand before the verb: "Blood test for my mother was put back"."""
 
@@ -36,6 +37,18 @@ def whole(sentence: sentences.Sentence, at: int, talk: Discourse) -> list[Draft]
     if not statements.worthy(fact, talk):
         return []
     return [statements.make(fact, "plain", talk, at)]
+
+
+def listed(sentence: sentences.Sentence, heading: str, at: int, talk: Discourse) -> list[Draft]:
+    """An item without a verb in a list of the user's own: "User's setup: wezterm + fish"."""
+    text = sentence.text.strip(" ,.!")
+    if not sentence.item or sentence.question or len(text.split()) > _LONGEST_ITEM or _ADDRESSED.search(text):
+        return []
+    if _is_no_statement(text) or talk.task:
+        return []
+    said = statements.finish(text, talk)
+    said = said[:1].lower() + said[1:] if text[:1].islower() else said
+    return [statements.make(f"{heading}: {said}", "labelled", talk, at)]
 
 
 def _is_no_statement(text: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
+from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, statements, verbs
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
@@ -54,8 +56,9 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
             continue
         if match.group(2).split()[0].lower() in people.relation_nouns():
             continue
-        drafts.append(statements.make(f"{who} has {_article(thing)} {thing}", "owned", talk, source))
-        talk.thing = f"{who}'s {match.group(2)}"
+        noun = _noun_behind(text[match.end() :])
+        drafts.append(statements.make(f"{who} has {article(thing)} {thing}{noun}", "owned", talk, source))
+        talk.thing = f"{who}'s {match.group(2)}{noun}"
     for match in _WHO.finditer(text):
         drafts.extend(_described(match, talk, source))
     for match in _AS.finditer(text):
@@ -76,6 +79,48 @@ def read(text: str, talk: Discourse, source: int) -> list[Draft]:
     elif relation:
         people.note_people(text, talk)
     return drafts
+
+
+def _noun_behind(after: str) -> str:
+    """ " dishwasher" of "my Bosch Series 6 dishwasher freeze": the common nouns behind a make, at most two."""
+    if not after.startswith(" "):
+        return ""
+    words = re.split(r"[,.;:?!()]", after)[0].split()
+    found: list[str] = []
+    for place, word in enumerate(words[:3]):
+        following = words[place + 1] if place + 1 < len(words) else ""
+        ends = not following or verbs.is_form(following) or following in lexicon.words("prepositions.txt")
+        doubtful = verbs.is_form(word) and (found or not (word in lexicon.words("nounish.txt") and ends))
+        if not word.islower() or not word.isalpha() or doubtful or word in _no_nouns() or len(found) == 2:
+            break
+        found.append(word)
+    return f" {' '.join(found)}" if found else ""
+
+
+@cache
+def _no_nouns() -> frozenset[str]:
+    names = ("prepositions", "determiners", "adverbs", "time_words", "moods", "states")
+    return (
+        frozenset().union(*(lexicon.words(f"{name}.txt") for name in names))
+        | grammar.SUBJECTS
+        | {
+            "and",
+            "or",
+            "but",
+            "so",
+            "that",
+            "which",
+            "who",
+            "when",
+            "if",
+            "as",
+            "than",
+            "not",
+            "again",
+            "because",
+            "too",
+        }
+    )
 
 
 _PENDING = re.compile(
@@ -178,7 +223,7 @@ def _more(text: str, talk: Discourse, source: int) -> list[Draft]:
         if re.search(r"\b(?:in|at|on|with|tomorrow|next|this)\b.*(?:[A-Z]|\d|day|week|month|tomorrow)", match.group(1)):
             drafts.append(
                 statements.make(
-                    statements.finish(f"I have {_article(match.group(1))} {match.group(1)}", talk),
+                    statements.finish(f"I have {article(match.group(1))} {match.group(1)}", talk),
                     "presupposed",
                     talk,
                     source,
@@ -193,7 +238,8 @@ def hardware(text: str) -> bool:
     return _HARDWARE.search(text) is not None and len(text.split()) <= 5
 
 
-def _article(thing: str) -> str:
+def article(thing: str) -> str:
+    """The indefinite article before a thing, by its first letter."""
     return "an" if thing[:1].lower() in "aeio" else "a"
 
 

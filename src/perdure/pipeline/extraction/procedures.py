@@ -18,13 +18,14 @@ _HEAD = (
     re.compile(
         r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,:]{4,90}?)(?:: (?=[^,]+,)|, | "
         r"(?=(?:we|you) (?:call|ring|first|always|then|do|send|check|close|open|log|ask|tell|use|go|must|"
-        r"have to)))(?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|"
+        r"have to)))(?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|[A-Z][a-z]+ [a-z]+s|"
         r"everyone)\b.+|(?<=: ).+)$",
         re.I,
     ),
     re.compile(
         r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|"
-        r"checklist|protocol|pipeline|drill|ritual|method)(?: (?:for|from|at|on|with) [\w' -]{2,30})?)(?: "
+        r"checklist|protocol|pipeline|drill|ritual|method|flow|sequence|handover|onboarding|lock-?up|shutdown|"
+        r"rollback)(?: (?:for|from|at|on|with) [\w' -]{2,30})?)(?: "
         r"(?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
         re.I,
     ),
@@ -33,6 +34,12 @@ _HEAD = (
         r"this way)[:.,]? (?P<steps>.+)$",
         re.I,
     ),
+    re.compile(
+        r"^(?P<name>[a-z]+ing(?: (?:up|down|out|off|in))?(?: (?:the|a|an|my|our) [\w -]{2,30}?)?): "
+        r"(?P<steps>[a-z]+ [^,]*,.+)$",
+        re.I,
+    ),
+    re.compile(r"^for (?P<noun>(?:[a-z-]+ ){0,2}?[a-z-]+),? (?:we|i|you) (?P<steps>[a-z]+ [^,]+,[^,]+,.+)$", re.I),
     re.compile(r"^for (?P<noun>[^,:]{3,60}): (?P<steps>[^:]+,[^:]*\bthen\b.+)$", re.I),
     re.compile(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),
     re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
@@ -64,6 +71,7 @@ def answer(assistant: str, reply: str, who: str) -> str:
 
 def read(sentence: str, who: str) -> list[str]:
     """The procedure in a sentence, whole or one fact a rule; [] if it is none."""
+    sentence = _with_comma(sentence)
     for pattern in _HEAD:
         match = pattern.match(sentence)
         if match and _is_steps(match, sentence):
@@ -71,10 +79,36 @@ def read(sentence: str, who: str) -> list[str]:
     return []
 
 
+_RULE = re.compile(
+    r"^(?P<when>(?:if|when|whenever|once|after|before|every time) (?!i\b|we\b|you\b|"
+    r"it is\b)[^,:]{4,80}?) (?P<steps>(?:we|i|you|"
+    r"someone|it (?:goes|gets|has to|must)|they (?:go|get|have to)|[A-Z][a-z]+ (?:decides|handles|signs|"
+    r"approves|checks|"
+    r"rings|calls|takes over)) .+)$",
+    re.I,
+)
+
+
+def _with_comma(sentence: str) -> str:
+    """ "before opening I check the fridge, then ...": the comma that chat style leaves out, where a rule is told."""
+    match = _RULE.match(sentence)
+    if match is None or len(_steps(match.group("steps"))) < 2:
+        return sentence
+    words = f"{match.group('when')} {' '.join(match.group('steps').split()[:4])}".split()
+    if any(grammar.bare(word) in verbs.simple_pasts() - verbs.bases() for word in words):
+        return sentence
+    return f"{match.group('when')}, {match.group('steps')}"
+
+
 def is_process(label: str) -> bool:
     """Whether a label names a way of doing ("new eczema routine")."""
     return (
-        re.search(r"\b(?:process|procedure|routine|workflow|protocol|recipe|method|ritual|drill)\b", label, re.I)
+        re.search(
+            r"\b(?:process|procedure|routine|workflow|protocol|recipe|method|ritual|drill|flow|sequence|lock-?up|"
+            r"shutdown|rollback)\b|^[a-z]+ing (?:up|down|out|off)\b",
+            label,
+            re.I,
+        )
         is not None
     )
 
@@ -96,6 +130,17 @@ def _is_steps(match: re.Match[str], sentence: str) -> bool:
         re.I,
     ):
         return False
+    doing = sum(grammar.bare(step.split()[0]) in verbs.bases() for step in _steps(steps))
+    if re.match(r"[a-z]+ing\b", groups.get("name") or "", re.I) or re.match(
+        r"for (?!the |an? |my |our |every )", sentence, re.I
+    ):
+        return doing >= 2
+    if re.search(
+        r"\b(?:a|an|the) (?:user|visitor|request|browser|form|button|thread|function|event|player)s?\b",
+        groups.get("when") or "",
+        re.I,
+    ):
+        return False  # a program's doing
     if groups.get("when") or groups.get("noun"):
         if re.match(r"(?:if|when) (?:i|we) (?:was|were|had|got|moved|lived|did|went|first)\b", sentence, re.I):
             return False

@@ -3,46 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import grammar, sentences, verbs
+from perdure.pipeline.extraction import grammar, sentences, verbs, wording
 from perdure.pipeline.extraction.inversion import after_verb, uninvert
 
 GAP = "{}"
-_OFFER = re.compile(
-    r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like "
-    r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
-    r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
-    r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
-    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|"
-    r"which (?:one )?(?:do|would) you (?:want|like|prefer),? the|what is on your mind|what brings|anything "
-    r"else|another|care for|how can i|"
-    r"what can i|how (?:may|could) i|"
-    r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "
-    r"that (?:ok|okay|clear|better|helpful|what)|"
-    r"any other|what else can|would that|how does that|how is that|how's that|feel free|let me know|would "
-    r"you prefer (?:me|a|an)\b|"
-    r"what would you like (?:me|to)|which one would you like|what do you want (?:me|to (?:do|know|ask|"
-    r"write|hear|talk)))",
-    re.I,
-)
-_SWAP = re.compile(
-    r"\b(are you|were you|you are|you were|you've|you're|you'd|you'll|your|yours|yourself|you|I|my|me|I'm|I've)\b", re.I
-)
-_TO_USER = {
-    "are you": "am I",
-    "were you": "was I",
-    "you are": "I am",
-    "you're": "I am",
-    "you were": "I was",
-    "you've": "I have",
-    "you'd": "I would",
-    "you'll": "I will",
-    "your": "my",
-    "yours": "mine",
-    "yourself": "myself",
-}
 _LEAD = re.compile(
     r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|"
     r"remind me|tell me|by the way|"
@@ -64,7 +31,8 @@ _WH = re.compile(
     re.I,
 )
 _TAGS = re.compile(
-    r",? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|"
+    r", (?:is|are|does|do|was|were|has|have|did|will|ca|wo|would|could|should)n't (?:he|she|it|they|you|i|that|there|"
+    r"we)$|,? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|"
     r"exactly|again|yet|now|currently|these days|at the moment|usually)$",
     re.I,
 )
@@ -94,16 +62,40 @@ def read(assistant: str) -> list[Frame]:
     frames: list[Frame] = []
     places = [place for place, sentence in enumerate(said) if sentence.question]
     for place in places[-3:]:
-        if place and _STILL_SO.match(said[place].text) and not said[place - 1].question:
-            frames.extend(_frames(said[place - 1].text))
+        before = said[place - 1].text if place and not said[place - 1].question else ""
+        if before and _STILL_SO.match(said[place].text):
+            frames.extend(_frames(before))
         else:
-            frames.extend(_frames(said[place].text))
-    if not places and said and re.search(r"\b(?:you|your|you're|you've|still)\b", said[-1].text, re.I):
+            frames.extend(_of_what_was_said(frame, before) for frame in _frames(said[place].text))
+    if not places and said and re.search(r"\b(?:you|your|you're|you've|still)\b|^so\b", said[-1].text, re.I):
         frames.extend(frame for frame in _frames(said[-1].text) if frame.wants == "yesno" and frame.statement)
     return frames
 
 
+_SPOKEN_OF = re.compile(
+    r"\byou (?:mentioned|spoke (?:of|about)|talked about|told me (?:of|about)|wrote (?:of|about)|said something about|"
+    r"brought up|were asking about|asked about) (?P<what>(?:the|your|a|an) [^,.]{2,50}?)"
+    r"(?: (?:before|earlier|last time|a while ago|once|recently|last (?:week|month|year)|the other day|in passing))*$",
+    re.I,
+)
+
+
+def _of_what_was_said(frame: Frame, before: str) -> Frame:
+    """ "You spoke of the flat in Turin. Do you still rent it out?": "it" is the flat."""
+    told = _SPOKEN_OF.search(before)
+    if told is None:
+        return frame
+    thing = wording.swap(re.sub(r"^an? ", "the ", told.group("what"), flags=re.I))
+    return replace(
+        frame, statement=re.sub(r"\b(?:it|that|there)\b", lambda _: thing, frame.statement, count=1, flags=re.I)
+    )
+
+
 _STILL_SO = re.compile(
+    r"^(?:shall|should|do you want me to|would you like me to|can|may)(?: i)? (?:leave|keep) (?:it|that|this|"
+    r"them|those)"
+    r"(?: (?:as (?:it|that|they) (?:is|are)|that way|like that|like this|unchanged|there|so|as is))?(?: then|"
+    r" for now)?$|"
     r"^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|"
     r"valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|"
     r"correct|going|on|the plan)\b.*|"
@@ -121,17 +113,18 @@ _KEEPS = re.compile(
 
 
 def _frames(question: str) -> list[Frame]:
+    question = wording.plain(question)
     keeps = _KEEPS.match(question)
     if keeps:
         return [
             Frame(
-                f"I want the assistant to {swap(keeps.group('what'))}",
+                f"I want the assistant to {wording.swap(keeps.group('what'))}",
                 wants="yesno",
-                label=label_of(swap(keeps.group("what"))),
+                label=label_of(wording.swap(keeps.group("what"))),
             )
         ]
     led = _LEAD.sub("", question)
-    text = _TAGS.sub("", swap(led).strip(" ,"))
+    text = _TAGS.sub("", wording.noted(wording.swap(led).strip(" ,")))
     if (
         led != question
         and re.search(r"\byou mentioned\b", question, re.I)
@@ -139,7 +132,7 @@ def _frames(question: str) -> list[Frame]:
         and grammar.find_verb(text.split()) < 0
     ):
         text = f"I am {text}" if grammar.bare(text.split()[0]) in verbs.ings() else f"I have {text}" if text else text
-    if _OFFER.match(question) or _OFFER.match(_LEAD.sub("", question)):
+    if wording.is_offer(question) or wording.is_offer(led):
         return []
     asks = re.split(
         r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|"
@@ -160,23 +153,24 @@ def _frames(question: str) -> list[Frame]:
     return frames
 
 
-def swap(text: str) -> str:
-    """The assistant's words as the user would say them: "you" is "I", "your" is "my"."""
-    return _SWAP.sub(_swapped, text)
-
-
-def _swapped(match: re.Match[str]) -> str:
-    word = match.group().lower()
-    if word in _TO_USER:
-        return _TO_USER[word]
-    if word == "you":
-        after = match.string[match.end() :].split()
-        follower = grammar.bare(after[0]) if after else ""
-        return "I" if follower and (verbs.is_form(follower) or follower in lexicon.words("adverbs.txt")) else "me"
-    return "the assistant"
+_LIVING = re.compile(
+    r"^what (?:do|did) I do(?: for (?:work|a living|money|a job))?(?: these days| now)?$|^what is my (?:job|occupation|"
+    r"profession|line of work|trade)$",
+    re.I,
+)
+_COUNTED = re.compile(
+    r"^how many (?P<noun>[\w' -]{2,30}?) (?P<verb>(?:are|were|will be|is) [\w' -]+|come|live there|use it)$", re.I
+)
 
 
 def _frame(text: str, follows: bool) -> Frame | None:
+    if _LIVING.match(text):
+        return Frame(f"I work as {GAP}", noun="", wants="job", label="my job")
+    counted = _COUNTED.match(text)
+    if counted and not re.search(r"\b(?:I|we|my|there)\b", text):
+        return Frame(f"{GAP} {counted.group('noun')} {counted.group('verb')}", noun=counted.group("noun"), wants="many")
+    if _CALL_ME.match(text):
+        return Frame(f"I want to be called {GAP}", wants="what", label="my name")
     match = _WH.match(text)
     if match:
         return _wh(match)
@@ -196,6 +190,8 @@ def _frame(text: str, follows: bool) -> Frame | None:
     )
     if unknown:
         return Frame(f"{unknown.group(1)} {GAP}", wants="what", label="")
+    if len(parts) == 1 and grammar.bare(parts[0]) in verbs.ings():
+        return None  # one of several suggestions ("Pottery? Birdwatching?")
     if grammar.bare(parts[0]) in {"still", "any", "got", "ever", "done", "been", "using", "living", "working"} | set(
         verbs.ings()
     ):
@@ -205,8 +201,14 @@ def _frame(text: str, follows: bool) -> Frame | None:
     return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
 
 
+_CALL_ME = re.compile(
+    r"^(?:what|how) (?:should|shall|can|may|would) .{1,30}?\b(?:call|address) (?:me|I)\b|^what (?:do|"
+    r"should) .{2,20} call me",
+    re.I,
+)
 _OWN_NOUN = re.compile(
-    r"^my (?P<noun>age|name|budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$",
+    r"^my (?P<noun>(?:[\w-]+'s )?(?:first |last |middle |full )?name|(?:[\w-]+'s )(?:age|birthday|job)|age|name|"
+    r"budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$",
     re.I,
 )
 
@@ -215,7 +217,7 @@ def _elliptic(parts: list[str]) -> Frame | None:
     words = parts[1:] if grammar.bare(parts[0]) == "ever" else parts
     first = grammar.bare(words[0]) if words else ""
     if first == "any" and re.match(
-        r"any (?:updates?|news|plans|questions|thoughts|ideas|changes?|luck|progress|preference)\b",
+        r"any (?:updates?|news|plans|decisions?|verdict|questions|thoughts|ideas|changes?|luck|progress|preference)\b",
         " ".join(words),
         re.I,
     ):
@@ -354,6 +356,10 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
         and grammar.bare(rest[1]) in lexicon.words("prepositions.txt")
     ):
         return Frame(f"{rest[0]} {aux} {rest[1]} {GAP}", noun=thing, wants="what", label=label_of(subject))
+    if len(rest) > 1 and not thing and grammar.bare(rest[-1]) in lexicon.words("prepositions.txt"):
+        split = 1 if grammar.bare(rest[0]) in grammar.SUBJECTS else len(rest) - 1
+        statement = f"{' '.join(rest[:split])} {aux} {' '.join(rest[split:])} {GAP}"
+        return Frame(statement, wants="what", label=label_of(" ".join(rest[:-1])))
     if thing and not measure:
         pronoun = grammar.bare(rest[0]) in grammar.SUBJECTS
         if pronoun or grammar.bare(rest[-1]) in verbs.ings() or len(rest) > 4:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import grammar, people, verbs
+from perdure.pipeline.extraction import grammar, life, people, verbs
 from perdure.pipeline.extraction.discourse import Discourse, kin_gender
 from perdure.pipeline.extraction.wordsets import word_set
 
@@ -23,16 +23,22 @@ def resolve(clause: str, talk: Discourse) -> str | None:
         return clause
     head = grammar.bare(parts[place])
     if head in _PERSONAL:
+        if head == "she" and (craft := _craft(parts, place, talk)):
+            return _swap(parts, place, craft)
+        if _renamed(parts, place, talk):
+            return None
         return _inner(_swap(parts, place, _singular(talk, _PERSONAL[head])), talk, head)
     if head == "they":
         return _they(parts, place, talk)
     if head in {"it", "this", "that"} and place + 1 < len(parts) and _verbal(grammar.bare(parts[place + 1])):
         if head != "it":
             return None
-        life = _just_now(parts, place, talk)
-        if life and grammar.bare(parts[place + 2]) in {"just", "only", "me", "mostly"}:
-            return life
-        return _swap(parts, place, talk.thing or (talk.person if talk.gender == "n" else "")) or life
+        if told := life.read(parts, place, talk):
+            return told
+        life_now = _just_now(parts, place, talk)
+        if life_now and grammar.bare(parts[place + 2]) in {"just", "only", "me", "mostly"}:
+            return life_now
+        return _swap(parts, place, talk.acted or talk.thing or (talk.person if talk.gender == "n" else "")) or life_now
     if head in _OWNED and place + 1 < len(parts):
         owner = _owner(head, talk)
         if not owner:
@@ -46,12 +52,35 @@ def resolve(clause: str, talk: Discourse) -> str | None:
     return _inner(" ".join(parts), talk, "")
 
 
+def _craft(parts: list[str], place: int, talk: Discourse) -> str:
+    """The boat or the car that "she" means: it was spoken of in the statement just before."""
+    noun = grammar.bare(talk.thing.split()[-1]) if talk.thing else ""
+    last = talk.drafts[-1].text.lower() if talk.drafts else ""
+    if noun not in word_set("reference.craft") or noun not in last or place + 1 >= len(parts):
+        return ""
+    return talk.thing if grammar.bare(parts[place + 1]) in {"is", "was", "has"} else ""
+
+
+def _renamed(parts: list[str], place: int, talk: Discourse) -> bool:
+    """ "she's called Curlew" where the person spoken of has another name: somebody else is meant."""
+    after = [grammar.bare(part) for part in parts[place + 1 : place + 4]]
+    if len(after) < 3 or after[0] != "is" or after[1] not in {"called", "named"}:
+        return False
+    told = [draft.text for draft in talk.drafts[-8:] if talk.person and draft.text.startswith(f"{talk.person} is ")]
+    named = [text.split()[-1] for text in told if grammar.is_name(text.split()[-1])]
+    relation = talk.person.split()[-1].lower() if talk.person else ""
+    name = named[-1] if named else talk.kin.get(relation, "")
+    return bool(name) and name.lower() != after[2]
+
+
 def _just_now(parts: list[str], place: int, talk: Discourse) -> str | None:
     """ "these days it's just the crossword": nothing is meant by "it" but the speaker's life."""
     rest = [grammar.bare(part) for part in parts[place + 2 :]]
     cue = {"just", "only", "mostly", "mainly"} & set(rest) or {"now", "days", "nowadays"} & {
         grammar.bare(part) for part in parts
     }
+    if rest and (rest[0] in verbs.ings() or (len(rest) > 1 and rest[1] in verbs.ings() and rest[0] == "just")):
+        return None
     own = bool(rest) and rest[0] in {"a", "an", "me", "all"} and talk.about_self
     if grammar.bare(parts[place + 1]) in {"is", "was"} and rest and (cue or own) and talk.about_self:
         return f"{talk.who}: {' '.join(parts[place + 2 :])}"
@@ -70,7 +99,7 @@ def _verbal(word: str) -> bool:
 def _owner(head: str, talk: Discourse) -> str:
     wanted = _OWNED[head]
     if wanted == "t":
-        return talk.thing
+        return talk.acted or talk.thing
     if wanted == "p":
         return talk.group or talk.person or talk.thing
     return _singular(talk, wanted)
@@ -129,21 +158,31 @@ def note_thing(fact: str, talk: Discourse) -> None:
     """Remember what a fact was about, for a later "it" or a fragment: its subject, or the object that it names."""
     parts = fact.split()
     named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: [A-Z][\w&'-]+)*", fact)
+    named = [name for name in named if not grammar.is_time_word(grammar.bare(name.split()[0]))]
     if named and named[-1].lower() not in talk.names and not named[-1].startswith(talk.who):
         talk.named = named[-1].removesuffix("'s")
     verb = grammar.find_verb(parts)
     if verb <= 0:
         return
-    subject = " ".join(parts[:verb])
+    last = verb
+    while last > 1 and grammar.bare(parts[last - 1]) in lexicon.words("adverbs.txt"):
+        last -= 1
+    subject = " ".join(parts[:last])
     if subject.startswith(f"{talk.who}'s ") or subject.split()[0].lower() in {"the", "a", "an"}:
         noun = grammar.bare(subject.split()[-1])
         if subject.split()[0].lower() in {"every", "each"}:
             return
         if not kin_gender(noun) and subject != talk.person:
-            talk.thing = subject
-            talk.topic = subject
+            talk.thing = talk.topic = subject
+        if kin_gender(noun) or noun in people.relation_nouns():
+            talk.acted = _acted_on(parts, verb, talk)
         return
     if subject.split()[0] == talk.who:
+        if (
+            grammar.bare(parts[verb]) in {"has", "have"}
+            and grammar.bare(" ".join(parts[verb + 1 : verb + 2])) in _pasts()
+        ):
+            verb += 1  # "has renamed the boat" has nothing
         match = _ABOUT.search(" ".join(parts[verb:]))
         if match or _last_noun(parts[verb:]):
             noun = _noun_phrase(match.group(2)) if match else ""
@@ -154,9 +193,31 @@ def note_thing(fact: str, talk: Discourse) -> None:
                     noun = f"The {noun[5:]}"
                 talk.thing = f"{talk.who}'s {noun}" if not noun[0].isupper() else noun
                 talk.topic = talk.thing
-    elif grammar.is_name(parts[0]) and subject.lower() not in talk.names:
-        talk.thing = subject
-        talk.topic = subject
+    elif grammar.is_name(parts[0]):
+        if subject.lower() not in talk.names:
+            talk.thing = talk.topic = subject
+        talk.acted = _acted_on(parts, verb, talk)
+
+
+def _pasts() -> frozenset[str]:
+    return frozenset(verbs.pasts()) - {"got", "had"}
+
+
+def _acted_on(parts: list[str], verb: int, talk: Discourse) -> str:
+    """What somebody does something to ("my editor cut the book"): a later "it" is that, never the person."""
+    after = parts[verb + 1 : verb + 6]
+    if not after or grammar.bare(parts[verb]) in verbs.AUXILIARIES:
+        return ""
+    if after[0].lower() == "the" and len(after) > 1:
+        noun = _noun_phrase(" ".join(after[1:5]))
+        return f"The {noun}" if noun else ""
+    if after[0] == f"{talk.who}'s":
+        noun = _noun_phrase(" ".join(after[1:5]))
+        return f"{talk.who}'s {noun}" if noun and not people.relation_in(["my", *noun.split()]) else ""
+    if after[0].lower() in {"her", "his", "their"} and len(after) > 1:
+        noun = _noun_phrase(" ".join(after[1:5]))
+        return f"{' '.join(parts[:verb])}'s {noun}" if noun and not kin_gender(grammar.bare(noun)) else ""
+    return ""
 
 
 def _last_noun(parts: list[str]) -> str:

@@ -12,10 +12,14 @@ from perdure.pipeline.extraction import (
     corrections,
     dropping,
     grammar,
+    negation,
     people,
     questions,
+    replacing,
     sentences,
     statements,
+    verbs,
+    wording,
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
@@ -60,11 +64,21 @@ def _yes_no(
 ) -> tuple[bool, str]:
     sources = (talk.assistant_at, at) if talk.assistant_at >= 0 else (at,)
     yes, no = answers.YES.match(text), answers.NO.match(text)
+    since = _NOT_SINCE.match(text)
+    negative = negation.negate(asked.statement) if since else ""
+    if since and negative:
+        frames.remove(asked)
+        talk.drafts.extend(answers.confirm(replace(asked, statement=f"{negative}, {since.group()}"), talk, sources))
+        return True, text[since.end() :].strip(" ,")
     if yes:
         frames.remove(asked)
         rest = text[yes.end() :].strip()
+        more = _YES_AND.match(rest)
+        if more and not talk.task:
+            asked = replace(asked, statement=f"{asked.statement} {more.group()}")
+            rest = rest[more.end() :].strip(" ,")
         changed = (
-            answers.replaced(
+            replacing.replaced(
                 re.sub(r"^(?:but|though|only|except|just)[, ]+(?:make (?:it|that) |it is |now |at |only )*", "", rest),
                 asked,
                 talk,
@@ -86,12 +100,16 @@ def _yes_no(
     if no:
         frames.remove(asked)
         rest = text[no.end() :].strip()
+        told, rest = _named_in_denial(rest, asked, talk, sources)
+        if told:
+            talk.drafts.extend(told)
+            return True, rest
         wrong = re.match(r"(?:person|one|guy|user|number)\b", rest, re.I)
         pieces = re.split(r",\s+", rest, maxsplit=1)
         changed = (
             []
             if wrong or not pieces[0] or not answers.is_fragment(pieces[0])
-            else answers.replaced(pieces[0], asked, talk, (at,))
+            else replacing.replaced(pieces[0], asked, talk, (at,))
         )
         if changed:
             talk.drafts.extend(changed)
@@ -99,23 +117,111 @@ def _yes_no(
         if not wrong and not talk.task and " the assistant" not in asked.statement and not _tells_more(rest):
             talk.drafts.extend(answers.deny(asked, talk, sources))
         return True, "" if wrong else answers.with_object(rest, asked)
-    instead = answers.instead(text, asked, talk, sources)
+    told, left = _of_some(text, asked, talk, sources)
+    if told:
+        frames.remove(asked)
+        talk.drafts.extend(told)
+        return True, left
+    instead = replacing.instead(text, asked, talk, sources)
     if instead:
         frames.remove(asked)
         talk.drafts.extend(instead)
         return True, ""
-    other = answers.other_person(text, asked)
+    other = replacing.other_person(text, asked)
     if other:
         frames.remove(asked)
         talk.drafts.extend(answers.confirm(replace(asked, statement=other), talk, sources))
         return True, ""
-    if answers.is_fragment(text):
-        changed = answers.replaced(text, asked, talk, (at,))
-        if changed and (corrections.typed(text) or grammar.is_name(text.split(maxsplit=1)[0]) or answers.is_role(text)):
-            frames.remove(asked)
-            talk.drafts.extend(changed)
-            return True, ""
-    return False, text
+    return _another_value(text, asked, frames, talk, at)
+
+
+def _another_value(
+    text: str, asked: questions.Frame, frames: list[questions.Frame], talk: Discourse, at: int
+) -> tuple[bool, str]:
+    """A bare new value ("Mondays, please, and in print") in the place of the one that the assistant named."""
+    first = _UNTIL_NOW.sub("", text)
+    if not answers.is_fragment(first):
+        first, _, more = text.partition(",")
+        first, more = _UNTIL_NOW.sub("", first), more.strip()
+    else:
+        more = ""
+    if not first or not answers.is_fragment(first):
+        return False, text
+    owns = re.fullmatch(
+        r"(?:I|we) (?:already |still )?have (?:a|an|any|got a) (?P<noun>[a-z][\w' -]{2,30})", asked.statement
+    )
+    value = corrections.typed(first) if owns else None
+    if owns and value and value[0] not in {"number", "model"} and not corrections.is_cued(first):
+        frames.remove(asked)
+        own = replace(asked, statement=f"my {owns.group('noun')} is {first}{', ' + more if more else ''}")
+        talk.drafts.extend(answers.confirm(own, talk, (at,)))
+        return True, ""
+    liked = re.fullmatch(r"(?P<who>I|we) prefer (?!to )[\w' -]{2,40}", asked.statement)
+    if liked and len(first.split()) < 5 and not corrections.is_cued(first):
+        frames.remove(asked)
+        talk.drafts.extend(
+            answers.confirm(replace(asked, statement=f"{liked.group('who')} prefer {first}"), talk, (at,))
+        )
+        return True, more
+    changed = replacing.replaced(first, asked, talk, (at,))
+    head = first.split(maxsplit=1)[0]
+    if not changed or not (corrections.typed(first) or grammar.is_name(head) or replacing.is_role(first)):
+        return False, text
+    frames.remove(asked)
+    talk.drafts.extend(changed)
+    also = re.match(r"(?:please,? )?(?:and )?(?P<how>(?:in|by|as|on|at|via) [\w' -]{2,40})$", more)
+    if also:
+        changed[-1].text = f"{changed[-1].text}, {also.group('how')}"
+    return True, "" if also else re.sub(r"^please\b[ ,]*", "", more)
+
+
+_UNTIL_NOW = re.compile(
+    r"(?:,? (?:please|pls|these days|now|nowadays|from now on|since (?:[a-z]+|last \w+)|as of \w+|lately|instead|"
+    r"actually|for now))+$",
+    re.I,
+)
+
+
+_NOT_SINCE = re.compile(r"not (?:since|for|in) (?:the |a |an |last |this )?[\w' -]{3,30}?(?=$|[,.])", re.I)
+"""Ends a yes-or-no question with a time: "not since 2016"."""
+_YES_AND = re.compile(
+    r"(?:at|since|until|for|from|every|once|twice) (?:the |a |an |last )?[\w.%' -]{1,24}?(?=$|,|\. )", re.I
+)
+"""What a "yes" adds to the statement: "yep at 3.9"."""
+
+
+def _named_in_denial(
+    rest: str, asked: questions.Frame, talk: Discourse, sources: tuple[int, ...]
+) -> tuple[list[Draft], str]:
+    """What follows a "no" where it names the right person ("no, that's Lena") or repeats what there is none of."""
+    first, comma, more = rest.partition(",")
+    other = replacing.other_person(re.split(r"[,.;] ?", rest)[0], asked)
+    if other:
+        return answers.confirm(replace(asked, statement=other), talk, sources), more.strip()
+    words = [grammar.bare(part) for part in first.split()]
+    there = {grammar.bare(part) for part in asked.statement.split()}
+    if comma and 0 < len(words) < 4 and all(word in there for word in words):
+        return answers.deny(asked, talk, sources), more.strip()
+    if not comma and 0 < len(words) < 4 and all(word in there for word in words):
+        return answers.deny(asked, talk, sources), ""
+    return [], rest
+
+
+_SOME = re.compile(r"^(?P<what>[a-z][\w' &-]{1,40}?)(?: is| are|,)? (?:yes|yep|yeah)\b[ ,]*(?:but )?", re.I)
+_ALL = re.compile(
+    r"^(?:all|both|each|every|all three|all four|all of|both of)\b.{0,40}? (?P<verb>is|are|was|were) (?P<rest>.+)$",
+    re.I,
+)
+
+
+def _of_some(text: str, asked: questions.Frame, talk: Discourse, sources: tuple[int, ...]) -> tuple[list[Draft], str]:
+    """ "stats yes, but ethics is an essay" to "are all your modules exam only?": said of that one alone."""
+    some, whole = _SOME.match(text), _ALL.match(asked.statement)
+    if some is None or whole is None:
+        return [], text
+    verb = "are" if " and " in some.group("what") else "is"
+    one = replace(asked, statement=f"my {some.group('what')} {verb} {whole.group('rest')}")
+    return answers.confirm(one, talk, sources), text[some.end() :]
 
 
 def _but_another_value(rest: str, asked: questions.Frame, talk: Discourse, at: int) -> list[Draft]:
@@ -124,7 +230,7 @@ def _but_another_value(rest: str, asked: questions.Frame, talk: Discourse, at: i
     plain = re.sub(r"^(?:but|though|only|except)[, ]+(?:make (?:it|that) |it is |now )*", "", first)
     if plain == first or corrections.typed(plain) is None:
         return []
-    return answers.replaced(plain, asked, talk, (at,))
+    return replacing.replaced(plain, asked, talk, (at,))
 
 
 def _tells_more(rest: str) -> bool:
@@ -133,9 +239,25 @@ def _tells_more(rest: str) -> bool:
     return any(not dropping.is_chatter(piece.text) and len(piece.text.split()) > 1 for piece in pieces)
 
 
+def _goes_with(words: str) -> bool:
+    """ "in a yellow notebook" behind "on paper": more of the same answer."""
+    parts = words.split()
+    opens = grammar.bare(parts[0]) in _GOING_WITH
+    return opens and 1 < len(parts) < 6 and grammar.find_verb(parts) < 0 and grammar.bare(parts[1]) not in grammar.FIRST
+
+
+_GOING_WITH = frozenset(
+    ["in", "at", "near", "by", "under", "behind", "opposite", "with", "until", "from", "over", "on", "since"]
+)
+_PLACED = re.compile(r"^[\w' .-]{2,24} (?:at|for|in|on) (?:the |my |our )?[a-z]+$", re.I)
+
+
 def _list_member(words: str) -> bool:
     """Whether a piece is one more noun of a list ("brass bands, crosswords, moaning")."""
+    words = re.sub(r"^(?:a bit of|a little|some) ", "", words, flags=re.I)
     parts = words.split()
+    if _PLACED.match(words) and answers.is_fragment(words) and len(parts) < 6:
+        return True
     plain = len(parts) <= 2 and all(part.isalpha() for part in parts) and answers.is_fragment(words)
     return plain and grammar.bare(parts[0]) not in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | {
         "no",
@@ -153,17 +275,25 @@ def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discou
     """Fragments between commas go into the questions' gaps, in order; clauses are left to be read as such."""
     left: list[str] = []
     shared: questions.Frame | None = None
+    filled = appended = False
     for piece in clauses.split(text, names=talk.known_names()):
         words = dropping.strip_openers(piece.text)
+        more = _goes_with(words) or (appended and len(words.split()) < 4 and corrections.typed(words))
+        if filled and piece.joint == "," and more and talk.drafts[-1].rule == "answer":
+            talk.drafts[-1].text = f"{talk.drafts[-1].text}, {words}"
+            appended = True
+            continue
         if shared and not frames and piece.joint in {",", ", and", "and"} and _list_member(words):
             talk.drafts.extend(answers.fill(words, [shared], talk, (at,)))
             continue
+        wanted = {"what", "where"}
         shared = (
-            next((frame for frame in frames if frame.has_gap and frame.wants == "what"), None) if not left else None
+            next((frame for frame in frames if frame.has_gap and frame.wants in wanted), None) if not left else None
         )
         if (answers.is_fragment(words) or answers.names_who(words)) and not dropping.is_request(words):
             drafts = answers.fill(words, frames, talk, (at,))
             if drafts:
+                filled = True
                 talk.drafts.extend(drafts)
                 continue
         left.append(f"{piece.joint} {piece.text}" if piece.joint and left else piece.text)
@@ -203,11 +333,12 @@ def hear(talk: Discourse) -> None:
         return
     talk.own = True
     for said in sentences.split(talk.assistant[-800:]):
-        people.note_people(questions.swap(said.text), talk)
+        people.note_people(wording.swap(said.text), talk)
     match = re.search(
         r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?|$)|"
         r"\b(?:your) ((?:[\w'-]+ ){0,2}?[\w'-]+)[?.]",
         talk.assistant,
     )
-    if match and not talk.topic:
+    last = grammar.bare((match.group(1) or match.group(2)).split()[-1]) if match else ""
+    if match and not talk.topic and (last not in verbs.bases() or last in lexicon.words("nounish.txt")):
         talk.topic = talk.thing = f"{talk.who}'s {match.group(1) or match.group(2)}"

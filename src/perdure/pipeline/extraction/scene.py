@@ -21,6 +21,9 @@ _ASKS = re.compile(
     r"tell|write|give|help|please|translate|make)\b",
     re.I,
 )
+_ASKS_LATER = re.compile(r"[.!]\s+(?:how (?:many|much|old|long|far)|what|who|why|which)\b", re.I)
+_ASKS_LAST = re.compile(r",\s*(?:why|who|whose|what|where|how|which)(?:'s)? [\w' ]{2,40}$", re.I)
+"""A question at the end, without its mark, in a message that tells nothing of the speaker."""
 _AUTHOR = re.compile(
     r"\b(?:i am (?:a|an) (?:novelist|writer|author|poet|playwright|screenwriter)|my (?:agent|publisher|"
     r"editor|manuscript|work in progress|"
@@ -36,6 +39,9 @@ _SUM = re.compile(
     re.I,
 )
 _JOKE = re.compile(
+    r"\bdoctor,? doctor\b|\bdress for the job you want\b|\bgot married\b.{0,60}\breception was\b|"
+    r"\bwhy (?:did|was|do|are|is|couldn't|can't) (?:the|an?) [\w' ]{2,60}\?\s*(?:because|cos|it|he|she|they|too|"
+    r"to|so)\b|\bwhispered\b.{0,20}\bbehind you\b|"
     r"\U0001f941|\bba dum tss\b|\bknock,? knock\b|\bwalks? into a bar\b|\bwhy did the \w+ cross\b|\bput my foot down\b|"
     r"\b(?:told|asked) me\b.{3,120}\b(?:i was like|so i (?:had to|told (?:him|her|them)|said)|turns out)\b|"
     r"\bi(?: have| used to)? .{0,60}\bbut (?:then )?i (?:turned myself around|got better|can't put it "
@@ -68,7 +74,9 @@ def speaks_of_self(text: str) -> bool:
 
 def asks(text: str) -> bool:
     """Whether the message holds a question or opens with a request."""
-    return _ASKS.search(text[:HEAD]) is not None
+    head = text[:HEAD]
+    later = _ASKS_LAST.search(head) or _ASKS_LATER.search(head)
+    return _ASKS.search(head) is not None or (later is not None and not speaks_of_self(head))
 
 
 def is_fiction(text: str) -> bool:
@@ -116,8 +124,18 @@ def is_what_if(text: str) -> bool:
     if re.search(r"\b(?:hypothetically|purely hypothetical|asking for a friend)\b", text[:HEAD], re.I):
         return True
     head = dropping.strip_openers(text.strip())[:160]
+    if _wishes(head) and not speaks_of_self(" ".join(re.split(r"[.!?\n]+", text)[1:])):
+        return True
     found = _WHAT_IF.search(head)
     return found is not None and found.start() < 40
+
+
+def _wishes(head: str) -> bool:
+    """ "I wish I was a cat": what follows without an "I" spins it out."""
+    return (
+        re.match(r"(?:i )?(?:so |really |just )?wish i (?:was|were) (?:an?|the)\b|if only (?:i|we)\b", head, re.I)
+        is not None
+    )
 
 
 def is_homework(text: str) -> bool:

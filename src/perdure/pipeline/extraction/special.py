@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
+    amends,
     clauses,
     corrections,
     dropping,
     forget,
+    forget_matter,
     fragments,
     grammar,
     people,
@@ -19,6 +21,7 @@ from perdure.pipeline.extraction import (
     sentences,
     statements,
     verbs,
+    wording,
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
@@ -40,17 +43,18 @@ _INTRO = re.compile(
 def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Sentence | None:
     """What is left to read of the sentence: all of it if it is none of these, None if nothing."""
     text = dropping.strip_openers(sentence.text)
-    last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
-    asked = forget.read(text, talk.who, last)
-    if asked == "":
-        return None
-    if asked:
-        talk.drafts.append(Draft(asked, (at,), "forget", 0.9, forget=True))
-        return None
+    request = forget.read(text, talk, at)
+    if request is not None:
+        talk.drafts.extend(Draft(asked, (at,), "forget", 0.9, forget=True) for asked in request.asked)
+        return replace(sentence, text=request.left, question=False) if request.left else None
+    forget_matter.note(text, talk, at)
     if sentence.question:
         return sentence
     if corrections.read(sentence.text, talk, at):
         return None
+    amended = amends.read(text, talk)
+    if amended is not None:
+        return replace(sentence, text=amended) if amended else None
     first, comma, rest = sentence.text.partition(", ")
     if comma and len(first) < 40 and corrections.is_cued(first) and corrections.read(first, talk, at):
         return replace(sentence, text=rest)
@@ -61,6 +65,9 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
     if moved and corrections.typed(moved.group("when")):
         talk.drafts.append(Draft(_moved(moved, talk), (at,), "rescheduled", 0.8))
         return None
+    paired = _paired(text, at, talk)
+    if paired is not None:
+        return replace(sentence, text=paired) if paired else None
     if _labelled(text, at, talk):
         return None
     steps = procedures.read(text, talk.who)
@@ -68,6 +75,26 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
         talk.drafts.extend(Draft(step, (at,), "procedure", 0.8, procedural=True) for step in steps)
         talk.own = True
     return None if steps else sentence
+
+
+_PAIR = re.compile(
+    r"^(?P<what>[A-Za-z][\w'/-][\w' /-]{0,30}?) ?(?:=|->|→) ?"
+    r"(?P<whom>[A-ZÀ-Þ][a-zà-ÿ]+(?: [A-ZÀ-Þ][\w'-]+)?|me|myself)$"
+)
+
+
+def _paired(text: str, at: int, talk: Discourse) -> str | None:
+    """ "MOTs = Gethin, bodywork = me": who does what; what is left of the sentence, None if it is no such."""
+    _, colon, listed = text.rpartition(": ")
+    members = re.split(r"[,;] (?:and )?| and (?=[^,;]+ ?(?:=|->|→))", listed if colon else text)
+    pairs = [found for member in members if (found := _PAIR.match(member.strip()))]
+    if len(pairs) < 2:
+        return None
+    for pair in pairs:
+        whom = talk.who if pair.group("whom") in {"me", "myself"} else pair.group("whom")
+        what = statements.finish(pair.group("what"), talk)
+        talk.drafts.append(statements.make(f"{what}: {whom}", "labelled", talk, at))
+    return ", ".join(member for member in members if not _PAIR.match(member.strip()))
 
 
 def _introduced(text: str, at: int, talk: Discourse) -> str | None:
@@ -92,7 +119,7 @@ def _introduced(text: str, at: int, talk: Discourse) -> str | None:
 def _moved(match: re.Match[str], talk: Discourse) -> str:
     what = match.group("what")
     label = (
-        questions.label_of(questions.swap(talk.assistant))
+        questions.label_of(wording.swap(talk.assistant))
         if what.lower() in {"it", "them", "that", "those", "this", "these"}
         else what
     )
@@ -107,7 +134,7 @@ def _labelled(text: str, at: int, talk: Discourse) -> bool:
     if match is None or not fragments.is_label(match.group("label"), freely=freely):
         return False
     rest = match.group("rest")
-    if procedures.is_process(match.group("label")) and procedures.is_sequence(rest):
+    if procedures.is_process(match.group("label")) and (procedures.is_sequence(rest) or rest.count(",") > 1):
         return False
     pieces = [part for part in re.split(r",(?!\d)\s*(?:and |then )*|\s+\+\s+", rest) if part.strip()]
     ordered = grammar.bare(pieces[0].split()[0]) in verbs.bases() if pieces else False

@@ -6,6 +6,7 @@ import re
 
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, grammar, person
+from perdure.pipeline.extraction.wordsets import word_set
 
 _LASTING = re.compile(
     r"\b(?:when(?:ever)? i (?:ask|paste|send|share|write|say|talk|type|post|give|upload|mention)\w*|from "
@@ -38,6 +39,22 @@ _CALL = re.compile(
     r"can you |could you |i would (?:prefer|like) (?:it if )?you (?:to |would )?)*(?:call|address|refer "
     r"to) me (?:as )?(?P<what>[^,.;]{1,60})",
     re.I,
+)
+_NAME_NOT = re.compile(
+    r"^(?:it is|i am|you can (?:just )?(?:say|use|call me)|the name is|"
+    r"name is) (?P<name>[A-ZÀ-Þ][\w'-]+),? (?:and )?not "
+    r"(?P<old>[A-ZÀ-Þ][\w'-]+)(?:,? (?:ok|okay|please|thanks))*$",
+    re.I,
+)
+_HABIT = re.compile(
+    r"(?:get|try|find|think|look|turn|run|play|walk|open|read|watch|wait|stop|start|take|go|cut|"
+    r"move)\b(?!.*\b(?:me|us)\b)",
+    re.I,
+)
+"""Verbs of what one always does oneself ("always get travel sick"), unless somebody is told to do it."""
+_JUST_NAME = re.compile(
+    r"^(?:no,? )?(?:it is |i am |you can say )?(?i:just|only|simply|plain) (?P<name>[A-ZÀ-Þ][\w'-]+)"
+    r"(?:,? (?:please|pls|is fine|will do|is enough|to everyone|to my friends|to friends|for short|thanks))+$"
 )
 _DONT = re.compile(
     r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|"
@@ -87,7 +104,10 @@ _ASSISTANT_ACTS = re.compile(
     r"hashtags?|exclamation|"
     r"walls? of|using|suggesting|asking|calling|giving|sending|telling|saying|adding|apologi[sz]ing|"
     r"starting|ending|lecturing|"
-    r"small talk|jargon|bullet|markdown|need to remind|thank)\b",
+    r"small talk|jargon|bullet|markdown|need to remind|thank|spoil|reveal|give away|number|hedge|rush|guess|"
+    r"invent|preach|"
+    r"moralise|moralize|numbering|hedging|guessing|ask\w*|repeating|adding|explaining|preaching|talking|being|making|"
+    r"translating|correcting|rhyming|padding|rambling|reminding|pushing|quoting|linking)\b",
     re.I,
 )
 
@@ -98,6 +118,12 @@ def read(clause: str, who: str) -> str | None:
     called = _CALL.match(clause)
     if called and not re.match(r"(?:a |an |crazy|when|if|back|later|tomorrow|at |on )", called.group("what"), re.I):
         return f"{who} wants to be called {_trim(called.group('what'))}"
+    short = _JUST_NAME.match(clause)
+    if short and short.group("name") not in lexicon.words("not_names.txt"):
+        return f"{who} wants to be called {short.group('name')}"
+    renamed = _NAME_NOT.match(clause)
+    if renamed and grammar.is_name(renamed.group("name")):
+        return f"{who} wants to be called {renamed.group('name')}, not {renamed.group('old')}"
     if re.match(r"^(?:i|we) ", plain, re.I):
         wanted = _WANT.match(clause)
         return f"{who} wants {_rest(clause, who)}" if wanted and wanted.group("what").strip() else None
@@ -111,7 +137,10 @@ def read(clause: str, who: str) -> str | None:
     if (
         general
         and _LASTING.search(plain)
-        and grammar.bare(general.group("order").split()[0]) in lexicon.words("imperatives.txt")
+        and grammar.bare(general.group("order").split()[0])
+        in lexicon.words("imperatives.txt") | word_set("standing.orders") - {"order"}
+        and not re.match(r"(?:point|hold|order|call|lead)\b", general.group("order"), re.I)
+        and not _HABIT.match(general.group("order"))
     ):
         return f"{who} wants the assistant to {person.to_third(general.group('order'), who).strip(' .,')}"
     listed = _NOUN_FIRST.match(clause)
@@ -120,6 +149,8 @@ def read(clause: str, who: str) -> str | None:
 
 def _refusal(match: re.Match[str], who: str) -> str | None:
     what = match.group("what").strip(" .")
+    if re.match(r"(?:write|put|say|tell|quote|repeat|mention|use) (?:that|this|it|them|those)\b", what, re.I):
+        return None  # about what was just said, not about answers to come
     negation = match.group("neg").lower()
     plain = cleaning.without_marks(what)
     if negation in {"no need to", "you don't need to", "you don't have to"}:
@@ -218,22 +249,38 @@ def whole(sentence: str, who: str) -> str | None:
 
 def conditional(sentence: str, who: str) -> str | None:
     """The instruction of "if I ask X, remind me of Y" or "going forward, prices in francs", or None."""
-    match = _OCCASION.match(sentence)
+    match = _OCCASION.match(_with_comma(sentence))
     if match is None:
         return None
     order = match.group("order")
-    if match.group("if") and grammar.bare(order.split()[0]) not in lexicon.words("imperatives.txt"):
+    ordered = grammar.bare(order.split()[0]) in lexicon.words("imperatives.txt") | word_set("standing.orders")
+    if match.group("if") and not ordered:
         return None
     if re.match(r"(?:i|we|my|he|she|they|it|the|our|you)\b", order, re.I):
         return None
-    turned = person.to_third(order, who).strip(" .,")
+    turned = re.sub(r",? (?:please|pls|thanks)$", "", person.to_third(order, who).strip(" .,"), flags=re.I)
     occasion = f" {person.to_third(match.group('if').lower(), who)}" if match.group("if") else " from now on"
-    verb = "wants the assistant to" if grammar.bare(order.split()[0]) in lexicon.words("imperatives.txt") else "wants"
+    verb = "wants the assistant to" if ordered else "wants"
     return f"{who} {verb} {turned}{occasion}"
 
 
+def _with_comma(sentence: str) -> str:
+    """ "if I paste an error give me the fix": the comma before the order, where chat style leaves it out."""
+    parts = sentence.split()
+    if not re.match(r"(?:if|when|whenever) i\b", sentence, re.I):
+        return sentence
+    for place in range(4, min(len(parts), 12)):
+        if parts[place - 1].endswith(","):
+            return sentence
+        order = grammar.bare(parts[place]) in lexicon.words("imperatives.txt") - lexicon.words("nounish.txt")
+        if order and grammar.bare(parts[place - 1]) not in {"to", "and", "or", "i"}:
+            return f"{' '.join(parts[:place])}, {' '.join(parts[place:])}"
+    return sentence
+
+
 _OCCASION = re.compile(
-    r"^(?:(?P<if>if i (?:ever )?(?:ask|mention|say|send|paste|write|share|talk)\b[^,]{0,60})|going forward|"
-    r"from now on|in future|in the future),? (?:please |then )?(?P<order>\S.{3,200})$",
+    r"^(?:(?P<if>(?:if|when|whenever) i (?:ever )?(?:ask|mention|say|send|paste|write|share|talk|post|upload)\b"
+    r"[^,]{0,60})(?=,)|going forward|"
+    r"from now on|in future|in the future),? (?:please |then |just )*(?P<order>\S.{3,200})$",
     re.I,
 )

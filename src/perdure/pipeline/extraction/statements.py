@@ -6,7 +6,18 @@ import re
 from dataclasses import dataclass
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import dropping, grammar, people, person, reference, subjects, verbs, worth
+from perdure.pipeline.extraction import (
+    belonging,
+    dropping,
+    grammar,
+    people,
+    person,
+    pointing,
+    reference,
+    subjects,
+    verbs,
+    worth,
+)
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
 
@@ -17,9 +28,6 @@ _REPORTED = re.compile(
     r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always "
     r"says?)(?: that)? (?P<what>.+)$"
 )
-_HABIT = re.compile(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
-_GENERIC = word_set("statements.generic")
-_CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 
 
 @dataclass(slots=True)
@@ -41,11 +49,18 @@ class Sentence:
 def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
     """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
     text = dropping.strip_openers(text).strip(" ,.:;-!\"'")
+    text = pointing.read(text, talk) or text
     if text and dropping.is_chatter(text) and re.match(r"(?:my|our) ", text, re.I):
         reference.note_thing(finish(text, talk), talk)
     if not text or dropping.is_chatter(text) or dropping.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
+    person = people.relation_in(carried.split()) or grammar.is_name(carried.split()[0]) if carried else None
+    if joint == "," and not person and _first_content(text) in word_set("statements.of_people"):
+        carried = ""
+    last_word = grammar.bare(text.split()[-1])
+    if joint.strip(", ") == "which" and _LEFT_OPEN.match(text) and last_word in verbs.bases():
+        return []
     if joint.strip(", ") in {"who", "which"}:
         carried = last_noun(sentence.tail) or carried
         joint = ","
@@ -53,13 +68,18 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     head = grammar.bare(text.split()[0])
     if joint == "," and head in verbs.thirds() and carried.lower() in grammar.FIRST and " me" in f" {text} ":
         carried = _object_of(sentence.last)
-    if not carried and (stretch := _stretch(text)):
+    third = head in verbs.thirds() and head not in lexicon.words("nounish.txt")
+    if joint == "," and third and carried.lower() in grammar.FIRST and talk.person:
+        carried = talk.person
+    if (not carried or carried.lower() in grammar.FIRST) and (stretch := _stretch(text)):
         text = stretch
     called = _CALLED.match(text)
     if called and not talk.person and called.group("name") not in lexicon.words("not_names.txt"):
+        thing = talk.thing.removesuffix("'s breed").removesuffix("'s name")
         people.note_subject(called.group("name"), talk)
         sentence.carried = called.group("name")
-        return []
+        owned = thing.startswith(f"{talk.who}'s ") and grammar.bare(thing.split()[-1]) in people.relation_nouns()
+        return [make(f"{thing} is called {called.group('name')}", "naming", talk, sentence.source)] if owned else []
     full, rule = subjects.complete(text, carried)
     if not full:
         return []
@@ -69,6 +89,10 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
             return []
         full, rule = f"{subject}{full[2:]}", "name"
     return _statement(full, rule, talk, sentence)
+
+
+_LEFT_OPEN = re.compile(r"(?:i|we) (?:(?!am\b|are\b|was\b|the\b|an?\b)[\w']+ ){0,3}[a-z]+$", re.I)
+"""A clause behind "which" that lacks the object it speaks of ("which I don't accept")."""
 
 
 def last_noun(text: str) -> str:
@@ -98,9 +122,18 @@ _STRETCH = re.compile(
 )
 
 
+_LONG_DAYS = re.compile(
+    r"^(?:\d{1,2}|four|five|six|seven|eight|nine|ten|eleven|twelve)[- ]?(?:hour|hr|h)s?[- ](?:days|shifts|nights)\b"
+    r"(?=.*\b(?:mon|tue|wed|thu|fri|sat|sun|week|month|rota|on|off)\w*\b)",
+    re.I,
+)
+
+
 def _stretch(text: str) -> str:
     """ "4 nights on 3 off", "11 days without a cigarette": a stretch of time that is the speaker's."""
     match = _STRETCH.match(text)
+    if _LONG_DAYS.match(text):
+        return f"I work {text[:1].lower()}{text[1:]}"
     if match is None:
         return ""
     if match.group("unit").lower().startswith(("night", "shift")) or re.search(r"\boff\b", text):
@@ -118,17 +151,28 @@ def _stretch(text: str) -> str:
 _CALLED = re.compile(r"^(?:he|she|it) is (?:called|named) (?P<name>[A-Z][\w'-]+)$", re.I)
 
 
+def _first_content(text: str) -> str:
+    """The first word that is no adverb ("still waiting" is "waiting")."""
+    words = [grammar.bare(part) for part in text.split()]
+    return next((word for word in words if word not in lexicon.words("adverbs.txt")), words[0])
+
+
 def _may_carry(joint: str, text: str) -> bool:
     """Whether a clause without a subject goes on with the one before."""
-    words = [grammar.bare(part) for part in text.split()]
-    head = next((word for word in words if word not in lexicon.words("adverbs.txt")), words[0])
+    head = _first_content(text)
     if head in verbs.thirds() or joint.strip(", ") in {"and", "but", "then", "or", "so", "yet", "which", "who", "+"}:
         return True
     return joint in (",", ":", ")", "(") and head not in lexicon.words("statement_verbs.txt")
 
 
+def _participle_next(parts: list[str], verb: int) -> bool:
+    """Whether "has" only builds a tense of a thing's verb: "the match has moved, waterlogged pitch" lists nothing."""
+    mine = any(grammar.bare(part) in grammar.FIRST for part in parts[:verb])
+    return not mine and grammar.bare(" ".join(parts[verb + 1 : verb + 2])) in verbs.pasts()
+
+
 def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
-    if rule in {"noun", "name"} and not _allowed(full, talk):
+    if rule in {"noun", "name"} and not belonging.allowed(full, talk):
         return []
     naming = people.note_people(full, talk)
     parts = full.split()
@@ -136,12 +180,14 @@ def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> lis
     verb = grammar.find_verb(parts, place)
     if rule == "name" and people.relation_in(parts) is None and verb > place:
         people.note_subject(" ".join(part.strip(grammar.PUNCTUATION) for part in parts[place:verb])[:60], talk)
-    sentence.carried = " ".join(parts[place:verb]) if verb > place else sentence.carried
+    sentence.carried = _without_adverbs(parts[place:verb]) if verb > place else sentence.carried
     sentence.list_head = ""
     resolved = reference.resolve(full, talk)
     if resolved is None:
         return []
-    sentence.list_head = " ".join(parts[: verb + 1]) if verb > place else ""
+    particle = verb > place and grammar.bare(" ".join(parts[verb + 1 : verb + 2])) in {"up", "off", "out", "down"}
+    perfect = verb > place and grammar.bare(parts[verb]) in {"has", "have"} and _participle_next(parts, verb)
+    sentence.list_head = " ".join(parts[: verb + 1]) if verb > place and not particle and not perfect else ""
     sentence.last = full
     drafts = _naming(naming, talk, sentence.source)
     telling = verb > place and grammar.bare(parts[verb]) in verbs.simple_pasts() - {"was", "were", "had"}
@@ -156,6 +202,13 @@ def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> lis
     drafts.append(make(fact, rule, talk, sentence.source))
     reference.note_thing(fact, talk)
     return drafts
+
+
+def _without_adverbs(subject: list[str]) -> str:
+    """A subject without the adverbs between it and its verb ("my boss just" is "my boss")."""
+    while len(subject) > 1 and grammar.bare(subject[-1]) in lexicon.words("adverbs.txt"):
+        subject = subject[:-1]
+    return " ".join(subject)
 
 
 def _naming(naming: tuple[str, str] | None, talk: Discourse, source: int) -> list[Draft]:
@@ -175,9 +228,10 @@ def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: S
         any(grammar.bare(word) in states for word in what.split())
         or first in {"no", "to", "not", "never"}
         or first in verbs.bases()
-        or _specific(what.split())
+        or belonging.specific(what.split())
+        or any(grammar.bare(word) in word_set("statements.healers") for word in reported.group("who").split())
     )
-    if not (_CARRIES.search(what) or telling):
+    if not (belonging.CARRIES.search(what) or telling):
         named = _ROLE_NAME.match(reported.group("who"))
         return (
             [make(finish(f"{named.group(1)} is {named.group(2)}", talk), "naming", talk, sentence.source)]
@@ -203,7 +257,8 @@ def finish(clause: str, talk: Discourse) -> str:
         turned,
     )
     turned = re.sub(
-        rf"\b((?:both|none|all|one|two|three|four|five|six|seven|\d+)) of {re.escape(talk.who)}\b(?!')",
+        rf"\b((?:both|none|all|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+        rf"\d+)) of {re.escape(talk.who)}\b(?!')",
         r"\1 of them",
         turned,
         flags=re.I,
@@ -234,95 +289,9 @@ def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
     return Draft(fact, sources, rule, _CONFIDENCE.get(rule, 0.7))
 
 
-def _allowed(full: str, talk: Discourse) -> bool:
-    """Whether a clause whose subject is a noun or a name is about the speaker's world, not the world at large."""
-    parts = full.split()
-    place = grammar.skip_adverbials(parts)
-    head = grammar.bare(parts[place])
-    if _CARRIES.search(full) or head in {"both"}:
-        if head in {"nobody", "no", "everybody", "everyone"} and not re.search(r"\b(?:my|our|we|us)\b", full, re.I):
-            return False
-        return head not in _GENERIC or (
-            re.search(r"\b(?:i|my|me|we|our)\b", full, re.I) is not None and head not in {"you"}
-        )
-    if head in {"everything", "it's"} and talk.own and _specific(parts) and not talk.asks:
-        return True
-    if head in _GENERIC:
-        return False
-    if _STANDS.search(full) and not talk.asks:
-        return True
-    if head in {"his", "her", "their"}:
-        return bool(talk.person or talk.group)
-    verb = grammar.find_verb(parts, place)
-    subject = parts[place:verb] if verb > place else parts[place : place + 1]
-    if head in talk.names or (subject and grammar.bare(subject[0]) in talk.names):
-        return True
-    if re.search(r"\b1[0-8]\d\d\b", full) and not subjects.is_personal(subject):
-        return False
-    if head in {"the", "this", "that", "each", "every", "all", "both", "any"}:
-        subject = subject[1:]
-        personal = subjects.is_personal(subject) and not dropping.is_chatter(full)
-        named = re.search(r"\b(?:called|named) (?:now )?[A-Z]", full) is not None
-        return (
-            talk.own
-            or named
-            or (_specific(parts) and not talk.asks and len(parts) > place + 1 and _common(parts[place + 1]))
-            or (personal and _specific(parts))
-            or (_HABIT.search(full) is not None and _specific(parts))
-        )
-    if grammar.is_name(parts[place]):
-        if talk.asks and not talk.about_self and not talk.own:
-            return False
-        return talk.own or talk.about_self or people.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
-    personal = subjects.is_personal(subject)
-    if talk.own or (_specific(parts) and (personal or talk.about_self)) or _HABIT.search(full) is not None:
-        return True
-    return _specific(parts[verb:]) and not talk.asks and grammar.bare(parts[place]) not in _GENERIC
-
-
-_STANDS = re.compile(
-    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|"
-    r"delayed|deprecated|decommissioned|"
-    r"on (?:\w+ )?leave|off sick|back from|running late)\b"
-)
-"""News of somebody's own project or surroundings; nobody tells them of the world at large."""
-
-
-def _common(word: str) -> bool:
-    """Whether a word behind "the" is a common noun or an abbreviation, and no name of something well known."""
-    return word.islower() or (word.isupper() and len(word) < 6)
-
-
-_PRIVATE = word_set("statements.private")
-
-
-def _of_a_friend(parts: list[str], verb: int, talk: Discourse) -> bool:
-    """Whether a name that was never introduced is told of as one tells of people and pets one knows."""
-    if talk.task or verb < 1 or verb > 2 or re.search(r"\b1[0-9]{3}\b", " ".join(parts)):
-        return False
-    word = grammar.bare(parts[verb])
-    base = verbs.thirds().get(word) or verbs.pasts().get(word) or word
-    after = grammar.bare(parts[verb + 1]) if verb + 1 < len(parts) else ""
-    if base == "be":
-        rest = [grammar.bare(part) for part in parts[verb + 1 :]]
-        return any(
-            word in lexicon.words("states.txt") or word in people.relation_nouns() or word.isdigit()
-            for word in rest[:5]
-        )
-    return base in _PRIVATE and after != ""
-
-
-def _specific(predicate: list[str]) -> bool:
-    """Whether a predicate holds a number, a name, a code or a time."""
-    return any(
-        grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) or any(char.isdigit() for char in part)
-        for part in predicate
-    )
-
-
 _EMPTY_FACT = re.compile(
     r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|"
-    r"hates?|knows?|goes|got|gets|"
+    r"hates?|knows?|goes|got|gets|can't wait|cannot wait|"
     r"made|makes|tries|tried|isn't|wasn't|doesn't|didn't|worked|works|helped|helps)"
     r"(?: (?:it|that|this|so|not|too|also|well|good|great|bad|fine|ok|okay|nice|there|here|them|one|now|"
     r"again|to|all|really|very|yet))*$"
@@ -336,10 +305,12 @@ def worthy(fact: str, talk: Discourse) -> bool:
         return False
     if words[-1] in {"it", "them", "that", "this", "him", "her"} and len(words) <= 4 and words[0] == talk.who:
         return False
-    if words[0] == f"{talk.who}'s" and (words[1] in verbs.AUXILIARIES or words[1] in verbs.simple_pasts()):
+    if words[0] == f"{talk.who}'s" and (words[1] in verbs.AUXILIARIES or _past_only(words)):
         return False
     if len(words) == 2:
         base = verbs.thirds().get(words[1].lower(), "")
+        if words[1].lower() in word_set("statements.parting") and words[0] != talk.who:
+            return True
         return base not in word_set("statements.empty_verbs") and base != ""
     verb = grammar.find_verb(words)
     if verb < 0:
@@ -355,13 +326,20 @@ def worthy(fact: str, talk: Discourse) -> bool:
     return _EMPTY_FACT.match(" ".join(words[verb:])) is None
 
 
+def _past_only(words: list[str]) -> bool:
+    """Whether the second word is a past tense and no noun of the subject ("User's shed delivery has moved")."""
+    noun = words[1] in lexicon.words("nounish.txt") and grammar.find_verb(words) > 1
+    return words[1] in verbs.simple_pasts() and not noun
+
+
 def hedged(fact: str) -> bool:
     """Whether a fact is told as uncertain or only considered."""
     return _HEDGE.search(fact) is not None
 
 
 _HEDGE = re.compile(
-    r"\b(?:might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|"
+    r"\b(?:tentatively|provisionally|"
+    r"might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|"
     r"not)|thinks? (?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|"
     r"considering|not sure|isn't sure|unsure|could be|supposedly|apparently|if (?:it|the|they|all|he|she|"
     r"we|i|user|everything|nothing)|"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from perdure.pipeline import lexicon
-from perdure.pipeline.extraction import grammar, people, verbs
+from perdure.pipeline.extraction import elliptic, grammar, people, verbs
 from perdure.pipeline.extraction.wordsets import word_set
 
 _PLACE = word_set("subjects.place")
@@ -17,14 +17,12 @@ _ROLE_TAIL = re.compile(
     r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$"
 )
 _PARENT = re.compile(
-    r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny) (?:of|to) ", re.I
+    r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny|godmother|"
+    r"godfather|"
+    r"godparent|stepmum|stepdad|stepmother|stepfather|foster (?:mum|dad|parent|carer)|aunt|auntie|uncle|"
+    r"guardian) (?:of|to) ",
+    re.I,
 )
-_ARTICLE_AN = "aeiou"
-
-
-def article(noun: str) -> str:
-    """The indefinite article of a noun phrase."""
-    return "an" if noun[:1].lower() in _ARTICLE_AN else "a"
 
 
 def complete(text: str, carried: str = "") -> tuple[str, str]:
@@ -39,13 +37,25 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     if (
         head in {"think", "reckon", "guess", "believe", "pretty", "fairly", "quite", "suppose", "thinking"}
         and len(parts) > 2
-    ):
+    ):  # a verb of opinion that stands without its I
         led = _led(parts)
         if led:
             return led, "first"
+    if elliptic.YEAR_OF.match(text):
+        return f"I am in the {text}", "place"
+    taken = (
+        head in verbs.simple_pasts() and len(parts) > 1 and grammar.bare(parts[1]) in lexicon.words("determiners.txt")
+    )
+    if not carried and not taken and elliptic.is_bare_role(parts):  # "Found a gardener" is no occupation
+        lowered = " ".join([elliptic.lower_first(parts[0]), *parts[1:]])
+        return f"I am {elliptic.article(lowered)} {lowered}", "role"
+    if not carried and not _is_role(parts, 0) and (had := elliptic.had_since(text)):
+        return had, "first"
+    if head in {"left", "right"} and len(parts) > 1 and _adjective(head, grammar.bare(parts[1])):
+        return _verbless_subject(text, parts, carried)
     kind = grammar.subject_of(parts)
     if kind == "name" and people.is_known_word(head) and is_personal(parts[: max(1, grammar.find_verb(parts))]):
-        kind, parts = "noun", [_lower_first(parts[0]), *parts[1:]]
+        kind, parts = "noun", [elliptic.lower_first(parts[0]), *parts[1:]]
         text = " ".join(parts)
     if kind:
         return (text, kind) if kind != "noun" else (_owned(text, parts), "noun")
@@ -69,7 +79,7 @@ def _led(parts: list[str]) -> str:
         )
     after = grammar.bare(parts[1])
     if after in grammar.SUBJECTS | grammar.POSSESSIVES | {"that", "the"} or grammar.is_name(parts[1]):
-        return f"I {' '.join(parts)}" if head != "thinking" else ""
+        return f"I {'am ' if head == 'thinking' else ''}{' '.join(parts)}"
     return ""
 
 
@@ -89,6 +99,9 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
     if head == "never" and place + 1 < len(parts):
         if after in verbs.ings():
             return f"{carried or 'I'} {_be(carried or 'I')} {text}", "never"
+        if after in lexicon.words("determiners.txt"):
+            want = "want" if not carried or carried.lower() in grammar.FIRST else "wants"
+            return f"{carried or 'I'} never {want} {text[6:]}", "never"
         have = "have " if after in verbs.pasts() and after not in verbs.simple_pasts() else ""
         return f"{carried or 'I'} {have}{text}", "never"
     subject = carried or "I"
@@ -106,13 +119,24 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return "", ""
     if head in verbs.AUXILIARIES:
         return f"{subject} {text}", "auxiliary"
+    if head == "ex" and after and not carried:
+        return f"I am {'' if after not in lexicon.words('roles.txt') else 'an '}{text}", "state"
+    if (
+        head in _PARTICLES
+        and after in {"to", "at", "from", "in", "on", "with", "off"}
+        and len(parts) > 2
+        and not carried
+    ):
+        return f"I am {text}", "place"
     if head in {"been", "gone"}:
         return f"{subject} {'have' if first else 'has'} {text}", "been"
     if _adjective(head, after):
         be = "was" if head in {"born", "raised"} else be
         return f"{subject} {be} {text}", "state"
-    if head in _PASSIVE or (head == "made" and after == "redundant"):
+    if head in word_set("subjects.passive") or (head == "made" and after == "redundant"):
         return f"{subject} {'were' if subject.lower() == 'we' else 'was'} {text}", "past"
+    if head in verbs.ambiguous_pasts() and after in {"in", "up", "down", "off", "out"} and first:
+        return f"{subject} have {text}", "past"
     if head in verbs.simple_pasts() and not _noun_use(head, after):
         return f"{subject} {text}", "past"
     if head in verbs.thirds() and carried and not first and not _noun_use(head, after):
@@ -121,33 +145,22 @@ def _verbless_subject(text: str, parts: list[str], carried: str) -> tuple[str, s
         return f"{carried} is {text}", "progressive"
     if head in verbs.ings() and after and after not in {"is", "was", "and", "me", "us"}:
         return f"{subject} {be} {text}", "progressive"
+    unlisted = elliptic.unlisted_verb(head, after) if first else ""
+    if unlisted:
+        return f"{subject} {text}" if unlisted == "past" else f"{subject} {be} {text}", "past"
     if head in verbs.bases() and not _noun_use(head, after):
         if after in {"me", "us"}:
             return "", ""
-        if carried or head in lexicon.words("statement_verbs.txt"):
+        if carried or head in lexicon.words("statement_verbs.txt") or elliptic.DATED.match(text):
             return f"{subject} {text}", "base"
         return "", ""
     return _nominal(text, parts, place, subject)
 
 
+_PARTICLES = frozenset(["down", "halfway", "back", "over", "away", "partway", "overdue"])
+
+
 _OTHERS_DO = word_set("subjects.others_do")
-
-
-_PASSIVE = frozenset(
-    {
-        "diagnosed",
-        "promoted",
-        "fired",
-        "sacked",
-        "hired",
-        "referred",
-        "prescribed",
-        "accepted",
-        "rejected",
-        "offered",
-        "told",
-    }
-)
 
 
 def _be(subject: str) -> str:
@@ -172,13 +185,14 @@ def _nominal(text: str, parts: list[str], place: int, subject: str) -> tuple[str
         return f"{subject} is {'a ' + text.removeprefix('a ') if breed.group('noun') else aged}", "age"
     after = grammar.bare(parts[place + 1]) if place + 1 < len(parts) else ""
     if _PARENT.match(text) or _is_role(parts, place):
-        noun = text if head in {"a", "an", "the"} else f"{article(' '.join(parts[place:]))} {text}"
+        noun = text if head in {"a", "an", "the"} else f"{elliptic.article(' '.join(parts[place:]))} {text}"
         return f"{subject} {be} {noun}", "role"
     if (
         head in _PLACE
         and after not in {"everything", "all", "it", "that", "this", "them", "fact", "general"}
         and len(parts) > place + 1
         and not _time_only(parts[place:])
+        and not elliptic.NO_PLACE.search(text)
     ):
         return f"{subject} {be} {text}", "place"
     return "", ""
@@ -187,6 +201,9 @@ def _nominal(text: str, parts: list[str], place: int, subject: str) -> tuple[str
 def _not(text: str, parts: list[str], carried: str) -> tuple[str, str]:
     """ "not a fan of mushrooms", "not from here": said of the subject in hand."""
     second = grammar.bare(parts[1])
+    if second in {"a", "an"} and " since " in text:
+        has = "has" if carried and carried.lower() not in grammar.FIRST else "have"
+        return f"{carried or 'I'} {has} not had {' '.join(parts[1:])}", "state"
     if second in {
         "a",
         "an",
@@ -204,7 +221,20 @@ def _not(text: str, parts: list[str], carried: str) -> tuple[str, str]:
     } | lexicon.words("states.txt"):
         subject = carried or "I"
         return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "state"
+    if not carried and (second in verbs.ings() or second in word_set("subjects.not_being")) and len(parts) > 2:
+        return f"I am {text}", "state"
+    if carried and carried.lower() not in grammar.FIRST and _QUALITY.search(second):
+        return f"{carried} {'are' if _plural(carried) else 'is'} {text}", "noun"
     return "", ""
+
+
+_QUALITY = re.compile(r"(?:able|ible|ed|ive|ful|ous|able's|valid|open|free|due|included|allowed)$")
+"""Ends of adjectives that go on with the "is" of the clause before ("30%, not refundable")."""
+
+
+def _plural(subject: str) -> bool:
+    word = grammar.bare(subject.rsplit(maxsplit=1)[-1])
+    return word.endswith("s") and not word.endswith(("ss", "us"))
 
 
 def _no_longer(text: str, parts: list[str], place: int, carried: str) -> tuple[str, str]:
@@ -222,9 +252,10 @@ def _adjective(head: str, after: str) -> bool:
 def _noun_use(head: str, after: str) -> bool:
     if (head == "left" and after in _BODY) or head in {"shut", "closed", "open"}:
         return True
-    return head in lexicon.words("nounish.txt") and after in ("", "and", "or", "of", "is", "are", "was", "here")
+    return head in lexicon.words("nounish.txt") and after in _AFTER_NOUN
 
 
+_AFTER_NOUN = frozenset(["", "and", "or", "of", "is", "are", "was", "here", "only", "mostly", "please", "so", "but"])
 _BODY = word_set("subjects.body")
 
 
@@ -256,9 +287,11 @@ def _is_role(parts: list[str], place: int) -> bool:
 def _here(words: str) -> str:
     parts = words.split()
     if _is_role(parts, 0) or grammar.bare(parts[-1]) in lexicon.words("roles.txt"):
-        return f"I am {words}" if parts[0].lower() in {"a", "an"} else f"I am {article(words)} {words}"
+        return f"I am {words}" if parts[0].lower() in {"a", "an"} else f"I am {elliptic.article(words)} {words}"
     if len(parts) <= 3 and all(grammar.is_name(part) for part in parts):
         return f"my name is {words}"
+    if grammar.bare(parts[-1]) == "brain":
+        return f"I have {elliptic.article(words)} {words}"
     if grammar.bare(parts[0]) in lexicon.words("states.txt"):
         return f"I am {words}"
     if len(parts) == 1 and not people.is_known_word(grammar.bare(parts[0])) and parts[0].isalpha():
@@ -275,17 +308,15 @@ def _owned(text: str, parts: list[str]) -> str:
     head = grammar.bare(parts[place])
     verb = grammar.find_verb(parts, place)
     if head.endswith("'s") and head[:-2] in lexicon.pairs("kin.tsv"):
-        return " ".join([*parts[:place], "my", _lower_first(parts[place]), *parts[place + 1 :]])
+        return " ".join([*parts[:place], "my", elliptic.lower_first(parts[place]), *parts[place + 1 :]])
+    if place + 1 < len(parts) and grammar.bare(parts[place + 1]) == "of" and head in lexicon.words("common_words.txt"):
+        return text
     if head in _OWN_SUBJECT or head.endswith("'s") or head.isdigit() or grammar.is_name(parts[place]) or verb <= place:
         return text
     if is_personal(parts[place:verb]):
         owner = "my"
-        return " ".join([*parts[:place], owner, _lower_first(parts[place]), *parts[place + 1 :]])
+        return " ".join([*parts[:place], owner, elliptic.lower_first(parts[place]), *parts[place + 1 :]])
     return text
-
-
-def _lower_first(word: str) -> str:
-    return word.lower() if word[:1].isupper() and word[1:].islower() else word
 
 
 def is_personal(subject: list[str]) -> bool:

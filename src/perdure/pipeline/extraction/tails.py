@@ -33,7 +33,7 @@ def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
     if joint.strip(", ") or not _worth_keeping(words) or _comments(words):
         return False
     keep = grammar.is_name(words[0]) or words[0].isupper() or grammar.is_time_word(grammar.bare(words[0]))
-    last.text = f"{last.text}, {text if keep else text[:1].lower() + text[1:]}"
+    last.text = f"{last.text}, {text if keep else text[:1].lower() + text[1:]}"  # a small letter stays small
     return True
 
 
@@ -53,7 +53,7 @@ def _worth_keeping(words: list[str]) -> bool:
         or (1 < len(words) < 6 and grammar.bare(words[0]) not in lexicon.words("moods.txt"))
         or (words[0].lower() == "no" and len(words) < 5)
         or grammar.bare(words[0]) in lexicon.words("prepositions.txt") - {"like", "as", "than"}
-        or (len(words) == 1 and grammar.bare(words[0]) in {"ever", "always", "daily", "weekly", "only", "too"})
+        or (len(words) == 1 and (len(words[0]) > 4 or grammar.bare(words[0]) in {"ever", "only", "too"}))
     )
 
 
@@ -91,19 +91,24 @@ def of_speaker(text: str, said: str, talk: Discourse, *, told: bool) -> str:
 
 def _timed(text: str) -> bool:
     noun = grammar.bare(text.split()[1])
-    return grammar.is_time_word(noun) or noun in {
-        "of",
-        "more",
-        "or",
-        "and",
-        "to",
-        "a",
-        "per",
-        "each",
-        "times",
-        "way",
-        "doubt",
-    }
+    return (
+        grammar.is_time_word(noun)
+        or noun in lexicon.words("prepositions.txt")
+        or noun
+        in {
+            "of",
+            "more",
+            "or",
+            "and",
+            "to",
+            "a",
+            "per",
+            "each",
+            "times",
+            "way",
+            "doubt",
+        }
+    )
 
 
 def _series(text: str) -> bool:

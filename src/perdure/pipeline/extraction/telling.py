@@ -11,11 +11,14 @@ from perdure.pipeline.extraction import (
     dropping,
     fragments,
     grammar,
+    manner,
     presupposed,
+    requested,
     sentences,
     standing,
     statements,
     subjects,
+    verbs,
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
@@ -35,13 +38,14 @@ _IT_IS_FOR = re.compile(
 
 def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
     """Read one sentence; its facts are appended to `talk.drafts`."""
-    order = None if sentence.question else standing.conditional(dropping.strip_openers(sentence.text), talk.who)
+    order = None if sentence.question else _wish(dropping.strip_openers(sentence.text), talk)
     if order:
         _order(order, at, talk)
         return
     if dropping.is_hypothetical(sentence.text):
+        talk.drafts.extend(requested.aside(sentence.text, at, talk))
         return
-    text = _meant(dropping.strip_openers(sentence.text), at, talk)
+    text = _meant(dropping.strip_openers(_PLANNED.sub(_plan, _ASKING_BECAUSE.sub(_reason, sentence.text))), at, talk)
     if not text:
         return
     if sentence.question and _RHETORICAL.match(sentence.text):
@@ -58,8 +62,51 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
         following = pieces[number + 1] if number + 1 < len(pieces) else None
         if number == 0 and dropping.is_hypothetical(piece.text) and not standing.read(piece.text, talk.who):
             return
-        if not _asked(piece, following, mood, at, talk):
+        if _goes_on(piece, state, mood) or not _asked(piece, following, mood, at, talk):
             _statement(piece, at, talk, state, mood.asking)
+
+
+_ASKING_BECAUSE = re.compile(
+    r"^(?:so |and )?(?:(?:I|i) (?:only |just |mostly )?ask|(?:(?:I am|i am|i'm) )?(?:only |just |mostly )?(?:asking|"
+    r"speaking|saying this|curious)|(?:the )?(?:only )?reason (?:why )?(?:I|i)(?: am|'m)? ask(?:ing)?(?: is)?),? "
+    r"(?:because |since |cause |bc |that )?(?P<as>(?:as|being) (?:someone|somebody|one) who (?:is )?)?"
+    r"(?P<next>(?:I|i|my|we|our)\b(?! was (?:curious|wondering))|(?<=who )[a-z]+|(?<=is )[a-z]+)"
+)
+"""Why somebody asks: "I ask because I volunteer", "asking as someone who works nights"."""
+
+
+def _reason(match: re.Match[str]) -> str:
+    """The opening of the reason alone: "I volunteer", "I works nights" (the third person comes right later)."""
+    if not match.group("as"):
+        return match.group("next")
+    first = match.group("next")
+    return f"I am {first}" if match.group("as").endswith("is ") else f"I {verbs.thirds().get(first, first)}"
+
+
+_PLANNED = re.compile(
+    r"^(?P<how>tentatively|provisionally)(?:[:,]| -) ?(?! ?(?:i|we|my|our|the|he|she|it|they)\b)"
+    r"(?=.*(?:\d|[A-ZÀ-Þ]|day\b|week|month))",
+    re.I,
+)
+
+
+def _plan(match: re.Match[str]) -> str:
+    """ "Tentatively: Luang Prabang mid January" as a statement, still uncertain."""
+    return f"I {match.group('how').lower()} plan "
+
+
+def _wish(text: str, talk: Discourse) -> str | None:
+    """A whole sentence that says how the assistant is to answer."""
+    return standing.conditional(text, talk.who) or manner.read(text, talk.who, own=talk.own)
+
+
+def _goes_on(piece: clauses.Clause, state: statements.Sentence, mood: _Mood) -> bool:
+    """ "I type on Dvorak and use helix": a bare verb behind "and" that has the "I" before it, and is no order."""
+    if mood.asking or mood.ordered or mood.marked or piece.joint not in {"and", ", and"} or not state.kept:
+        return False
+    words = [grammar.bare(word) for word in piece.text.split()]
+    told = state.carried.lower() in grammar.FIRST and words[0] in verbs.bases() and len(words) > 1
+    return told and words[1] not in {"me", "us", "it", "them", "this", "that"} and "please" not in words
 
 
 @dataclass(slots=True)
@@ -95,10 +142,13 @@ def _order(order: str, at: int, talk: Discourse) -> None:
 def _asked(piece: clauses.Clause, following: clauses.Clause | None, mood: _Mood, at: int, talk: Discourse) -> bool:
     """Whether the clause is an instruction, a question or a request, or belongs to one; then it has been dealt with."""
     words = dropping.strip_openers(piece.text)
-    order = None if mood.marked else standing.read(words, talk.who)
+    order = None if mood.marked else standing.read(words, talk.who) or _manner(piece, talk)
     if not order and mood.ordered and standing.continues(words):
         more = statements.finish(words, talk)
         order = f"{talk.who} wants the assistant to {more[:1].lower()}{more[1:]}"
+    never = _NEVER.match(words) if mood.ordered and not order else None
+    if never:
+        order = f"{talk.who} does not want {never.group('what')}"
     mood.ordered = bool(order)
     if order:
         _order(order, at, talk)
@@ -106,7 +156,7 @@ def _asked(piece: clauses.Clause, following: clauses.Clause | None, mood: _Mood,
     marked = mood.marked and following is None
     if dropping.is_question(piece.text, marked) or dropping.is_request(piece.text):
         talk.drafts.extend(presupposed.read(piece.text, talk, at))
-        asked = _ASKED_OF.search(piece.text.strip(" ?."))
+        asked = _ASKED_OF.search(_OF_A_TIME.sub("", piece.text.strip(" ?.")))
         talk.asked = asked.group(1) if asked else ""
         mood.asking = True
         return True
@@ -116,6 +166,16 @@ def _asked(piece: clauses.Clause, following: clauses.Clause | None, mood: _Mood,
     return _belongs_to_question(piece, head, marked, mood, talk)
 
 
+def _manner(piece: clauses.Clause, talk: Discourse) -> str | None:
+    """ "(I skim everything,) so short answers please", and "tables only" among other clauses."""
+    joint = piece.joint.strip(", ")
+    own = talk.own or talk.about_self
+    return manner.read(f"{joint} {piece.text}" if joint == "so" else piece.text, talk.who, own=own)
+
+
+_NEVER = re.compile(r"^(?:but |and )?(?:never|no|not(?! the\b| an?\b)) (?P<what>(?!more than\b)[\w' -]{2,30})$", re.I)
+"""Behind an instruction: what it shall not be ("assume zsh, never powershell")."""
+_OF_A_TIME = re.compile(r" (?:from|built in|of|since|in) (?:the )?\d{4}s?$")
 _ASKED_OF = re.compile(r"\b(?:for|with|about|of|in|help|the|a|an|my|on) ([a-z]{3,}(?: [a-z]{3,})?)$")
 
 
@@ -129,7 +189,8 @@ def _belongs_to_question(piece: clauses.Clause, head: str, marked: bool, mood: _
             return True
         personal = _telling(piece.text) or _CARRIES.search(piece.text)
         parts = piece.text.split()
-        if kind == "noun" and timed and subjects.is_personal(parts[: max(1, grammar.find_verb(parts))]):
+        owned = subjects.is_personal(parts[: max(1, grammar.find_verb(parts))])
+        if kind == "noun" and owned and (timed or (talk.own and head == "the")):
             return False
         return kind in {"noun", "name"} and not personal and head not in talk.names
     return marked and not _telling(piece.text)
@@ -163,9 +224,20 @@ def _telling(text: str) -> bool:
 
 def _mine(text: str, talk: Discourse) -> str:
     """ "Mine are in pots" after "the best soil for blueberries?": "my blueberries are in pots"."""
-    if talk.asked and re.match(r"mine\b(?!')", text, re.I):
-        return f"my {talk.asked}{text[4:]}"
-    return text
+    match = _OWN_ONE.match(text)
+    if talk.asked and match:
+        return f"{'our' if match.group().lower() == 'ours' else 'my'} {talk.asked}{text[match.end() :]}"
+    left = _ONLY_NOW.match(text) if talk.own else None
+    return f"I have only {left.group('what')} {left.group('now')}" if left else text
+
+
+_ONLY_NOW = re.compile(
+    r"it is (?:only|just|all|mostly|strictly|nothing but) (?!me\b|my|that\b|a (?:matter|question|bit)\b|because\b|so\b|"
+    r"[a-z]+ing\b|about\b|for\b|in\b|on\b|the\b|too\b)(?P<what>[\w' ,&-]{3,60}?) (?P<now>now|these days|nowadays)$",
+    re.I,
+)
+"""What is left after a change: "quit league in Feb, it's only Stardew and Balatro now"."""
+_OWN_ONE = re.compile(r"(?:mine|ours)\b(?!')", re.I)
 
 
 def _statement(piece: clauses.Clause, at: int, talk: Discourse, state: statements.Sentence, asking: bool) -> None:

@@ -155,8 +155,12 @@ def agree(verb: str) -> str:
         return low
     if low in lexicon.words("determiners.txt") or low in lexicon.words("prepositions.txt") - {"like"}:
         return verb
-    if low in bases():
-        return third(low) if low not in ambiguous_pasts() or low in {"read", "cut", "put", "let", "set", "hit"} else low
+    if low in bases() - {"found"}:  # "found" is told of the past far oftener than of founders
+        return (
+            third(low)
+            if low not in ambiguous_pasts() or low in {"read", "cut", "put", "let", "set", "hit", "knit", "fit", "bid"}
+            else low
+        )
     if low in pasts() or low in ings() or low in thirds():
         return verb
     if low.isalpha() and low.isascii() and verb == low and not low.endswith(("ed", "s", "ing", "ly")):

@@ -11,6 +11,7 @@ from perdure.pipeline.reconciliation.pairing import (
     everything,
     exclusive,
     generic,
+    numbered_apart,
     same_party,
     uncovered,
 )
@@ -63,6 +64,22 @@ def may_retire(pair: Pair) -> bool:
     return not (lacking and missing) and not (unmet and (lacking or new.values))
 
 
+def is_apart(pair: Pair) -> bool:
+    """Whether no likeness makes the fact a change of the memory, unless a rule says so."""
+    new, old = pair.new, pair.old
+    if numbered_apart(new, old):
+        return True
+    if new.party.name and old.party.name and not same_party(new.party, old.party, pair.aliases):
+        return True  # Jonas's new job ends nothing of Tomas's
+    if new.party.kind == "named" and old.party.kind == "relative" and old.party.of == new.party.name:
+        return not new.topic and not {old.party.relation, *old.party.name.split()} & everything(new)
+    both_denied = new.mood.negated and old.mood.negated and not (new.mood.ended or new.mood.denied)
+    if both_denied:  # "doesn't eat fish", "doesn't eat meat": neither ends the other
+        mine, theirs = _telling(everything(new)), _telling(everything(old))
+        return bool(uncovered(mine, theirs)) and bool(uncovered(theirs, mine)) and not new.mood.changed
+    return False
+
+
 def _of_another(pair: Pair) -> bool:
     """Whether the fact is about someone of whom the memory does not speak, and says nothing of whom it is about."""
     new, old = pair.new, pair.old
@@ -108,4 +125,4 @@ def _telling(concepts: frozenset[str]) -> frozenset[str]:
     return frozenset(concept for concept in concepts if not generic(concept))
 
 
-__all__ = ["is_detail", "may_be_known", "may_retire"]
+__all__ = ["is_apart", "is_detail", "may_be_known", "may_retire"]

@@ -3,50 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.pipeline.reconciliation.caution import may_be_known, may_retire
+from perdure.pipeline.reconciliation.caution import is_apart, may_be_known, may_retire
 from perdure.pipeline.reconciliation.forget import holders, requested
 from perdure.pipeline.reconciliation.judge import judge_all, judge_reading
 from perdure.pipeline.reconciliation.merge import merged, without
-from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity, folded
+from perdure.pipeline.reconciliation.pairing import Pair, folded
 from perdure.pipeline.reconciliation.verdict import RETIRE, Finding
 from perdure.pipeline.reconciliation.weigh import Weighed, weigh
-from perdure.pipeline.slots import read, read_slots
+from perdure.pipeline.slots import USER, read, read_slots
 
-CHANGE = 0.52
+WEIGHED_NEAR = 0.25
+"""Cosine from which a memory is weighed at all."""
+CHANGE = 0.45
 """Weighed probability of a change from which a memory is updated."""
+CAUTIOUS_CHANGE = 0.75
+"""The same where nothing in the fact speaks of a change and something of the memory would be lost, and where the two
+share a name and nothing else: a name makes all that is told of somebody look alike."""
 RULED_CHANGE = 0.5
 """The same where a rule found the change."""
-CERTAIN, CERTAIN_CHANGE = 0.9, 0.1
-"""A rule this sure needs only this much: the evidence may still veto it, but hardly."""
+LIKELY, CERTAIN, CERTAIN_CHANGE = 0.8, 0.9, 0.1
+"""A certain rule needs only this much (the evidence may veto it, but hardly), a likely one all of it."""
 TIE = 0.03
 """How much nearer than its rivals a memory must be, where rules find as sure a change of each."""
 LINK = 0.3
 """The same from which the fact is linked to the memory (soft link)."""
-SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.4, 0.66
+SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.3, 0.4
 """Cosines that a memory needs to be taken for the same, or for what changed, where no rule says so; the last where the
 two share no word that either is about."""
 SAME_LENIENCE, LENIENT_NEAR = 1.3, 0.65
 """How much likelier a new matter must be than a known one, where the two texts are this near: nothing is lost by a NONE
 that names a near memory, and paraphrases are what the evidence sees least of."""
-MAX_WORD_PAIRS = 10
-"""Word similarities that one decision may ask for."""
-
 _ORDER = {"same": 3, "ends": 2, "replaces": 1, "refines": 1, "soft": 0}
 _AND = re.compile(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
 
 
-def decide(
-    fact: Fact, neighbours: Sequence[Neighbour], *, word_similarity: Callable[[str, str], float] | None = None
-) -> list[Decision]:
+def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
     """What is to be done with a fact, given the memories near it in its scope.
 
-    `word_similarity` gives the cosine of two words, if there is an embedder; it is asked at most ten times. Without
-    cosines only the rules speak. A request to forget deletes what holds its matter and adds nothing.
+    Without cosines only the rules speak. A request to forget deletes what holds its matter and adds nothing.
     """
-    matter = requested(fact.text)
+    matter = requested(fact.text, marked=fact.forget)
     if fact.forget or matter is not None:
         found = holders(matter if matter is not None else fact.text, neighbours)
         return [
@@ -59,21 +58,9 @@ def decide(
     together = _held_together(fact, neighbours, findings)
     if together is not None:
         return [together]
-    if word_similarity is None or not any(memory.similarity is not None for memory in neighbours):
+    if not any(memory.similarity is not None for memory in neighbours):
         return [_by_rule(fact, findings)]
-    return [_by_weight(fact, findings, _budgeted(word_similarity))]
-
-
-def _budgeted(similar: WordSimilarity) -> WordSimilarity:
-    left = [MAX_WORD_PAIRS]
-
-    def ask(one: str, two: str) -> float:
-        if one == two:
-            return 1.0
-        left[0] -= 1
-        return similar(one, two) if left[0] >= 0 else 0.0
-
-    return ask
+    return [_by_weight(fact, findings)]
 
 
 def _surest(findings: Sequence[Finding]) -> Finding | None:
@@ -108,29 +95,28 @@ def _by_rule(fact: Fact, findings: Sequence[Finding]) -> Decision:
     return _update(fact, best, best.verdict.rule, best.verdict.confidence, findings)
 
 
-def _by_weight(fact: Fact, findings: Sequence[Finding], similar: WordSimilarity) -> Decision:
-    """The nearest memory, and the one that a rule found, weighed; the likelier change or sameness is carried out."""
-    nearest = max(findings, key=lambda finding: finding.pair.near)
+def _by_weight(fact: Fact, findings: Sequence[Finding]) -> Decision:
+    """Every near memory weighed: what a rule found surest is tried first, then the likeliest change or sameness."""
     ruled = _surest(findings)
-    weighed = [
-        (finding, weigh(finding.pair, similar, finding.verdict if finding.firm else None))
-        for finding in ([nearest] if ruled is None or ruled is nearest else [ruled, nearest])
-    ]
+    near = [finding for finding in findings if finding is ruled or finding.pair.near >= WEIGHED_NEAR]
+    weighed = [(finding, weigh(finding.pair, finding.verdict if finding.firm else None)) for finding in near]
+    weighed.sort(key=lambda each: (each[0] is ruled, max(each[1].change, each[1].same)), reverse=True)
     for finding, odds in weighed:
         decision = _carried_out(fact, finding, odds, findings)
         if decision is not None:
             return decision
     linked = tuple(finding.pair.id for finding, odds in weighed if odds.change >= LINK)
-    return _add(fact, findings, linked, max(odds.other for _, odds in weighed))
+    return _add(fact, findings, linked, min((odds.other for _, odds in weighed), default=1.0))
 
 
 def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence[Finding]) -> Decision | None:
     verdict = finding.verdict if finding.firm else None
     near = finding.pair.near
     changing = verdict is not None and verdict.relation != "same"
-    certain = verdict is not None and verdict.relation != "same" and verdict.confidence >= CERTAIN
-    needed = CERTAIN_CHANGE if certain else RULED_CHANGE if changing else CHANGE
-    likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and may_retire(finding.pair)
+    needed = _needed(verdict.confidence) if changing and verdict is not None else CHANGE
+    if not changing and ((_of_one_name(finding) and not odds.touching) or not may_retire(finding.pair)):
+        needed = CAUTIOUS_CHANGE
+    likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and not is_apart(finding.pair)
     if odds.change >= needed and (changing or likely):
         if verdict is None or not changing:
             return _update(fact, finding, "weighed.change", odds.change, findings)
@@ -142,6 +128,18 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
         rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
         return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
     return None
+
+
+def _of_one_name(finding: Finding) -> bool:
+    new, old = finding.pair.new.party, finding.pair.old.party
+    owners = {new.name, new.of} & {old.name, old.of}
+    return bool(owners - {"", USER})
+
+
+def _needed(confidence: float) -> float:
+    """The probability that a rule of some confidence needs beside it: the surer the rule, the less."""
+    share = min(1.0, max(0.0, (confidence - LIKELY) / (CERTAIN - LIKELY)))
+    return RULED_CHANGE - share * (RULED_CHANGE - CERTAIN_CHANGE)
 
 
 def _update(fact: Fact, finding: Finding, rule: str, confidence: float, findings: Sequence[Finding]) -> Decision:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from perdure.pipeline.lexicon import pairs as table
+from perdure.pipeline.reconciliation.alignment import alignment
 from perdure.pipeline.reconciliation.ends import opposites
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
-    WordSimilarity,
     concept_set,
     core,
     covers,
@@ -27,20 +27,16 @@ from perdure.pipeline.reconciliation.verdict import Verdict
 from perdure.pipeline.slots import USER, Reading, comparable, fits
 from perdure.pipeline.slots.stems import fold
 
-MAX_ASKED = 2
-"""Words of either side that are compared by meaning."""
-
 Evidence = dict[str, float]
 
 
-def evidence(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Evidence:
+def evidence(pair: Pair, verdict: Verdict | None) -> Evidence:
     """The evidence of a pair that has a cosine, with what the rules made of it; numbers run from 0 to about 4."""
     new, old = pair.new, pair.old
     mine, theirs = everything(new), everything(old)
     lacking = uncovered(_telling(mine), theirs)
     missing = uncovered(_telling(theirs), mine)
     found = {
-        "bias": 1.0,
         "cosine": pair.near,
         "cosine_high": max(0.0, pair.near - 0.75),
         "trigrams": _overlap(_trigrams(new.text), _trigrams(old.text)),
@@ -58,12 +54,12 @@ def evidence(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Ev
         "opposite": float(_opposite(mine, theirs)),
         "user_swapped": float((USER in new.concepts) != (USER in old.concepts)),
     }
-    found.update(_meaning(lacking, missing, similar))
     found.update(_names(pair, lacking, missing))
     found.update(_values(new, old))
     found.update(_moods(new, old))
     found.update(_shape(pair, lacking, missing))
     found.update(_signs(new.text, old.text))
+    found.update(alignment(new.text, old.text))
     for relation in ("same", "ends", "replaces", "refines"):
         said = verdict is not None and verdict.relation == relation
         found[f"rule_{relation}"] = verdict.confidence if said and verdict is not None else 0.0
@@ -78,24 +74,11 @@ def evidence(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Ev
     found["past_dated"] = found["past"] * found["year_new"]
     found["clash_near"] = near * found["party_clash"]
     found["differ_changed"] = found["values_differ"] * max(found["changed"], found["sign_change"], found["corrected"])
-    found["gap_apart"] = found["gap"] * float(bool(lacking))
     return found
 
 
 def _telling(concepts: frozenset[str]) -> frozenset[str]:
     return frozenset(concept for concept in concepts if not generic(concept)) or concepts
-
-
-def _meaning(lacking: set[str], missing: set[str], similar: WordSimilarity) -> Evidence:
-    """How near in meaning are the words that only one side has: best matches, and all together."""
-    some, others = sorted(lacking)[:MAX_ASKED], sorted(missing)[:MAX_ASKED]
-    best = [max((similar(one, two) for two in others), default=0.0) for one in some]
-    aligned = sum(best) / len(best) if best else float(not lacking)
-    if lacking and missing:
-        gap = similar(" ".join(sorted(lacking)), " ".join(sorted(missing)))
-    else:
-        gap = 0.5 if lacking or missing else 1.0
-    return {"aligned": aligned, "gap": gap}
 
 
 def _names(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:

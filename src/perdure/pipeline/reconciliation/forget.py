@@ -7,31 +7,47 @@ from collections.abc import Sequence
 from functools import cache
 
 from perdure.domain.fact import Neighbour
-from perdure.pipeline.lexicon import lines
-from perdure.pipeline.reconciliation.pairing import content, generic, uncovered, values_fit
+from perdure.pipeline.lexicon import lines, pairs
+from perdure.pipeline.reconciliation.datum import Datum, datum, of_same
+from perdure.pipeline.reconciliation.pairing import content, folded, generic, uncovered, values_fit
 from perdure.pipeline.slots import USER, Reading, read
 from perdure.pipeline.slots.rewrite import MAX_TEXT
 
 NEAR = 0.45
 """Cosine from which the nearest memory is meant when the words alone name none."""
 
+NAMED, NEAREST = 0.8, 0.1
+"""Confidence where a name and half the words are shared, and how far behind the nearest such a memory may then be."""
+
 _STRIPS = 4
 """How many openings are taken off a request's matter ("everything", "that was said about")."""
 
 
-def requested(text: str) -> str | None:
-    """What a statement asks to forget ("their salary"), or None if it asks nothing of the kind."""
+_NAMED_ASKS = re.compile(r"^[^:]{1,80}? asked to forget ", re.IGNORECASE)
+"""What the extraction writes before the matter, where the speaker has a name."""
+
+
+def requested(text: str, *, marked: bool = False) -> str | None:
+    """What a statement asks to forget ("their salary"), or None if it asks nothing of the kind.
+
+    `marked`: known to be a request, whoever makes it ("Mara asked to forget the door code").
+    """
     text = text.strip()[:MAX_TEXT]
+    named = _NAMED_ASKS.match(text) if marked else None
+    if named is not None:
+        return _matter(text[named.end() :])
     for pattern in _patterns("reconcile_requests.txt"):
         match = pattern.search(text)
         if match is not None:
-            named = next((group for group in match.groups() if group), None)
-            return _matter(named if named is not None else text[match.end() :])
+            group = next((group for group in match.groups() if group), None)
+            return _matter(group if group is not None else text[match.end() :])
     return None
 
 
 def _matter(words: str) -> str:
-    """The matter of a request without what opens it."""
+    """The matter of a request without what opens it; a statement that it quotes as a whole (": User ...") as it is."""
+    if words.startswith(":"):
+        return words
     matter = re.split(r"[,;:] | because | since ", words.strip(" .:!,"), maxsplit=1)[0]
     for _ in range(_STRIPS):
         for pattern in _patterns("reconcile_request_fillers.txt"):
@@ -48,24 +64,126 @@ def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
 
 def holders(matter: str, memories: Sequence[Neighbour]) -> list[tuple[Neighbour, float]]:
     """The memories that hold the matter, each with a confidence; empty if none does."""
-    wanted = _words(matter)
+    if matter.startswith(":"):
+        whole = folded(matter.lstrip(": "))
+        return [(memory, 0.95) for memory in memories if folded(memory.item.memory) == whole]
+    wanted = _words(_OLD.sub("", matter))
     if not wanted[0] and not wanted[1].values:
         return []
-    found: list[tuple[Neighbour, float]] = []
-    for memory in memories:
-        sure = _holds(wanted, read(memory.item.memory))
-        if sure:
-            found.append((memory, sure))
+    older = _OLD.search(matter) is not None
+    read_ = [(memory, read(memory.item.memory)) for memory in memories]
+    found = [(memory, sure) for memory, old in read_ if (sure := _holds(wanted, old)) and not (older and _new(old))]
+    named = datum(_OLD.sub("", matter))
+    if named is not None:
+        found = _of_datum(named, wanted, found, [each for each in read_ if not (older and _new(each[1]))])
     best = max((sure for _, sure in found), default=0.0)
     if best:
         meant = [(memory, sure) for memory, sure in found if sure >= best - 0.1]
+        meant = meant if best > NAMED and not _thin(matter, wanted) else _nearest(meant)
         return meant + _told_with(wanted[0], [memory for memory, _ in meant], memories)
+    spread = [] if named is not None else _spread(wanted, read_)
+    if spread:
+        return spread
     near = [memory for memory in memories if (memory.similarity or 0.0) >= NEAR]
-    if len(near) == 1 or (near and (near[0].similarity or 0) - (near[1].similarity or 0) > 0.1):
+    if named is None and (len(near) == 1 or (near and (near[0].similarity or 0) - (near[1].similarity or 0) > 0.1)):
         shared = content(read(near[0].item.memory)) & wanted[0]
         if shared:
             return [(near[0], 0.6), *_told_with(wanted[0], near[:1], memories)]
     return []
+
+
+def _thin(matter: str, wanted: tuple[frozenset[str], Reading]) -> bool:
+    """Whether of a matter with more words only a name counts ("leaving Signe"): not every holder is meant then."""
+    named = wanted[1].names | frozenset(wanted[1].party.name.split())
+    light = frozenset(pairs("sets.tsv")["forget.light"].split())
+    told = [word for word in re.findall(r"[\w-]+", matter.lower()) if word not in light]
+    return bool(wanted[0]) and wanted[0] <= named and len(told) > len(wanted[0]) and not matter.istitle()
+
+
+def _nearest(found: list[tuple[Neighbour, float]]) -> list[tuple[Neighbour, float]]:
+    """Of memories that share a name with the matter but not all its words, those that are nearest to it."""
+    best = max(memory.similarity or 0.0 for memory, _ in found)
+    return [(memory, sure) for memory, sure in found if (memory.similarity or 0.0) >= best - NEAREST]
+
+
+def _spread(
+    wanted: tuple[frozenset[str], Reading], memories: Sequence[tuple[Neighbour, Reading]]
+) -> list[tuple[Neighbour, float]]:
+    """The memories of one message that hold the matter between them ("had an email from a parent", "is Mrs Lovatt")."""
+    telling = frozenset(word for word in wanted[0] if not generic(word))
+    if len(telling) < 2:
+        return []
+    for first, _ in memories:
+        told = [(memory, _held(old)) for memory, old in memories if set(memory.item.sources) & set(first.item.sources)]
+        if len(told) > 1 and not uncovered(telling, frozenset().union(*(held for _, held in told))):
+            return [(memory, 0.7) for memory, held in told if held & telling]
+    return []
+
+
+_OLD = re.compile(r"\b(?:old|previous|former|earlier|wrong|outdated)\b ?", re.IGNORECASE)
+
+
+def _new(old: Reading) -> bool:
+    """Whether a memory tells what replaced an older value: a request for the old one does not mean it."""
+    return old.mood.changed or re.search(r"\bnew\b", old.text, re.IGNORECASE) is not None
+
+
+def _of_datum(
+    named: Datum,
+    wanted: tuple[frozenset[str], Reading],
+    found: Sequence[tuple[Neighbour, float]],
+    memories: Sequence[tuple[Neighbour, Reading]],
+) -> list[tuple[Neighbour, float]]:
+    """Of what holds the words of a datum's name, what tells the datum; and what tells it by its value in other words.
+
+    "User got a Peru SIM. My number here is 987" tells the Peru number in a memory that does not say Peru: then the
+    memories of one message say together whose it is.
+    """
+    noun = _words(named.noun)[0]
+    rest = frozenset(word for word in wanted[0] - noun if not generic(word))
+    parties = {memory.item.id: old for memory, old in memories}
+    meant = {
+        memory.item.id: (memory, sure)
+        for memory, sure in found
+        if (named.told_in(memory.item.memory) or (not named.bare and noun <= _words(memory.item.memory)[0]))
+        and (
+            rest
+            or "thing" in (wanted[1].party.kind, parties[memory.item.id].party.kind)
+            or of_same(wanted[1], parties[memory.item.id])
+        )
+    }
+    if not rest and wanted[1].party.kind == "thing" and len(meant) > 1:  # "the code": of several, the one told last
+        last = max(memory.item.told_at for memory, _ in meant.values())
+        return [(memory, sure) for memory, sure in meant.values() if memory.item.told_at == last]
+    kinds = noun.union(*(_words(word)[0] for word in named.noun.split()))
+    for memory, old in memories:
+        if memory.item.id in meant or not named.told_in(memory.item.memory):
+            continue
+        called = of_same(wanted[1], old) and bool(_held(old) & kinds)
+        alone = not rest and (called or named.known_by_value(wanted[1], old))
+        if alone or (rest and _together(rest, noun, memory, old, memories)):
+            meant[memory.item.id] = (memory, 0.9)
+    return list(meant.values())
+
+
+def _together(
+    rest: frozenset[str],
+    noun: frozenset[str],
+    memory: Neighbour,
+    old: Reading,
+    memories: Sequence[tuple[Neighbour, Reading]],
+) -> bool:
+    """Whether a memory with a datum's value says, with those of the same message, whose the datum is."""
+    held = _held(old)
+    if not uncovered(rest, held):
+        return True
+    told = [
+        _held(other)
+        for each, other in memories
+        if each.item.id != memory.item.id and set(each.item.sources) & set(memory.item.sources)
+    ]
+    touching = bool(held & (rest | noun)) or any(held & other and not uncovered(rest, other) for other in told)
+    return touching and not uncovered(rest, held.union(*told))
 
 
 _POINTING = re.compile(r"\b(?:it|this|them)$", re.IGNORECASE)
@@ -88,14 +206,17 @@ def _told_with(
 
 
 def _words(matter: str) -> tuple[frozenset[str], Reading]:
-    reading = read(matter)
+    reading = read(f"the {matter}" if matter[:1].isupper() and not matter.startswith("User") else matter)
     own = set(reading.party.name.split()) | ({reading.party.relation} if reading.party.relation else set())
-    return frozenset((content(reading) | own) - {USER, ""}), reading
+    return frozenset((content(reading) | own) - _ASKING - {USER, ""}), reading
+
+
+_ASKING = frozenset({"why", "how", "when", "where", "who", "what", "which", "whether"})
 
 
 def _holds(wanted: tuple[frozenset[str], Reading], old: Reading) -> float:
     words, matter = wanted
-    held = content(old) | set(old.party.name.split()) | ({old.party.relation} if old.party.relation else set())
+    held = _held(old)
     telling = {word for word in words if not generic(word)} or set(words)
     if not values_fit(matter.values, old.values):
         return 0.0
@@ -103,4 +224,8 @@ def _holds(wanted: tuple[frozenset[str], Reading], old: Reading) -> float:
     if not lacking:
         return 0.95
     named = {word for word in telling if word in matter.names or word in matter.party.name.split()}
-    return 0.8 if named and not lacking & named and len(lacking) * 2 <= len(telling) else 0.0
+    return NAMED if named and not lacking & named and len(lacking) * 2 <= len(telling) else 0.0
+
+
+def _held(old: Reading) -> frozenset[str]:
+    return content(old) | frozenset(old.party.name.split()) | ({old.party.relation} if old.party.relation else set())

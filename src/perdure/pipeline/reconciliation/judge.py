@@ -20,7 +20,11 @@ from perdure.pipeline.slots import Party, Reading, read
 RETIRE = 0.7
 """Confidence from which a finding changes a memory; a weaker one only links the two."""
 
-_SO = re.compile(r",? so (?=[A-Z])")
+_SO = re.compile(
+    r",? so (?!that\b|far\b|much\b|many\b|long\b|often\b|as\b|on\b|to\b|called\b)(?=[\w'-]+ )"
+    r"|,? and (?=User(?:'s)? |[Tt]he \w|[A-Z][\w'-]+ (?:is|are|has|will|does|[a-z]+s) )"
+)
+"""Where a fact goes on to what follows from its first clause, or to a second one."""
 _CLAUSE = re.compile(
     r",? (?:and|but) (?=(?:is|was|has|had|lives?|lived|works?|worked|likes?|owns?|plays?|speaks?|used to)\b)"
 )
@@ -49,11 +53,17 @@ def judge_reading(new: Reading, neighbours: Sequence[Neighbour]) -> list[Finding
     found: list[Finding] = []
     for memory, reading in zip(neighbours, readings, strict=True):
         pair = Pair(_as_thing(new, reading), reading, memory, memory.similarity, aliases, gone)
-        verdict = (
-            None if numbered_apart(pair.new, reading) else judge_same(pair) or _judge_clauses(pair) or _judge(pair)
-        )
+        verdict = None if numbered_apart(pair.new, reading) else _known(pair) or _judge(pair)
         found.append(Finding(pair, None if verdict is not None and _overreaches(verdict) else verdict))
     return found
+
+
+def _known(pair: Pair) -> Verdict | None:
+    """That the memory, or a clause of it, holds the fact; a fact that goes on to end something holds more."""
+    said = _consequence(pair.new)
+    if said is not None and said.mood.ended:
+        return None
+    return judge_same(pair) or _judge_clauses(pair)
 
 
 def _as_thing(new: Reading, old: Reading) -> Reading:
@@ -67,12 +77,27 @@ def _as_thing(new: Reading, old: Reading) -> Reading:
 
 def _judge(pair: Pair) -> Verdict | None:
     found = judge_succession(pair) or judge_ends(pair) or judge_refines(pair) or judge_replaces(pair)
-    consequence = _SO.split(pair.new.text, maxsplit=1)
-    if found is not None or len(consequence) < 2:
+    if found is not None and found.relation != "soft":
         return found
-    said = replace(pair, new=read(consequence[1]))
-    verdict = judge_succession(said) or judge_replaces(said)
-    return None if verdict is None else replace(verdict, pair=pair)
+    said = _consequence(pair.new)
+    if said is None:
+        return found
+    last = replace(pair, new=said)
+    verdict = judge_succession(last) or (judge_ends(last) if said.mood.ended else None) or judge_replaces(last)
+    return found if verdict is None else replace(verdict, pair=pair)
+
+
+def _consequence(new: Reading) -> Reading | None:
+    """The last clause of a fact that has several, where it says something of a subject of its own."""
+    clauses = _SO.split(new.text)
+    if len(clauses) < 2:
+        return None
+    last = clauses[-1]
+    said = read(f"User {last}" if last.startswith(("no more ", "no longer ")) else last)
+    if not (said.verb or said.mood.ended) or not said.chunks or (said.party.kind == "thing" and not said.topic):
+        return None
+    mood = replace(said.mood, hedged=said.mood.hedged or new.mood.hedged)
+    return replace(said, mood=mood)
 
 
 def _overreaches(verdict: Verdict) -> bool:

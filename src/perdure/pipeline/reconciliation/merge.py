@@ -55,12 +55,18 @@ def _swapped(pair: Pair) -> str | None:
         return None
     text = pair.memory.item.memory
     meet = [(a, b) for a in new.values for b in old.values if comparable(a, b) and not fits(a, b)]
-    if len(meet) != 1:
+    if len(meet) != 1 or not _alike(*meet[0]):
         return None
     inserted, removed = _written(pair.new.text, meet[0][0]), _place(text, meet[0][1])
     if inserted is None or removed is None:
         return None
     return text[: removed[0]] + inserted + text[removed[1] :]
+
+
+def _alike(new: Value, old: Value) -> bool:
+    """Whether one value can stand where the other stood: "85 quid" cannot where "the 100 fly" was."""
+    kinds = {new.kind, old.kind}
+    return len(kinds) == 1 or kinds <= {"date", "ordinal"} or kinds <= {"date", "weekday"}
 
 
 def _written(text: str, value: Value) -> str | None:
@@ -92,7 +98,9 @@ def _left_open(new: Reading, old: Reading) -> list[str]:
         chunk = next((chunk for chunk in old.chunks if chunk.start == slot.start), None)
         if chunk is not None and chunk.lead:
             kept.append(f"{chunk.lead} {_determined(old.text, chunk)}")
-    placed = new.mood.changed and any(chunk.lead and chunk.names for chunk in new.main)
+    placed = any(
+        chunk.names and (chunk.lead in ("at", "in") or (chunk.lead and new.mood.changed)) for chunk in new.main
+    )
     if kept or not new.topic or not old.topic or not (new.values or placed):
         return kept
     for chunk in old.main:

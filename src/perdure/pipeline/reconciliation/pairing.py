@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,8 +11,6 @@ from perdure.pipeline.lexicon import words
 from perdure.pipeline.slots import USER, Party, Reading, Value, fits
 from perdure.pipeline.slots.lexis import concept_of, fold_set, is_kind_of, kinds, relations
 from perdure.pipeline.slots.stems import fold
-
-WordSimilarity = Callable[[str, str], float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
+from perdure.pipeline.reconciliation.answered import judge_answers
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
-    concept_set,
     content,
     covers,
-    everything,
-    exclusive,
     generic,
     parties_agree,
     same_party,
     uncovered,
 )
-from perdure.pipeline.reconciliation.same import slot_fits, verbs_agree
+from perdure.pipeline.reconciliation.said import does_otherwise, parallel, said_otherwise, single_valued
+from perdure.pipeline.reconciliation.same import slot_fits
+from perdure.pipeline.reconciliation.shifts import differing, timed, typed
 from perdure.pipeline.reconciliation.succession import successor, takeover
 from perdure.pipeline.reconciliation.verdict import Verdict
-from perdure.pipeline.slots import Chunk, Reading, Value, comparable, fits
+from perdure.pipeline.slots import Chunk, Reading, comparable, fits
 from perdure.pipeline.slots.lexis import fold_set, is_kind_of
 
 _SETTLED = frozenset({"be", "", "chang", "mov", "be call"})
@@ -57,29 +55,6 @@ DISTINGUISHING = frozenset(
         "rear",
     ]
 )
-_TYPED_NEAR = 0.45
-_PLACES = frozenset(
-    [
-        "in",
-        "at",
-        "on",
-        "to",
-        "into",
-        "up",
-        "along",
-        "by",
-        "near",
-        "through",
-        "around",
-        "over",
-        "under",
-        "across",
-        "behind",
-        "beside",
-        "above",
-        "below",
-    ]
-)
 
 
 def judge_replaces(pair: Pair) -> Verdict | None:
@@ -87,13 +62,13 @@ def judge_replaces(pair: Pair) -> Verdict | None:
     new, old = pair.new, pair.old
     if not _may_replace(new, old):
         return None
-    verdict = _named(pair) or takeover(pair) or successor(pair)
+    verdict = _named(pair) or takeover(pair) or successor(pair) or judge_answers(pair)
     if verdict is not None:
         return verdict
     if not _parties_allow(pair):
         unowned = new.party.kind == "thing" and new.mood.changed and not new.topic_names
         return _topics(pair) if unowned else None
-    return _slots(pair) or _topics(pair) or _typed(pair) or _parallel(pair)
+    return _slots(pair) or _topics(pair) or does_otherwise(pair) or typed(pair) or parallel(pair)
 
 
 def _may_replace(new: Reading, old: Reading) -> bool:
@@ -143,7 +118,11 @@ def _slots(pair: Pair) -> Verdict | None:
         other = held.get(slot.attribute)
         if other is None:
             continue
-        if slot.attribute == "name" and new.party.relation in concept_set_relations() and not new.mood.changed:
+        if (
+            slot.attribute == "name"
+            and new.party.relation.removeprefix("new ") in concept_set_relations()
+            and not _succeeds(pair)
+        ):
             return None  # a second brother has a name of his own
         if slot_fits(slot, other, content(old)):
             continue
@@ -153,9 +132,25 @@ def _slots(pair: Pair) -> Verdict | None:
         if slot.values and not slot.concepts and not any(comparable(a, b) for a in slot.values for b in other.values):
             continue
         changed = True
-    if not changed or _only_past(new, old):
+    if not changed or _only_past(new, old) or _on_other_days(new, old):
         return None
     return Verdict("replaces", pair, "replace.attribute", 0.92)
+
+
+def _on_other_days(new: Reading, old: Reading) -> bool:
+    """Whether it is one on some days and the other on others: trains here on Mondays, there on Thursdays."""
+    days = [[value for value in reading.values if value.kind == "weekday"] for reading in (new, old)]
+    return bool(days[0] and days[1]) and not new.mood.changed and differing(days[0], days[1])
+
+
+def _succeeds(pair: Pair) -> bool:
+    """Whether the fact tells of a change of holder: now, until when, or after the former one left."""
+    new, old = pair.new, pair.old
+    if new.party.relation.removeprefix("new ") in fold_set("reconcile_kin.txt") and new.party.relation[:4] == "new ":
+        return False  # a new neighbour moves in beside the others
+    names = {name for slot in old.slots if slot.attribute == "name" for name in slot.names}
+    standing_in = any(chunk.lead in ("until", "till") for chunk in new.chunks)
+    return new.mood.changed or bool(names & pair.departed) or standing_in
 
 
 def concept_set_relations() -> frozenset[str]:
@@ -165,7 +160,8 @@ def concept_set_relations() -> frozenset[str]:
 
 def _only_past(new: Reading, old: Reading) -> bool:
     """Whether the fact tells of an earlier time: it may not overwrite the present."""
-    ending = any(chunk.lead in ("until", "till") for chunk in new.chunks)
+    lasting = new.mood.past or {slot.attribute for slot in new.slots} & {"home", "employer", "role"}
+    ending = bool(lasting) and any(chunk.lead in ("until", "till") for chunk in new.chunks)
     spell = any(chunk.lead == "from" for chunk in new.chunks) and bool(new.values)
     moved = new.verb in (
         "mov",
@@ -248,16 +244,25 @@ def _topics(pair: Pair) -> Verdict | None:
     if my_values and {new.verb, old.verb} == {"have", "be"} and new.topic and old.topic and not new.mood.changed:
         return None  # what it has is counted, what it is was told
     if my_values:
-        differing = _differing(my_values, their_values)
-        if differing:
+        if differing(
+            my_values, [value for chunk in theirs if not _counts_else(new, mine, chunk) for value in chunk.values]
+        ):
             return Verdict("replaces", pair, "replace.value", 0.93 * sure + 0.02)
-        if their_values or not _vague(theirs):
-            return None
-        return Verdict("replaces", pair, "replace.vague", 0.8 * sure) if not theirs else None
-    return _said_otherwise(pair, mine, theirs, sure)
+        if not theirs:
+            return Verdict("replaces", pair, "replace.vague", 0.8 * sure)
+        if not mine[0].concepts or mine[0].values or any(comparable(a, b) for a in my_values for b in their_values):
+            return None  # another value of the same matter, or a value beside words
+    return said_otherwise(pair, mine, theirs, sure)
 
 
-_PRESENT = re.compile(r"\b(?:present|current)\b", re.IGNORECASE)
+def _counts_else(new: Reading, mine: tuple[Chunk, ...], other: Chunk) -> bool:
+    """Whether a phrase counts something of which the fact gives no number ("3 bedrooms", "2 bathrooms")."""
+    loose = new.mood.changed or new.verb != "have"
+    told = {concept for concept in other.concepts if concept not in other.names and not (loose and generic(concept))}
+    counted = [{c for c in chunk.concepts if not (loose and generic(c))} for chunk in mine if chunk.values]
+    return bool(told) and bool(counted) and all(said and not said & told for said in counted)
+
+
 _RANKS = frozenset({"first", "next", "new"})
 
 
@@ -272,14 +277,18 @@ def _same_matter(new: Reading, old: Reading) -> bool:
     if new.mood.past and not new.mood.changed and not old.mood.past and not new.replaced_values:
         return False
     settled = {"be", "", "mov", "call", "have", "hold", "get", "own", "tak", "take", "go", "com"}
+    if "cost" in (new.verb, old.verb) and {new.verb, old.verb} <= {"cost", "be", "mov"}:
+        settled.add("cost")
     if _purposes(new) != _purposes(old):
         return False
+    if new.verb == old.verb and any(single_valued(new, chunk) for chunk in new.main):
+        return True
     if (new.verb == old.verb and (new.verb in settled or new.values or new.mood.changed or _purposes(new))) or (
         new.mood.changed and new.verb in settled
     ):
         return True
     return (new.verb in settled and old.verb in settled) or (
-        (new.verb in settled or old.verb in settled) and _timed(new) and _timed(old)
+        (new.verb in settled or old.verb in settled) and timed(new) and timed(old)
     )
 
 
@@ -288,98 +297,5 @@ def _purposes(reading: Reading) -> set[str]:
     return {concept for chunk in reading.chunks if chunk.lead == "for" for concept in chunk.concepts}
 
 
-def _timed(reading: Reading) -> bool:
-    return any(value.kind in ("clock", "date", "weekday") for value in reading.values)
-
-
-def _differing(mine: list[Value], theirs: list[Value]) -> bool:
-    """Whether some value meets a comparable one that it does not fit, and none fits."""
-    meet = [(a, b) for a in mine for b in theirs if comparable(a, b)]
-    return bool(meet) and any(all(not fits(a, b) for x, b in meet if x is a) for a, _ in meet)
-
-
 def _vague(chunks: tuple[Chunk, ...]) -> bool:
     return all(not chunk.values for chunk in chunks)
-
-
-def _said_otherwise(pair: Pair, mine: tuple[Chunk, ...], theirs: tuple[Chunk, ...], sure: float) -> Verdict | None:
-    """Both give the thing a value in words: other names, another place, another kind of one thing."""
-    if not mine or not theirs or not mine[0].concepts or not theirs[0].concepts:
-        return None
-    one, two = mine[0], theirs[0]
-    if one.lead != two.lead and {one.lead, two.lead} - _PLACES - {""}:
-        return None
-    if one.lead != two.lead and "" in (one.lead, two.lead) and not pair.new.mood.changed:
-        return None
-    if not uncovered(one.concepts, two.concepts) or not uncovered(two.concepts, one.concepts):
-        return None
-    if pair.new.party.kind != "relative" and pair.new.topic and pair.new.topic[-1] in concept_set("reconcile_many.txt"):
-        return None
-    named = bool(one.names) and bool(two.names)
-    if named or exclusive(one.head, two.head):
-        return Verdict("replaces", pair, "replace.words", 0.9 * sure)
-    if bool(one.names) != bool(two.names) and not pair.new.mood.changed:
-        return None
-    if pair.new.mood.changed or _PRESENT.search(pair.new.text):
-        return Verdict("replaces", pair, "replace.changed", 0.85 * sure)
-    if one.lead in _PLACES and two.lead in _PLACES and pair.new.verb == pair.old.verb == "be" and pair.new.topic:
-        return Verdict("replaces", pair, "replace.place", 0.85 * sure)
-    return Verdict("soft", pair, "soft.topic", 0.5 * sure)
-
-
-# ---------------------------------------------------------------- typed values in otherwise equal words
-
-
-def _typed(pair: Pair) -> Verdict | None:
-    """Another value of one type in statements that otherwise speak of the same."""
-    new, old = pair.new, pair.old
-    if not new.values or not old.values or not _differing(list(new.values), list(old.values)):
-        return None
-    if set(new.topic_values) != set(old.topic_values):
-        return None
-    mine, theirs = everything(new), everything(old)
-    lacking = {c for c in uncovered(mine, theirs) if not generic(c) and c != new.verb}
-    missing = {c for c in uncovered(theirs, mine) if not generic(c) and c != old.verb}
-    if lacking & new.names and missing & old.names:
-        return None
-    shared = {c for c in mine if covers(theirs, c) and not generic(c)}
-    if not shared:
-        return None
-    cue = new.mood.changed or new.mood.corrected
-    alike = new.verb == old.verb or {new.verb, old.verb} <= {"", "be", "have"} or bool(new.topic) != bool(old.topic)
-    if not cue and (new.mood.past or not alike):
-        return None
-    if not lacking and not missing:
-        if not cue and not (new.topic and old.topic) and (_timed(new) or new.verb == ""):
-            return Verdict("soft", pair, "soft.typed", 0.5)  # two meetings, two visits
-        return Verdict("replaces", pair, "replace.typed", 0.9 if new.mood.changed else 0.82)
-    if cue and (not lacking or not missing) and len(lacking | missing) <= 2 and pair.near >= _TYPED_NEAR:
-        return Verdict("replaces", pair, "replace.typed-changed", 0.8)
-    if new.mood.changed:
-        return Verdict("soft", pair, "soft.typed", 0.4)
-    return None
-
-
-# ---------------------------------------------------------------- statements alike but for one phrase
-
-
-def _parallel(pair: Pair) -> Verdict | None:
-    """The same verb and phrases but for one, with a word of change ("wants answers in English from now on")."""
-    new, old = pair.new, pair.old
-    if new.topic or old.topic or not verbs_agree(new, old) or not same_party(new.party, old.party, pair.aliases):
-        return None
-    mine, theirs = list(new.main), list(old.main)
-    shared = [chunk for chunk in mine if chunk.concepts and not uncovered(chunk.concepts, everything(old))]
-    other = [chunk for chunk in mine if chunk.concepts and chunk not in shared]
-    gone = [chunk for chunk in theirs if chunk.concepts and uncovered(chunk.concepts, everything(new))]
-    if len(other) != 1 or len(gone) != 1 or not shared or (new.mood.past and not new.mood.changed):
-        return None
-    one, two = other[0], gone[0]
-    if one.lead != two.lead or set(one.concepts) & set(two.concepts):
-        return None
-    kin = exclusive(one.head, two.head)
-    if new.mood.changed and kin:
-        return Verdict("replaces", pair, "replace.parallel", 0.85)
-    if new.mood.changed and bool(one.names) == bool(two.names) and pair.near >= 0.5:
-        return Verdict("replaces", pair, "replace.parallel", 0.75)
-    return Verdict("soft", pair, "soft.parallel", 0.4) if kin else None

@@ -77,7 +77,8 @@ def _holder(old: Reading) -> frozenset[str]:
         return named[0]
     if not old.topic or not old.chunks or old.chunks[0].lead:
         return frozenset()
-    return old.chunks[0].names
+    chunk = old.chunks[0]
+    return frozenset() if "'s " in old.text[chunk.start : chunk.end] else chunk.names  # "Ola's brother" is not Ola
 
 
 def _doer(pair: Pair) -> Verdict | None:
@@ -98,7 +99,7 @@ def _doer(pair: Pair) -> Verdict | None:
         return None
     left = bool(set(old.party.name.split()) & pair.departed)
     if new.verb in ("be", "have"):
-        return Verdict("replaces", pair, "replace.doer", 0.92) if left else None
+        return Verdict("replaces", pair, "replace.doer", 0.92) if left and shared else None
     serving = new.verb in concept_set("reconcile_serving.txt")
     if not left and not (new.mood.changed and serving):
         return None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from operator import mul
 
 from perdure.pipeline.lexicon import pairs as table
-from perdure.pipeline.reconciliation.evidence import evidence
-from perdure.pipeline.reconciliation.pairing import Pair, WordSimilarity
+from perdure.pipeline.reconciliation.evidence import Evidence, evidence
+from perdure.pipeline.reconciliation.pairing import Pair
 from perdure.pipeline.reconciliation.verdict import Verdict
 
-TOUCHING = 0.6
-"""Cosine from which two words stand for one matter."""
 _NEWS = ("roles_swapped", "numbered_apart", "names_clash", "values_differ", "strangers")
 """Evidence beside which likeness does not make a fact known."""
 
@@ -30,29 +29,38 @@ class Weighed:
     """Whether the fact holds something that the memory plainly does not: a name, a value, another doer."""
 
 
-def weigh(pair: Pair, similar: WordSimilarity, verdict: Verdict | None) -> Weighed:
+def weigh(pair: Pair, verdict: Verdict | None) -> Weighed:
     """The probabilities for a pair with a cosine, with what the rules found of it.
 
-    Multinomial logistic regression over `evidence`; the weights are in `reconcile_weights.tsv`.
+    A network of one hidden layer (tanh) over `evidence`, then softmax; `benchmarks/reconciliation/fit.py` fits it.
     """
-    found = evidence(pair, similar, verdict)
-    scores = [0.0, 0.0, 0.0]
-    for name, weights in _weights().items():
-        value = found.get(name, 0.0)
-        if value:
-            for outcome, weight in enumerate(weights):
-                scores[outcome] += weight * value
-    top = max(scores)
-    odds = [math.exp(score - top) for score in scores]
-    total = sum(odds)
-    other, same, change = (odd / total for odd in odds)
-    touching = found["covered_core"] > 0 or found["aligned"] >= TOUCHING
+    found = evidence(pair, verdict)
+    other, same, change = _network().odds(found)
+    touching = found["covered_core"] > 0
     return Weighed(other, same, change, touching, news=any(found[name] > 0 for name in _NEWS))
 
 
+@dataclass(frozen=True, slots=True)
+class _Network:
+    into: dict[str, tuple[float, ...]]
+    bias: tuple[float, ...]
+    out: tuple[tuple[float, ...], ...]
+
+    def odds(self, found: Evidence) -> list[float]:
+        sums = list(self.bias)
+        for name, value in found.items():
+            if value:
+                for unit, weight in enumerate(self.into[name]):
+                    sums[unit] += weight * value
+        hidden = [math.tanh(each) for each in sums]
+        scores = [base + sum(map(mul, weights, hidden)) for base, *weights in self.out]
+        top = max(scores)
+        raised = [math.exp(score - top) for score in scores]
+        return [each / sum(raised) for each in raised]
+
+
 @cache
-def _weights() -> dict[str, tuple[float, ...]]:
-    return {
-        name: tuple(float(number) for number in numbers.split())
-        for name, numbers in table("reconcile_weights.tsv").items()
-    }
+def _network() -> _Network:
+    rows = {name: tuple(float(each) for each in row.split()) for name, row in table("reconcile_weights.tsv").items()}
+    out = tuple(rows.pop(f"={outcome}") for outcome in ("other", "same", "change"))
+    return _Network(bias=rows.pop("=bias"), out=out, into=rows)

@@ -15,6 +15,8 @@ CLASSES = {"occupation": "role", "diet": "diet", "marital": "status", "handednes
 MAX_AGE = 120
 _GIVES = frozenset({"be", "", "mov", "call", "becom", "read", "say"})
 """Verbs that give a named attribute its value."""
+_THINGS = frozenset({"car", "phone"})
+"""Attributes that are things: "the car is in the garage" tells where it is, not which it is."""
 _AGE_WORDS = frozenset(concept_of(word) for word in ("year", "old", "age"))
 
 
@@ -70,6 +72,8 @@ def _match(frame: Frame, chunks: tuple[Chunk, ...]) -> Slot | None:
     first = chunks[0]
     if any(value.kind == "ordinal" for value in first.values):
         return None  # a second job is not the job
+    if frame.attribute == "home" and not frame.words and not first.lead and first.concepts:
+        return None  # the sofa has moved, not its owner
     if frame.words:
         if first.lead or first.concepts[: len(frame.words)] != frame.words:
             return None
@@ -100,7 +104,8 @@ def named_attribute(party: Party, topic: tuple[str, ...], verb: str, chunks: tup
     if len(topic) != 1 or party.kind == "thing" or not chunks or verb not in _GIVES:
         return ()
     attribute = _attribute_nouns().get(topic[0])
-    if attribute is None or (chunks[0].lead and chunks[0].lead not in ("on", "at", "in", "to", "by")):
+    placed = chunks[0].lead and (attribute in _THINGS or chunks[0].lead not in ("on", "at", "in", "to", "by"))
+    if attribute is None or placed:
         return ()
     return (_slot(attribute, chunks[0], chunks[0].concepts),)
 
@@ -157,6 +162,8 @@ def _class_of(chunk: Chunk) -> str:
     for concept in reversed(chunk.concepts):
         if concept in chunk.names:
             continue
+        if concept in fold_set("reconcile_kin.txt"):
+            break  # somebody's husband is nothing by trade
         for kind in CLASSES:
             if concept != concept_of(kind) and is_kind_of(concept, concept_of(kind)):
                 return kind

@@ -28,6 +28,8 @@ _FLAGS = {
     "@temporary": {"temporary": True},
     "@deny": {"denied": True},
 }
+_BASES = frozenset({"come", "become", "run", "overcome"})
+"""Forms that are participles after "have" and otherwise the present of a plural ("the eggs come from a farm")."""
 _ASPECTS = frozenset({"@end", "@start", "@change", "@deny"})
 """Marks that are verbs of their own: an -ing form after them is what they speak of, else their object is."""
 _DETERMINERS = frozenset(["a", "an", "the", "their", "his", "her", "its", "this", "that", "these", "those", "some"])
@@ -110,6 +112,7 @@ def read_predicate(tokens: list[Token], place: int) -> Predicate:
             at += 1
         else:
             if (not verb or _is_participle(token)) and token.value is None and not token.name:
+                bare = bare or (not verb and token.low.split(" ", 1)[0] in _BASES)
                 verb = token.stem
                 said = stem(token.low.split(" ", 1)[0])
                 past_aux = past_aux or (_is_past(token) and not bare)

@@ -26,6 +26,12 @@ def _goes_to(predicate: Predicate) -> bool:
     return predicate.verb in ("go", "com") and first is not None and first.lead in ("to", "up", "down")
 
 
+def _moves_to_value(predicate: Predicate) -> bool:
+    """Whether it is no place but a value that something moves to: "User's physio moved to once a week"."""
+    first = predicate.chunks[0] if predicate.chunks else None
+    return predicate.verb == "mov" and first is not None and bool(first.values) and not first.concepts
+
+
 @lru_cache(maxsize=8192)
 def read(text: str) -> Reading:
     """The reading of one statement; of a text without a predicate, its words as the topic."""
@@ -33,7 +39,7 @@ def read(text: str) -> Reading:
     tokens = join_phrases(type_values(scan(rewritten.text)))
     subject = read_subject(tokens)
     predicate = read_predicate(tokens, subject.place)
-    if subject.topic and (predicate.verb == "mov" or _goes_to(predicate)):
+    if (subject.topic and (predicate.verb == "mov" or _goes_to(predicate))) or _moves_to_value(predicate):
         predicate = replace(predicate, mood=replace(predicate.mood, changed=True))
     if rewritten.denied:
         mood = replace(predicate.mood, denied=True, negated=not predicate.mood.negated)

@@ -13,7 +13,14 @@ MAX_TEXT = 600
 """Characters of a statement that are read."""
 
 _WORD = r"[^\W\d_a-z][\w'.-]*"
-_NAME = rf"(?:{_WORD}(?: (?:(?:of|the|de|von|van|la|and|for|in|on|a) )?{_WORD}){{0,5}})"
+NAME = rf"(?:{_WORD}(?: (?:(?:of|the|de|von|van|la|and|for|in|on|a|&) )?{_WORD}){{0,5}})"
+_VALUE = (
+    r"(?:[£$€]?\d|the \d|(?:every|once|twice|half|noon|midnight|one|two|three|four|five|six|seven|eight|nine|ten|"
+    r"eleven|twelve|fifteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)\b(?! of\b)|"
+    r"(?i:mon|tues|wednes|thurs|fri|satur|sun)day|(?i:january|february|april|june|july|august|september|october|"
+    r"november|december)\b|(?:March|May)\b)"
+)
+SINCE = r"(?: now| these days| instead|,? (?:for|from|since|until|till|as of|as from|starting|this) [^,;]{2,40})"
 _PARTICLE_WORDS = frozenset(["back", "off", "up", "away", "out", "down", "over", "go"])
 _PREPOSITIONS = _PARTICLE_WORDS | frozenset(
     ["to", "from", "in", "at", "on", "with", "for", "by", "of", "into", "as", "about", "and", "but"]
@@ -69,7 +76,7 @@ def _before(name: str) -> re.Pattern[str]:
 def _opener() -> re.Pattern[str]:
     return re.compile(
         rf"^((?:{_either('reconcile_openers.txt')})\b[^,.;:]{{0,50}}?),? "
-        r"(?=(?:User|the user)\b|[^\W\d_a-z]\w+ (?:is|was|has|will)\b)",
+        r"(?=(?:User|the user)\b|(?-i:[A-ZÀ-ÖØ-Þ]\w+) (?:is|was|has|will)\b)",
         re.IGNORECASE,
     )
 
@@ -84,7 +91,14 @@ def _particles() -> re.Pattern[str]:
 @cache
 def _shapes() -> tuple[tuple[re.Pattern[str], str], ...]:
     split = (line.partition("\t") for line in lines("reconcile_shapes.tsv"))
-    return tuple((re.compile(pattern.replace("{NAME}", _NAME)), replacement) for pattern, _, replacement in split)
+    parts = {"{NAME}": NAME, "{VALUE}": _VALUE, "{SINCE}": SINCE, "{POST}": f"(?:{_either('reconcile_posts.txt')})"}
+    return tuple((re.compile(_filled(pattern, parts)), replacement) for pattern, _, replacement in split)
+
+
+def _filled(pattern: str, parts: dict[str, str]) -> str:
+    for name, part in parts.items():
+        pattern = pattern.replace(name, part)
+    return pattern
 
 
 def _either(name: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
+from perdure.pipeline.lexicon import pairs, words
 from perdure.pipeline.slots.lexis import fold_set, relations, stem_set
 from perdure.pipeline.slots.reading import USER, Party
 from perdure.pipeline.slots.scan import Token
@@ -11,6 +13,8 @@ from perdure.pipeline.slots.stems import stem
 from perdure.pipeline.slots.values import Value
 
 _LONGEST_RELATION = 4
+_SUFFIXED = 7
+"""Letters from which a noun's ending tells it from a name ("Completion", but not "Clement")."""
 _OPEN = frozenset(["the", "a", "an", "this", "that", "these", "those", "both", "all", "some", "any", "user's"])
 _NO_VERB_AFTER = frozenset(
     [
@@ -87,6 +91,8 @@ def read_subject(tokens: list[Token]) -> Subject:
     if place and tokens[place - 1].low == "the" and relation_at(tokens, place)[0]:
         return _relative(tokens, place, Party("thing"))  # "the childminder" is the user's
     if tokens[place].name and tokens[place].value is None and not _abbreviation(tokens, place):
+        if not place and _common_noun(tokens):
+            return _relative(tokens, place, Party("thing"))
         return _named(tokens, place)
     return _thing(tokens, place, Party("thing"))
 
@@ -98,6 +104,37 @@ def _abbreviation(tokens: list[Token], place: int) -> bool:
     if not (2 <= len(text) <= 4 and text.isalpha() and text.isupper()) or following is None:
         return False
     return following.stem in AUXILIARIES or is_verb(following)
+
+
+def _common_noun(tokens: list[Token]) -> bool:
+    """Whether the first word is a thing or a role with a capital because it opens the sentence ("Shirts are teal")."""
+    low = tokens[0].low
+    following = tokens[1] if len(tokens) > 1 else None
+    if following is None or following.name or following.low in ("'s", "and", "&") or low in _names_too():
+        return False
+    if relation_at(tokens, 0)[0] in fold_set("reconcile_kin.txt"):
+        return False
+    if low in _things() or (len(low) > _SUFFIXED and low.endswith(("tion", "sion", "ment", "ness"))):
+        return True
+    told = following.low.split(" ")[0] in _irregular()  # "Jonas gave up": he is no plural
+    plural = _plural_verb(tokens, 1) and not told
+    return low.endswith("s") and (following.low in ("are", "were") or plural)
+
+
+@cache
+def _things() -> frozenset[str]:
+    lists = ("personal_nouns.txt", "nounish.txt", "reconcile_things.txt")
+    return frozenset(word for name in lists for word in fold_set(name))
+
+
+@cache
+def _names_too() -> frozenset[str]:
+    return fold_set("reconcile_given_names.txt")
+
+
+@cache
+def _irregular() -> frozenset[str]:
+    return frozenset(past for pasts in pairs("verbs_irregular.tsv").values() for past in pasts.split())
 
 
 def relation_at(tokens: list[Token], place: int) -> tuple[str, int]:
@@ -163,6 +200,8 @@ def _continues(tokens: list[Token], place: int) -> bool:
         or token.low in ("'s", "and", "or", "who", "in", "on", "at", "of", "with", "from", "for")
     ):
         return False
+    if _plural_verb(tokens, place):
+        return False
     return not is_verb(token) and token.low not in stem_set("reconcile_light.txt") and token.stem not in AUXILIARIES
 
 
@@ -187,8 +226,13 @@ def _named(tokens: list[Token], place: int) -> Subject:
                 return _thing(tokens, after + 1, party)
             return Subject(party, (), frozenset(), (), after)
         return _thing(tokens, place + 1, Party("named", name=name))
-    if place < len(tokens) and (is_verb(tokens[place]) or tokens[place].stem in AUXILIARIES):
-        return Subject(Party("named", name=name), (), frozenset(), (), place)
+    said = place
+    while _low(tokens, said) in words("adverbs.txt") or _low(tokens, said) == "now":
+        said += 1  # "Mara now works", "Ilse also plays"
+    if said < len(tokens) and (
+        is_verb(tokens[said]) or tokens[said].stem in AUXILIARIES or tokens[said].low.split(" ")[0] in _irregular()
+    ):
+        return Subject(Party("named", name=name), (), frozenset(), (), said)
     if place < len(tokens) and tokens[place].low in ("and", "&"):
         return _thing(tokens, start, Party("thing"))
     rest = tokens[place] if place < len(tokens) else None
@@ -227,9 +271,43 @@ def _verb_place(tokens: list[Token], place: int) -> int:
         token, before = tokens[at], tokens[at - 1]
         if token.stop or token.value is not None or before.low in _NO_VERB_AFTER:
             continue
-        if token.stem in AUXILIARIES or is_verb(token):
+        if token.stem in AUXILIARIES or is_verb(token) or _plural_verb(tokens, at):
             return at
-    return len(tokens)
+    return next((at for at in range(place + 1, len(tokens) - 1) if _unlisted_verb(tokens, at)), len(tokens))
+
+
+def _unlisted_verb(tokens: list[Token], at: int) -> bool:
+    """Whether a word is the verb only because the clause has no commoner one ("the dough proves for 14 hours")."""
+    token, before, after = tokens[at], tokens[at - 1], tokens[at + 1]
+    if token.name or token.stop or token.value is not None or not token.low.endswith("s") or len(token.low) < 4:
+        return False
+    if (
+        token.low.endswith(("ss", "us", "is", "'s"))
+        or before.low in _NO_VERB_AFTER
+        or before.low.endswith(("s", "ing"))
+    ):
+        return False
+    valued = token.stem in stem_set("verbs.txt") and any(later.value is not None for later in tokens[at + 1 :])
+    return valued and (after.value is not None or after.low in fold_set("reconcile_leads.txt"))
+
+
+def _plural_verb(tokens: list[Token], at: int) -> bool:
+    """Whether a bare verb form after a plural noun is the predicate ("bookings go through Fresha").
+
+    A later finite verb of the same clause makes it part of a noun ("the sales plan is ...").
+    """
+    token, before = tokens[at], tokens[at - 1]
+    plural = before.low.endswith("s") and not before.low.endswith(("ss", "us", "is", "'s")) and before.value is None
+    first, _, _ = token.low.partition(" ")
+    bare = not token.name and token.value is None and stem(first) in stem_set("reconcile_verbs.txt")
+    if not plural or not bare or first.endswith(("s", "ed", "ing")) or at + 1 >= len(tokens):
+        return False
+    for later in tokens[at + 1 :]:
+        if later.stop or later.low in fold_set("reconcile_leads.txt"):
+            break
+        if later.stem in AUXILIARIES or is_verb(later):
+            return False
+    return True
 
 
 def is_verb(token: Token) -> bool:

@@ -40,12 +40,32 @@ _VAGUE_DAYS = frozenset({"sat", "sun", "mon", "wed"})
 _THOUSANDS = {"k": 1e3, "thousand": 1e3, "grand": 1e3, "million": 1e6, "hundred": 1e2}
 _POINTS = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}
 _METRES = frozenset({"m", "metre", "meter"})
+_SPANS = {"day": 365.0, "week": 52.0, "fortnight": 26.0, "month": 12.0, "year": 1.0}
+_PARTS = {
+    "morning": 4.0,
+    "mornings": 4.0,
+    "afternoon": 11.0,
+    "afternoons": 11.0,
+    "evening": 16.0,
+    "evenings": 16.0,
+}
 _FRACTIONS = {"half": 30, "quarter": 15}
 
 
 def type_values(tokens: list[Token]) -> list[Token]:
     """The tokens with every typed value joined into one token that carries it."""
-    for step in (_number_word, _clock_words, _date, _weekday, _magnitude, _money, _height, _measure):
+    for step in (
+        _number_word,
+        _frequency,
+        _day_part,
+        _clock_words,
+        _date,
+        _weekday,
+        _magnitude,
+        _money,
+        _height,
+        _measure,
+    ):
         tokens = _merge(tokens, step)
     return tokens
 
@@ -92,6 +112,26 @@ def _number_word(tokens: list[Token], place: int) -> Found:
     if amount >= 20 and amount % 10 == 0 and 0 < numbers.get(nxt, 0) < 10:
         return Value("number", amount + numbers[nxt]), 2
     return Value("number", amount), 1
+
+
+def _frequency(tokens: list[Token], place: int) -> Found:
+    """ "once a week", "2x a month", "three times per year"."""
+    low, at = _low(tokens, place), place + 1
+    times: float | None = {"once": 1.0, "twice": 2.0}.get(low)
+    if times is None and _low(tokens, at) in ("times", "x"):
+        times, at = _amount(tokens, place), at + 1
+    span = _SPANS.get(_low(tokens, at + 1))
+    if times is None or span is None or _low(tokens, at) not in ("a", "per", "each", "every"):
+        return None
+    return Value("frequency", times * span), at + 2 - place
+
+
+def _day_part(tokens: list[Token], place: int) -> Found:
+    """ "in the mornings", "in the evening": when in the day, not which one."""
+    start = _PARTS.get(_low(tokens, place))
+    if start is None or _low(tokens, place - 1) != "the" or _low(tokens, place - 2) != "in":
+        return None
+    return Value("part", start), 1
 
 
 def _clock_words(tokens: list[Token], place: int) -> Found:

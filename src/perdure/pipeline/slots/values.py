@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ValueKind = Literal["money", "measure", "percent", "clock", "date", "weekday", "ordinal", "number", "code"]
+ValueKind = Literal[
+    "money", "measure", "percent", "clock", "date", "weekday", "part", "frequency", "ordinal", "number", "code"
+]
 
 _HALF_DAY = 720.0
+_PART_HOURS = 8
+"""Hours for which a part of the day lasts at the most: a morning from 4, an evening from 16."""
 _CLOSE = 1e-6
 _NUMERIC = frozenset({"number", "money"})
 
@@ -16,7 +20,8 @@ _NUMERIC = frozenset({"number", "money"})
 class Value:
     """One typed value.
 
-    `amount`: the number in the unit's base (minutes after midnight for a clock, the day's number for a weekday).
+    `amount`: the number in the unit's base (minutes after midnight for a clock, the day's number for a weekday, the
+    hour at which a part of the day begins, times a year for a frequency).
     `unit`: currency, dimension, or what is counted; "" if not said. `date`: year, month, day, each None if not said.
     """
 
@@ -38,6 +43,8 @@ def fits(new: Value, old: Value) -> bool:
         return all(mine is None or mine == theirs for mine, theirs in zip(new.date, old.date, strict=True))
     if new.kind == "ordinal" and old.kind == "date":
         return new.amount == old.date[2]
+    if new.kind == "part" and old.kind == "clock":
+        return old.vague_clock or 0 <= (old.amount / 60 - new.amount) % 24 < _PART_HOURS
     if "clock" in (new.kind, old.kind):
         return _same_clock(new, old)
     if new.kind in _NUMERIC and old.kind in _NUMERIC:

@@ -1,0 +1,146 @@
+"""What a message tells beside the text, the story or the supposition that is dropped: for whom, by when, of what.
+
+"Write a birthday poem for my wife Ines, she turns 40 in May" brings a poem and two facts. Quoted text and what stands
+behind a colon belong to the task; clauses of the speaker around them do not.
+"""
+
+from __future__ import annotations
+
+import re
+
+from perdure.pipeline import lexicon
+from perdure.pipeline.extraction import (
+    belonging,
+    clauses,
+    dropping,
+    grammar,
+    mentioned,
+    people,
+    presupposed,
+    scene,
+    statements,
+    verbs,
+)
+from perdure.pipeline.extraction.discourse import Discourse, Draft
+from perdure.pipeline.extraction.wordsets import word_set
+
+LONGEST = 400
+"""Characters: a longer message brings its text along unmarked, and a clause of it could be anybody's."""
+
+LONGEST_BROUGHT = 4000
+"""Characters in which quotations are looked for."""
+
+_QUOTED = re.compile(r"[\"“«][^\"”»]*(?:[\"”»]|$)|(?<!\w)['‘][^'’\n]*(?:['’](?!\w)[^'’\n]*)*['’](?!\w)|`[^`]*`")
+_BROUGHT = re.compile(r"\b(?:this|below|following)\b|\bhow (?:to|do (?:i|you)) say\b", re.I)
+_RECEIVER = re.compile(
+    r"\b(?:for|to) (?P<whose>(?:my|our) (?:[a-z-]+ ){1,3}?(?P<name>[A-ZÀ-Þ][\w'-]+))(?P<more>(?:,| who| and|\.).*)?$"
+)
+_AGE = re.compile(r"^,? ?(?:aged? |who is |she is |he is )?(?P<age>\d{1,2})(?= ?(?:$|,|\.| and | years? old))")
+_OF_THEM = re.compile(r"^(?:,? ?(?:and )?(?:who|she|he)) (?P<said>[a-z']+ .{2,80})$", re.I)
+_WHICH = re.compile(
+    r"\b(?:the|my|our) (?P<thing>(?:[\w-]+ ){0,2}[\w-]+), (?:which|that) (?P<who>I|we) "
+    r"(?P<verb>(?:have |'ve )?(?:just |only |already )?[a-z]+)(?P<rest> [^,?.]{2,50})?",
+    re.I,
+)
+
+
+def read(text: str, at: int, talk: Discourse) -> list[Draft]:
+    """The facts about the user around a text or a task: of the one it is for, and in clauses of the user's own."""
+    head = _own_words(text)
+    if not head:
+        return []
+    told = scene.is_fiction(text) or scene.is_role(text)
+    asked = not told and re.search(r"\b(?:for|to) (?:my|our)\b", head)
+    drafts = presupposed.read(head, talk, at) if asked else []
+    drafts.extend([] if told else mentioned.read(head, talk, at))
+    if not any(draft.rule == "described" for draft in drafts):
+        drafts.extend(receiver(head, at, talk))
+    return drafts if told else drafts + _clauses(head, at, talk)
+
+
+def aside(text: str, at: int, talk: Discourse) -> list[Draft]:
+    """ "if I sold the food truck, which I've had since 2016": what a supposition tells of a thing beside itself."""
+    match = _WHICH.search(text)
+    if match is None or grammar.bare(match.group("verb").split()[-1]) not in verbs.pasts():
+        return []
+    verb = match.group("verb").replace("'ve", "have")
+    clause = f"{match.group('who')} {verb} my {match.group('thing')}{match.group('rest') or ''}"
+    return [statements.make(statements.finish(clause, talk), "presupposed", talk, at)]
+
+
+def _own_words(text: str) -> str:
+    """The message without the text it brings; "" where the two cannot be told apart."""
+    left = _QUOTED.sub(" ", text) if len(text) <= LONGEST_BROUGHT else text
+    if len(left) > LONGEST:
+        return ""
+    head = re.split(r":(?=\s|$)|\n", left, maxsplit=1)[0]
+    unmarked = left == text and head == left and _BROUGHT.search(head)
+    return "" if unmarked else " ".join(head.split())
+
+
+def receiver(head: str, at: int, talk: Discourse) -> list[Draft]:
+    """Age and doings of the one for whom something is asked ("my wife Ines, she turns 40 in May")."""
+    drafts: list[Draft] = []
+    for sentence in re.split(r"(?<=[.!?]) +", head):
+        match = _RECEIVER.search(sentence) or _IS_MINE.search(sentence)
+        if match is None or people.relation_in(match.group("whose").split()) is None:
+            continue
+        name, more = match.group("name"), (match.group("more") or "").strip(" .!?")
+        naming = people.note_people(match.group("whose"), talk)
+        if naming:
+            drafts.append(statements.make(f"{naming[0]} is named {naming[1]}", "naming", talk, at))
+        aged = _AGE.match(more)
+        if aged:
+            drafts.append(statements.make(f"{name} is {aged.group('age')}", "aged", talk, at))
+            more = more[aged.end() :].strip(" .")
+        said = _OF_THEM.match(more)
+        if said and _finite(said.group("said")):
+            drafts.append(
+                statements.make(statements.finish(f"{name} {said.group('said')}", talk), "described", talk, at)
+            )
+    return drafts
+
+
+_IS_MINE = re.compile(
+    r"^[\w' ]{2,40}? is (?P<whose>(?:my|our) (?:[a-z-]+ ){1,3}?(?P<name>[A-ZÀ-Þ][\w'-]+))(?P<more>,.*)?$"
+)
+"""Who the task is for, told in a sentence of its own: "The listener is my daughter Wren, 4, who hates baths"."""
+
+
+def _finite(said: str) -> bool:
+    words = [grammar.bare(part) for part in said.split()]
+    verb = next((word for word in words if word not in lexicon.words("adverbs.txt")), "")
+    return verb.endswith("s") or verb in verbs.simple_pasts() or verb in verbs.AUXILIARIES
+
+
+def _clauses(head: str, at: int, talk: Discourse) -> list[Draft]:
+    """The clauses behind the request that open with the speaker or something of his and hold something definite."""
+    drafts: list[Draft] = []
+    for part in _CLAUSES.split(head)[1:]:
+        clause = part.strip(" .!?")
+        if not _of_speaker(clause) or dropping.is_chatter(clause) or dropping.is_hypothetical(clause):
+            continue
+        if dropping.is_question(clause, False) or dropping.is_request(clause):
+            continue
+        state = statements.Sentence(at)
+        for piece in clauses.split(clause, names=talk.known_names()):
+            drafts.extend(statements.read(piece.text, piece.joint, talk, state))
+    return drafts
+
+
+_CLAUSES = re.compile(r"(?:[.!?;] +|, (?:and |but |so |because )?| (?:because|since) )")
+
+
+def _of_speaker(clause: str) -> bool:
+    parts = clause.split()
+    if len(parts) < 3:
+        return False
+    first = grammar.bare(parts[0])
+    if first in {"i", "we"}:
+        said = [grammar.bare(part) for part in parts[1:]]
+        lasting = any(word in word_set("requested.lasting") for word in said[:3])
+        return said[0] not in word_set("requested.wanting") and (lasting or belonging.specific(parts[1:]))
+    verb = grammar.find_verb(parts)
+    if first not in {"my", "our"} or not 1 < verb < 6 or not belonging.specific(parts[verb:]):
+        return False
+    return not any(grammar.bare(part) in lexicon.words("formats.txt") for part in parts[1:verb])
