@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 
 import numpy as np
@@ -77,16 +76,3 @@ def test_the_dimension_is_configured() -> None:
     assert build("embedders", "hashed", {}).dimension == 384
     with pytest.raises(ConfigError, match="dimensions"):
         build("embedders", "hashed", {"dimensions": 0})
-
-
-def test_twenty_thousand_short_texts_take_less_than_a_second() -> None:
-    texts = [f"User's budget for trip number {i} is {i * 7} dollars" for i in range(5_000)]
-    embed(*texts[:10])
-    best = min(_seconds(texts) for _ in range(3))
-    assert best < 0.25, f"{len(texts) / best:.0f} texts/s"
-
-
-def _seconds(texts: list[str]) -> float:
-    start = time.process_time()
-    embed(*texts)
-    return time.process_time() - start

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -372,19 +371,6 @@ def test_weights_that_appear_later_are_used_without_a_new_embedder(
         embed(embedder, "tea")
     copy_model(files, tmp_path / "later")
     assert embed(embedder, "tea").shape == (1, 384)
-
-
-# ---------------------------------------------------------------------------------------------------- speed
-def test_a_warm_load_takes_less_than_0_6_seconds(embedder: MiniLMEmbedder, files: ModelFiles, cache_dir: Path) -> None:
-    embed(embedder, "the graph is cached now")
-    best = min(_seconds_to_load(files, cache_dir) for _ in range(3))
-    assert best < 0.6
-
-
-def _seconds_to_load(files: ModelFiles, cache_dir: Path) -> float:
-    start = time.process_time()
-    _minilm_encoder.Encoder(_minilm_encoder._open_session(files, cache_dir, 1), files.tokenizer).encode(["tea"])
-    return time.process_time() - start
 
 
 def test_nothing_is_reported_to_the_makers_of_the_runtime(tmp_path: Path) -> None:
