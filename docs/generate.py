@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Iterator
@@ -115,6 +116,9 @@ def help_of(parameter: Any) -> str:
 
 
 def main() -> int:
+    # Defaults that come from the environment are told by their meaning, and are none here whoever runs this.
+    for name in set(os.environ) - {"PATH", "HOME", "LANG", "VIRTUAL_ENV"}:
+        del os.environ[name]
     pages = {"configuration.md": configuration(), "cli.md": command_line()}
     stale = [name for name, text in pages.items() if not same(FOLDER / name, text)]
     if "--check" in sys.argv[1:]:

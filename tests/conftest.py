@@ -13,6 +13,14 @@ import pytest
 from perdure import Memory
 from perdure.backends.embedders.minilm import MiniLMEmbedder
 
+PROVIDERS_VARIABLES = (
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_VERSION", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    *("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "AZURE_OPENAI_AD_TOKEN", "GOOGLE_GENAI_USE_VERTEXAI"),
+    *("OLLAMA_HOST", "OLLAMA_API_KEY", "HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN", "DATABASE_URL"),
+)
+"""What providers read where their settings leave something out."""
+
 
 @pytest.fixture(scope="session")
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -28,7 +36,7 @@ def clean_environment(
     for name in list(os.environ):
         if name.startswith("PERDURE_") and name != "PERDURE_MINILM_REFERENCE":
             monkeypatch.delenv(name)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+    for name in PROVIDERS_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))

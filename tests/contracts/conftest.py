@@ -1,4 +1,7 @@
-"""Every vector store that there is, opened for the one contract suite: a new provider is one entry of PROVIDERS."""
+"""Every vector store and ledger that there is, opened for its one contract suite.
+
+A new vector store is one entry of PROVIDERS here, a new ledger one in `ledger_worker`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,19 @@ import pytest
 
 from perdure.backends import registry
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
+from tests.contracts.ledger_postgres import postgres_server  # noqa: F401 - a fixture
+from tests.contracts.ledger_worker import PROVIDERS as LEDGERS
+from tests.contracts.ledger_worker import Place
+from tests.contracts.wire_anthropic import anthropic_llm_script  # noqa: F401
+from tests.contracts.wire_google import google_embedder_config, google_llm_script  # noqa: F401
+from tests.contracts.wire_huggingface import huggingface_embedder_config  # noqa: F401
+from tests.contracts.wire_ollama import ollama_embedder_config, ollama_llm_script  # noqa: F401
+from tests.contracts.wire_openai import (  # noqa: F401
+    azure_openai_embedder_config,
+    azure_openai_llm_script,
+    openai_embedder_config,
+    openai_llm_script,
+)
 
 DIMENSION = 8
 
@@ -34,6 +50,11 @@ PROVIDERS: Mapping[str, Provider] = {
     "memory": Provider(lambda folder: {}),
     "sqlite": Provider(lambda folder: {"path": str(folder / "memories.db")}, shared=True),
 }
+
+
+@pytest.fixture
+def scripted_llm_script() -> Callable[[list[Any]], dict[str, Any]]:
+    return lambda answers: {"answers": answers}
 
 
 class Sync:
@@ -108,6 +129,23 @@ def common(store: Sync) -> str:
     """The name of a collection that drawn examples share; each empties it first by `reset`."""
     store.create_collection("common", DIMENSION)
     return "common"
+
+
+# ------------------------------------------------------------------ ledgers
+
+
+@pytest.fixture(params=list(LEDGERS))
+def ledger_provider(request: pytest.FixtureRequest) -> str:
+    """The name of a ledger's provider; its server runs, if it needs one."""
+    if request.param == "postgres":
+        request.getfixturevalue("postgres_server")
+    return request.param
+
+
+@pytest.fixture
+def place(ledger_provider: str, tmp_path: Path) -> Place:
+    """A place for a ledger of each provider."""
+    return Place(ledger_provider, tmp_path)
 
 
 # ------------------------------------------------------------------ rows

@@ -7,24 +7,38 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import md5
 from pathlib import Path
 
 import numpy as np
 
 from perdure.backends.ledgers.base import JournalEntry, Ledger
+from perdure.backends.ledgers.postgres import PostgresLedger
 from perdure.backends.ledgers.sqlite import SqliteLedger
 from perdure.domain.clock import Clock, iso, system_clock
 from perdure.domain.event import Change, Episode
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 
+ADDRESS = "LEDGER_TEST_SERVER"
+"""The environment variable by which the PostgreSQL ledger finds the server of the session."""
+
+
+def in_postgres(folder: Path, clock: Clock) -> Ledger:
+    """A ledger in a schema of its own, on the server of the session."""
+    name = f"t_{md5(str(folder).encode()).hexdigest()[:20]}"
+    return PostgresLedger(PostgresLedger.Settings(url=os.environ[ADDRESS], schema_name=name), clock)
+
+
 PROVIDERS: dict[str, Callable[[Path, Clock], Ledger]] = {
+    "postgres": in_postgres,
     "sqlite": lambda folder, clock: SqliteLedger(SqliteLedger.Settings(path=folder / "history.db"), clock),
 }
 """How to make a handle of the ledger that lies in a folder; every handle of one folder is the same ledger."""

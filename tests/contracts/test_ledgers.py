@@ -16,7 +16,6 @@ from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.domain.scope import Scope
 from tests.contracts.ledger_worker import (
-    PROVIDERS,
     STORE,
     USER,
     Place,
@@ -29,11 +28,6 @@ from tests.contracts.ledger_worker import (
     settle,
     update,
 )
-
-
-@pytest.fixture(params=list(PROVIDERS))
-def place(request: pytest.FixtureRequest, tmp_path) -> Place:
-    return Place(request.param, tmp_path)
 
 
 def plain(records: list[HistoryRecord]) -> list[tuple[str, str | None, str | None]]:
@@ -177,6 +171,30 @@ async def test_without_a_boot_id_applied_batches_count_as_lost(place: Place, mon
         applied = await settle(ledger, add())
     async with place.opened() as ledger:
         assert [item.batch_id for item in await ledger.pending(STORE)] == [applied]
+
+
+@awaited
+async def test_what_is_applied_again_is_followed_by_what_was_applied_since(place: Place, monkeypatch) -> None:
+    """Owners on several machines: one that died may have left an older text than one that lives has written since."""
+    boots = iter(["boot of one machine", "boot of another", "boot of a third"])
+    monkeypatch.setattr("perdure.backends.ledgers._ledger.boot_id", lambda: next(boots))
+    dying, living, healing = place.handle(), place.handle(), place.handle()
+    for handle in (dying, living, healing):
+        await handle.open()
+    first = add("one")
+    before = await settle(living, add("before"))
+    older = await settle(dying, first)
+    newer = await settle(living, update(first, "two"))
+    assert await healing.pending(STORE) == [], "everyone lives"
+    await dying.close()
+    assert [item.batch_id for item in await healing.pending(STORE)] == [older, newer]
+    for batch in (older, newer):
+        await healing.applied(batch)
+    assert await healing.pending(STORE) == []
+    assert await living.unsynced(STORE) == [before, older, newer]
+    assert plain(await living.history(first.memory_id)) == [("ADD", None, "one"), ("UPDATE", "one", "two")]
+    await living.close()
+    await healing.close()
 
 
 @awaited

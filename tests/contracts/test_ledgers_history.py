@@ -11,7 +11,6 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Change, HistoryRecord
 from perdure.domain.scope import Scope
 from tests.contracts.ledger_worker import (
-    PROVIDERS,
     START,
     STORE,
     USER,
@@ -25,11 +24,6 @@ from tests.contracts.ledger_worker import (
     settle,
     update,
 )
-
-
-@pytest.fixture(params=list(PROVIDERS))
-def place(request: pytest.FixtureRequest, tmp_path) -> Place:
-    return Place(request.param, tmp_path)
 
 
 def plain(records: list[HistoryRecord]) -> list[tuple[str, str | None, str | None]]:

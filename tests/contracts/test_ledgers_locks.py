@@ -14,17 +14,12 @@ import pytest
 from perdure.backends.ledgers.base import Ledger
 from perdure.domain.errors import LedgerError
 from perdure.domain.scope import Scope
-from tests.contracts.ledger_worker import PROVIDERS, STORE, USER, Place, add, awaited, entry, settle
+from tests.contracts.ledger_worker import STORE, USER, Place, add, awaited, entry, settle
 
 BOB = Scope(user_id="bob")
 ANN_IN_A_RUN = Scope(user_id="ann", run_id="r1")
 SOON = 20.0
 """Seconds after which something that should happen at once has failed; the machine may be busy."""
-
-
-@pytest.fixture(params=list(PROVIDERS))
-def place(request: pytest.FixtureRequest, tmp_path) -> Place:
-    return Place(request.param, tmp_path)
 
 
 class Track:
@@ -348,4 +343,6 @@ def test_exit_without_closing_does_not_hang(place: Place) -> None:
     run = [sys.executable, "-c", code]
     root = Path(__file__).parents[2]
     done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False, cwd=root)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+    # The tests' server does without fsync, which a ledger says.
+    said = [line for line in done.stderr.splitlines() if not line.endswith("does not survive power loss")]
+    assert (done.returncode, done.stdout, said) == (0, "leaving\n", [])

@@ -18,7 +18,7 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.errors import LedgerError
 from perdure.domain.event import Change
 from perdure.domain.scope import Scope
-from tests.contracts.ledger_worker import PROVIDERS, STORE, USER, Place, add, entry, update
+from tests.contracts.ledger_worker import STORE, USER, Place, add, entry, update
 
 HANDLES = st.sampled_from([0, 1])
 
@@ -137,6 +137,10 @@ class Journal(RuleBasedStateMachine):
             for batch in sorted(self.batches.values(), key=lambda batch: batch.place)
             if batch.owner != other and (batch.state == "written" or batch.boot != self.boot)
         ]
+        again = [batch.place for batch in expected if batch.state == "applied"]
+        if again:
+            since = [batch for batch in self.some("applied") if batch.place > min(again) and batch not in expected]
+            expected = sorted([*expected, *since], key=lambda batch: batch.place)
         found = self.run(self.handles[number].pending(STORE))
         assert [item.change for item in found] == [change for batch in expected for change in batch.changes]
         assert [item.state for item in found] == [batch.state for batch in expected for _ in batch.changes]
@@ -173,7 +177,8 @@ class Journal(RuleBasedStateMachine):
         assert stats["applied"] == sum(len(batch.changes) for batch in self.some("applied"))
 
 
-@pytest.mark.parametrize("provider", list(PROVIDERS))
-def test_the_journal_agrees_with_its_model(provider: str) -> None:
-    machine = type("JournalOfProvider", (Journal,), {"provider": provider})
-    run_state_machine_as_test(machine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None))
+def test_the_journal_agrees_with_its_model(ledger_provider: str) -> None:
+    machine = type("JournalOfProvider", (Journal,), {"provider": ledger_provider})
+    # What differs between providers are transactions, not rules; each call of a server's takes a hundred times longer.
+    examples = 3 if ledger_provider == "postgres" else 15
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=25, deadline=None))

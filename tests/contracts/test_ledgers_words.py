@@ -11,7 +11,6 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import new_id
 from perdure.domain.scope import Scope
 from tests.contracts.ledger_worker import (
-    PROVIDERS,
     START,
     STORE,
     USER,
@@ -28,11 +27,6 @@ from tests.contracts.ledger_worker import (
 
 BOB = Scope(user_id="bob")
 ANN_IN_A_RUN = Scope(user_id="ann", run_id="r1")
-
-
-@pytest.fixture(params=list(PROVIDERS))
-def place(request: pytest.FixtureRequest, tmp_path) -> Place:
-    return Place(request.param, tmp_path)
 
 
 async def all_pages(ledger: Ledger, scope: Scope, limit: int, **kwargs: bool) -> list[str]:

@@ -1,6 +1,6 @@
 """What every language model owes, run over every provider of the family.
 
-A provider brings a fixture `<name>_llm_script`, in a conftest or here: a function from a list of answers to the
+A provider brings a fixture `<name>_llm_script`, in a conftest: a function from a list of answers to the
 settings under which the provider gives them. An answer is text, {"tool_calls": [{"name", "arguments"}], "text"?} or
 {"error": one of FAILURES}; a remote provider's fixture feeds them to a local server that speaks the vendor's wire.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
 from perdure.backends.registry import build, load, providers
 from perdure.domain.errors import LLMError
+from perdure.domain.message import Message
 
 T = TypeVar("T")
 Script = Callable[[list[Any]], dict[str, Any]]
@@ -31,11 +33,6 @@ TOOLS = [
     },
     {"name": "forget", "description": "Drop a fact.", "parameters": {"type": "object", "properties": {}}},
 ]
-
-
-@pytest.fixture
-def scripted_llm_script() -> Script:
-    return lambda answers: {"answers": answers}
 
 
 @pytest.fixture(params=providers("llms"))
@@ -112,6 +109,51 @@ def test_every_failure_is_an_llm_error(open_llm: Open, failure: str) -> None:
         run(open_llm({"error": failure}).generate_with_tool_calls("s", "m", TOOLS))
 
 
+CONVERSATION = [
+    Message("user", "My name is Ana", name="Ana"),
+    Message("assistant", "Hello Ana"),
+    Message("tool", "the clock says noon"),
+    Message("user", "What time is it?"),
+]
+
+
+async def pieces(llm: LLM, messages: Sequence[Message] = CONVERSATION, **options: Any) -> list[str]:
+    async with aclosing(llm.stream("Be brief.", messages, **options)) as stream:
+        return [piece async for piece in stream]
+
+
+def test_a_stream_gives_the_whole_answer_in_pieces(open_llm: Open) -> None:
+    said = 'Grüße, "Ana" \\ 🚴\nIt is noon.'
+    given = run(pieces(open_llm(said), temperature=0.5, max_tokens=100))
+    assert "".join(given) == said
+    assert len(given) > 1
+    assert all(given)
+
+
+def test_a_stream_can_be_left_and_the_model_asked_again(open_llm: Open) -> None:
+    async def leave_and_ask(llm: LLM) -> tuple[str, str]:
+        async with aclosing(llm.stream("Be brief.", CONVERSATION)) as stream:
+            first = await anext(stream)
+        return first, await llm.generate("s", "m")
+
+    first, second = run(leave_and_ask(open_llm("It is noon, and the sun shines.", "two")))
+    assert first and "It is noon, and the sun shines.".startswith(first)
+    assert second == "two"
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_stream_that_fails_is_an_llm_error(open_llm: Open, failure: str) -> None:
+    with pytest.raises(LLMError):
+        run(pieces(open_llm({"error": failure})))
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_says_what_it_is(open_llm: Open, failure: str) -> None:
+    with pytest.raises(LLMError) as caught:
+        run(open_llm({"error": failure}).generate("s", "m"))
+    assert caught.value.code == failure
+
+
 def test_calls_at_once_each_get_one_answer(open_llm: Open) -> None:
     answers = [f"answer {number}" for number in range(8)]
 
@@ -124,3 +166,13 @@ def test_calls_at_once_each_get_one_answer(open_llm: Open) -> None:
 def test_one_model_serves_several_event_loops(open_llm: Open) -> None:
     llm = open_llm("one", "two")
     assert [run(llm.generate("s", "m")) for _ in range(2)] == ["one", "two"]
+
+
+def test_scripted_records_a_stream_too() -> None:
+    llm = build("llms", "scripted", {"answers": [{"tool_calls": [{"name": "remember"}]}, "a b"]})
+    with pytest.raises(LLMError, match="offered no tools"):
+        run(pieces(llm))
+    assert run(pieces(llm, temperature=0.5)) == ["a ", "b"]
+    assert llm.calls[1].system_prompt == "Be brief."
+    assert llm.calls[1].user_message.endswith("tool: the clock says noon\nuser: What time is it?")
+    assert llm.calls[1].options == {"temperature": 0.5, "max_tokens": None, "stream": True}

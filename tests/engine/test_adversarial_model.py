@@ -54,7 +54,7 @@ class PlainCurator:
     async def read(self, messages: Sequence[Message], **_: Any) -> Reading:
         return Reading([Fact(text=each.content, sources=(place,)) for place, each in enumerate(messages)])
 
-    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
+    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], **_: Any) -> Judgement:
         decided = []
         for fact, near in zip(facts, neighbours, strict=True):
             same = sorted(each.item.id for each in near if key_of(each.item.memory) == key_of(fact.text))

@@ -70,6 +70,21 @@ def test_killed_at_random_instants() -> None:
     assert done.returncode == 0
 
 
+def test_killed_together_with_the_model() -> None:
+    """The other benchmark, in small: the llm curator over HTTP, and SIGKILL for the model's server as well."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "crash_model.py"), "--kills", "4", "--seed", "3", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["acknowledged"] > 5 and figures["outages"] > 0, "it must have worked before it was killed"
+    for what in ("lost", "twice", "never_read", "disagreements", "readable"):
+        assert figures[what] == [], what
+
+
 @pytest.mark.parametrize(("file", "error"), [("history.db", LedgerError), ("memories.db", VectorStoreError)])
 def test_locked_database_is_a_clear_error(
     impatient: None, open_memory: Open, folder: Path, file: str, error: type[PerdureError]

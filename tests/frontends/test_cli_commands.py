@@ -30,18 +30,13 @@ def at(tmp_path: Path) -> Folder:
 # ------------------------------------------------------------------ help
 
 
-def test_help_lists_the_commands_and_is_quick() -> None:
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        ran = perdure("--help")
-        times.append(time.perf_counter() - began)
+def test_help_lists_the_commands_and_loads_nothing_heavy() -> None:
+    ran = perdure("--help")
     assert ran.status == 0
     assert re.findall(r"^  ([a-z]+)  ", ran.out[ran.out.index("Commands:") :], re.MULTILINE) == COMMANDS
     probe = "import sys; import perdure.frontends.cli.main; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "pydantic", "sqlalchemy", "onnxruntime", "rich"} & set(loaded)
-    assert min(times) < 2.0  # 0.15 s on an idle machine; what would make it slow is asserted above
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from perdure.domain.memory import Answer, MemoryItem
+from perdure.domain.usage import Usage
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 """What became of a fact; NONE means that it was known already."""
@@ -152,19 +153,25 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class AddResult(Answer):
-    """What a write did, event by event; `warnings` say what was given up."""
+    """What a write did, event by event; `warnings` say what was given up, `usage` what models took for it."""
 
     results: list[MemoryEvent]
     warnings: list[str] = field(default_factory=list)
     bare: bool = False
     """Spec 000 §8.1 version "v1.0": `model_dump` answers with the bare list (U26)."""
+    usage: Usage = field(default_factory=Usage)
 
     def model_dump(self) -> Any:
-        """`{"results": [...]}`, with warnings where there are some."""
+        """`{"results": [...]}`, with warnings where there are some, and with usage where a model was paid."""
         results = [event.model_dump() for event in self.results]
         if self.bare:
             return results
-        return {"results": results, "warnings": list(self.warnings)} if self.warnings else {"results": results}
+        dump: dict[str, Any] = {"results": results}
+        if self.warnings:
+            dump["warnings"] = list(self.warnings)
+        if self.usage != Usage():
+            dump["usage"] = asdict(self.usage)
+        return dump
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +26,6 @@ from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.requests import read_addition, read_flag, read_share, read_text
 from perdure.engine.write_path import Addition
-from perdure.pipeline.slots import read_slots
 
 FORMAT = 1
 """The version of the lines that this perdure writes; it refuses a higher one."""
@@ -105,16 +104,20 @@ class Said:
     addition: Addition
     digest: str
     ignored: tuple[str, ...] = ()
+    is_part: bool = False
+    """Whether it is a stretch of another tool's conversation, of which the messages are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """One fact, to be stored as it is; `item` lacks the moment of its storing where the line gave none."""
+    """One fact, to be stored as it is; `item` lacks its slots, and the moment of its storing where none was given."""
 
     item: MemoryItem
     has_own_id: bool = True
     """Whether the line gave the id; one that was made from the text stands for "this text in this scope"."""
     ignored: tuple[str, ...] = ()
+    where: str = ""
+    """Its place in another tool's export, for people."""
 
 
 Line = Header | Row | Event | Episode | Said | Stated
@@ -188,18 +191,38 @@ def read_line(text: str, default: Scope) -> Line:
     raise InvalidInputError("it has none of `record`, `messages`, `role` with `content`, or `memory`")
 
 
+def read_foreign(value: dict[str, Any], where: str, default: Scope) -> Said | Stated:
+    """What a reader of another tool's export has said as a line: a stretch of a conversation, or a fact."""
+    text = _checked(value)
+    if "messages" in value:
+        return replace(_read_said(value, text, default), is_part=True)
+    return replace(_read_stated(value, default), where=where)
+
+
 def _read_json(text: str) -> dict[str, Any]:
     try:
         text.encode()
         value = json.loads(text, parse_constant=_refuse_constant)
-        _ENCODE(value).encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError("it is not UTF-8, or holds half of a surrogate pair") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"it is not JSON: {error}") from error
+    _checked(value)
     if not isinstance(value, dict):
         raise InvalidInputError(f"it is a JSON {type(value).__name__}, not an object: write one object a line")
     return value
+
+
+def _checked(value: Any) -> str:
+    """The text of a value that can be written again; InvalidInputError for one that cannot."""
+    try:
+        text = _ENCODE(value)
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError("it is not UTF-8, or holds half of a surrogate pair") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"it is not JSON: {error}") from error
+    return text
 
 
 def _refuse_constant(name: str) -> float:
@@ -327,7 +350,6 @@ def _read_stated(value: dict[str, Any], default: Scope) -> Stated:
         source=read_text(value.get("source", "import"), "source"),
         metadata=check_metadata(value.get("metadata")),
         tags=check_metadata(value.get("tags")),
-        slots=read_slots(text),
         confidence=1.0,
     )
     return Stated(item, value.get("id") is not None, tuple(sorted(value.keys() - _FACT)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 from perdure.backends import registry
@@ -11,7 +12,7 @@ from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import VectorStore
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import ConfigError
-from perdure.engine.config import MemoryConfig
+from perdure.engine.config import LLMConfig, MemoryConfig
 from perdure.engine.curator import Curator, LLMCurator, RulesCurator
 from perdure.engine.engine import Engine
 from perdure.engine.kernel import Kernel
@@ -26,7 +27,6 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
     store: VectorStore = fresh_store()
     embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
     _check_dimension(store, embedder, config.vector_store.collection_name)
-    ledger: Ledger = registry.build("ledgers", "sqlite", {"path": config.ledger_path})
     llm: LLM | None = None
     if config.llm is not None:
         llm = registry.build("llms", config.llm.provider, config.llm.config)
@@ -34,7 +34,7 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
         config,
         store=store,
         embedder=embedder,
-        ledger=ledger,
+        ledger=_ledger(config),
         llm=llm,
         curator=_curator(config, llm),
         clock=clock,
@@ -43,17 +43,40 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
     return Engine(kernel)
 
 
+def _ledger(config: MemoryConfig) -> Ledger:
+    """The ledger that the configuration names; no variable of the environment alone moves it (ADR 9)."""
+    settings = dict(config.history.config)
+    if config.history.db_path is not None and (config.history.provider != "sqlite" or "path" in settings):
+        raise ConfigError(
+            "history.db_path is the file of a sqlite ledger, but history also names another place",
+            field="history.db_path",
+            value=str(config.history.db_path),
+        )
+    if config.history.provider == "sqlite":
+        settings.setdefault("path", config.ledger_path)
+    ledger: Ledger = registry.build("ledgers", config.history.provider, settings)
+    return ledger
+
+
 def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
     if config.chosen_curator == "rules":
         return RulesCurator()
     if llm is None:
         raise ConfigError('curator is "llm", but no llm is configured', field="curator", value="llm")
+    assert config.llm is not None, "the llm was built from it"
     return LLMCurator(
         llm,
+        label=_label(config.llm),
         mode=config.reconcile,
         extraction_prompt=config.custom_prompts.fact_extraction,
         decision_prompt=config.custom_prompts.update_decision,
     )
+
+
+def _label(config: LLMConfig) -> str:
+    """The model and all its settings but the key, by which its answers are told from another's."""
+    settings = {name: value for name, value in config.config.items() if name != "api_key"}
+    return json.dumps([config.provider, settings], sort_keys=True, default=str)
 
 
 def _check_dimension(store: VectorStore, embedder: Embedder, collection: str) -> None:

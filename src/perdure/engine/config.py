@@ -27,6 +27,14 @@ FilePath = Annotated[Path, AfterValidator(_without_nul)]
 """A path that the file system could have."""
 
 
+OPENAI_DEFAULT: dict[str, Any] = {
+    "vector_store": {"provider": "memory"},
+    "llm": {"provider": "openai", "config": {"model": "gpt-4o-mini"}},
+    "embedder": {"provider": "openai", "config": {"model": "text-embedding-3-small"}},
+}
+"""What `Memory()` is where OPENAI_API_KEY is set (spec 000 §3.1); its ledger is `~/.memory/history.db`."""
+
+
 class Section(BaseModel):
     """A part of the configuration; keys that it does not know are errors."""
 
@@ -56,10 +64,13 @@ class EmbedderConfig(Section):
 
 
 class HistoryConfig(Section):
-    """Where the ledger lies."""
+    """Which ledger, where it lies, and its settings."""
 
+    provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
     db_path: FilePath | None = Field(
-        None, description="File of the ledger; by default `history.db` beside the vector store's file, else in `path`"
+        None,
+        description="File of a `sqlite` ledger; by default `history.db` beside the vector store's file, else in `path`",
     )
 
 
@@ -122,7 +133,7 @@ class MemoryConfig(BaseSettings):
 
     @property
     def ledger_path(self) -> Path:
-        """Where the ledger lies (DESIGN §4): as told, else beside a given store path, else in `path`."""
+        """Where a `sqlite` ledger lies (DESIGN §4): as told, else beside a given store path, else in `path`."""
         if self.history.db_path is not None:
             return self.history.db_path.expanduser()
         store_path = self.vector_store.config.get("path")
@@ -132,9 +143,14 @@ class MemoryConfig(BaseSettings):
 
 
 def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
-    """The configuration of a caller's argument; ConfigError names the key and the nearest right one."""
+    """The configuration of a caller's argument; ConfigError names the key and the nearest right one.
+
+    None is spec 000 §3.1's default where OPENAI_API_KEY is set and no PERDURE_ variable is, else the embedded set.
+    """
     if isinstance(config, MemoryConfig):
         return config
+    if config is None and os.environ.get("OPENAI_API_KEY", "").strip() and not EnvSettingsSource(MemoryConfig)():
+        config = OPENAI_DEFAULT
     if config is not None and not isinstance(config, dict):
         raise ConfigError(f"config must be a MemoryConfig or an object, not {config!r}", field="config", value=config)
     try:

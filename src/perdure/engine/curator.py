@@ -12,10 +12,11 @@ from perdure.backends.blocking import run_blocking
 from perdure.backends.llms.base import LLM
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.message import Message
+from perdure.engine.answers import Answers, RememberingLLM
 from perdure.engine.soft import given_up, kept_from_failing
 from perdure.pipeline.extraction import extract
 from perdure.pipeline.llm.extraction import extract_facts
-from perdure.pipeline.llm.reconciliation import decide_batch, decide_one
+from perdure.pipeline.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.reconciliation import decide
 
 INLINE_CHARACTERS = 2_000
@@ -40,7 +41,10 @@ class Judgement:
 
 
 class Curator(Protocol):
-    """Reads facts out of messages, and decides each against the memories near it."""
+    """Reads facts out of messages, and decides each against the memories near it.
+
+    `answers` are those that a model gave to the same questions in the same scope.
+    """
 
     one_at_a_time: bool
     """Whether each fact is to be decided with the earlier ones' effects in sight."""
@@ -48,11 +52,19 @@ class Curator(Protocol):
     """Whether a fact is decided anew if an earlier one of its batch has changed the memory that it meant to change."""
 
     async def read(
-        self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
+        self,
+        messages: Sequence[Message],
+        *,
+        context: Sequence[Message],
+        now: datetime,
+        prompt: str | None,
+        answers: Answers,
     ) -> Reading:
         """The facts of the messages."""
 
-    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
+    ) -> Judgement:
         """What becomes of the facts."""
 
 
@@ -63,7 +75,13 @@ class RulesCurator:
     asks_again = False
 
     async def read(
-        self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
+        self,
+        messages: Sequence[Message],
+        *,
+        context: Sequence[Message],
+        now: datetime,
+        prompt: str | None,
+        answers: Answers,
     ) -> Reading:
         """The facts of the messages; a custom prompt cannot be followed and is said so."""
         warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
@@ -76,7 +94,9 @@ class RulesCurator:
             reading.unread = False
         return reading
 
-    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
+    ) -> Judgement:
         """What becomes of the facts; in a thread, for a batch of facts beside many memories is work."""
 
         judgement = Judgement([])
@@ -97,39 +117,60 @@ class LLMCurator:
 
     one_at_a_time = False
 
-    def __init__(self, llm: LLM, *, mode: str, extraction_prompt: str | None, decision_prompt: str | None) -> None:
+    def __init__(
+        self, llm: LLM, *, label: str, mode: str, extraction_prompt: str | None, decision_prompt: str | None
+    ) -> None:
         self.asks_again = mode == "per_fact"
         self._llm = llm
+        self._label = label
         self._mode = mode
         self._extraction_prompt = extraction_prompt
         self._decision_prompt = decision_prompt
 
     async def read(
-        self, messages: Sequence[Message], *, context: Sequence[Message], now: datetime, prompt: str | None
+        self,
+        messages: Sequence[Message],
+        *,
+        context: Sequence[Message],
+        now: datetime,
+        prompt: str | None,
+        answers: Answers,
     ) -> Reading:
         """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later (T36)."""
         reading = Reading([], unread=True)
         with given_up("no facts were extracted, the messages are kept", reading.warnings):
-            facts = await extract_facts(self._llm, messages, prompt=prompt or self._extraction_prompt, now=now)
+            llm = RememberingLLM(self._llm, self._label, answers)
+            facts = await extract_facts(llm, messages, prompt=prompt or self._extraction_prompt, now=now)
             reading.facts = list(facts)
             reading.warnings += facts.warnings
             reading.unread = False
+            if not facts.warnings:
+                await llm.good()
         return reading
 
-    async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]]) -> Judgement:
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
+    ) -> Judgement:
         """What becomes of the facts: in one call, in one call each, or all added (`append`)."""
         if self._mode == "append":
             return Judgement([[Decision(event="ADD", text=fact.text, rule="append")] for fact in facts])
         if self._mode == "per_fact":
             outcomes = await asyncio.gather(
-                *(
-                    decide_one(self._llm, fact, near, prompt=self._decision_prompt)
-                    for fact, near in zip(facts, neighbours, strict=True)
-                )
+                *(self._one(fact, near, answers) for fact, near in zip(facts, neighbours, strict=True))
             )
             return Judgement(
                 [outcome.decisions[0] for outcome in outcomes],
                 [warning for outcome in outcomes for warning in outcome.warnings],
             )
-        outcome = await decide_batch(self._llm, facts, neighbours, prompt=self._decision_prompt)
+        llm = RememberingLLM(self._llm, self._label, answers)
+        outcome = await decide_batch(llm, facts, neighbours, prompt=self._decision_prompt)
+        if not outcome.warnings:
+            await llm.good()
         return Judgement(outcome.decisions, outcome.warnings)
+
+    async def _one(self, fact: Fact, near: Sequence[Neighbour], answers: Answers) -> Outcome:
+        llm = RememberingLLM(self._llm, self._label, answers)
+        outcome = await decide_one(llm, fact, near, prompt=self._decision_prompt)
+        if not outcome.warnings:
+            await llm.good()
+        return outcome

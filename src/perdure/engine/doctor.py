@@ -93,7 +93,7 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
     ledger = kernel.ledger
     if ledger is None:
         sentence = "the ledger could not be opened: there is no history, and a crash may lose changes (see the log)"
-        return Diagnosis([*findings, Finding("ledger", kernel.config.ledger_path.name, sentence)])
+        return Diagnosis([*findings, Finding("ledger", kernel.config.history.provider, sentence)])
     findings += [Finding("ledger", ledger.name, sentence) for sentence in await ledger.check()]
     findings += await _journal(ledger)
     findings += await _pending(ledger)

@@ -13,6 +13,11 @@ from perdure.engine.soft import given_up
 
 logger = logging.getLogger("perdure")
 
+SERVICE_WIDE = frozenset({"connection", "authentication", "quota"})
+"""Codes of failures that every text would meet: after the retries of the batch, no further ones are waited for."""
+
+_NOT_STORED = "not stored, because it could not be embedded: {!r}"
+
 
 @dataclass(slots=True)
 class Embedded:
@@ -53,14 +58,23 @@ class Embedding:
             return Embedded([None] * len(texts))
         try:
             return Embedded(list(await self.embedder.embed_batch(texts)))
-        except EmbeddingError:
+        except EmbeddingError as error:
+            if error.code in SERVICE_WIDE:
+                return self._none(texts, error)
             return await self._one_by_one(texts)
+
+    def _none(self, texts: Sequence[str], error: EmbeddingError) -> Embedded:
+        result = Embedded([None] * len(texts), failed=set(range(len(texts))))
+        for text in texts:
+            with given_up(_NOT_STORED.format(text[:80]), result.warnings):
+                raise error
+        return result
 
     async def _one_by_one(self, texts: Sequence[str]) -> Embedded:
         result = Embedded([None] * len(texts))
         for position, text in enumerate(texts):
             result.failed.add(position)
-            with given_up(f"not stored, because it could not be embedded: {text[:80]!r}", result.warnings):
+            with given_up(_NOT_STORED.format(text[:80]), result.warnings):
                 result.vectors[position] = await self.embedder.embed(text)
                 result.failed.discard(position)
         return result

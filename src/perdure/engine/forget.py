@@ -70,20 +70,22 @@ class Forget:
         """Forget what the request names; with `dry_run` only say what that would be."""
         found = await self._find(request)
         if request.dry_run:
-            return await self._report(found, request, dry_run=True)
+            return await self._report(found, request, await self._walls(found, request), dry_run=True)
         async with self._kernel.lock(await self._walls(found, request)):
             found = await self._find(request)  # again: others may have written until the lock was ours
-            report = await self._report(found, request, dry_run=False)
-            return await finish(self._forget(found, request, report))
+            walls = await self._walls(found, request)
+            report = await self._report(found, request, walls, dry_run=False)
+            return await finish(self._forget(found, request, walls, report))
 
-    async def _forget(self, found: _Found, request: Request, report: ErasureReport) -> ErasureReport:
+    async def _forget(self, found: _Found, request: Request, walls: Scope, report: ErasureReport) -> ErasureReport:
         kernel = self._kernel
         await self._take_out(found, request)
         if not request.erase:
             return report
         await kernel.sync()  # before the journal lets go of what the store has just deleted
         if kernel.ledger is not None:
-            await kernel.ledger.erase(list(found.memories), list(found.episodes), request.whole)
+            ids = list(found.memories), list(found.episodes)
+            await kernel.ledger.erase(*ids, request.whole, cached_in=walls if any(ids) else None)
         return await self._scrub(report)
 
     # ------------------------------------------------------------------ finding
@@ -226,11 +228,13 @@ class Forget:
         return list(rows.values())
 
     # ------------------------------------------------------------------ telling
-    async def _report(self, found: _Found, request: Request, *, dry_run: bool) -> ErasureReport:
+    async def _report(self, found: _Found, request: Request, walls: Scope, *, dry_run: bool) -> ErasureReport:
         kernel = self._kernel
         counts = {"history": 0, "episodes": 0, "journal": 0, "cache": 0}
         if kernel.ledger is not None:
-            counts |= await kernel.ledger.count_places(list(found.memories), list(found.episodes), request.whole)
+            ids = list(found.memories), list(found.episodes)
+            cached_in = walls if any(ids) else None
+            counts |= await kernel.ledger.count_places(*ids, request.whole, cached_in=cached_in)
         live = found.live
         numbers = {"store": len(live), "text_index": len(found.rows), "versions": found.versions, **counts}
         order = ("store", "text_index", "history", "episodes", "versions", "journal", "cache")
@@ -251,7 +255,8 @@ class Forget:
         for place in report.places:
             where = "store" if place.place in ("store", "text_index", "versions") else "ledger"
             if done[where] or place.status != "erased":
-                places.append(place)
+                note = kernel.ledger.scrub_note if where == "ledger" and kernel.ledger is not None else ""
+                places.append(replace(place, note=note) if note and place.status == "erased" else place)
             else:
                 note = "gone from every read; its bytes go when the file is closed by all"
                 places.append(replace(place, status="pending", note=note))

@@ -8,10 +8,10 @@ after the archive was written is brought back: the store that is being written t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import InvalidInputError
@@ -23,6 +23,10 @@ from perdure.engine.archive import Event, Line, Row, Said, Stated, at_moment
 from perdure.engine.engine import Engine
 from perdure.engine.rows import episode_item
 from perdure.engine.transfer_report import ImportReport
+from perdure.pipeline.slots import read_slots
+
+PAGE = 500
+"""Episodes read at a time."""
 
 T = TypeVar("T")
 
@@ -33,6 +37,8 @@ class Numbered(Generic[T]):
 
     number: int
     line: T
+    where: str = ""
+    """Its place in another tool's export."""
 
 
 class Intake:
@@ -61,6 +67,22 @@ class Intake:
         else:
             self._report.warn(["there is no ledger (it could not be opened): history and messages are not imported"])
 
+    async def known_messages(self, scope: Scope) -> set[str]:
+        """The ids that the messages kept in exactly this scope had where they come from; hidden messages too.
+
+        They outlive idempotency keys, so that an export that is taken in again next year brings what is new in it.
+        """
+        ledger = self._kernel.ledger
+        known: set[str] = set()
+        cursor: str | None = None
+        while ledger is not None:
+            page = await ledger.list_episodes(scope, PAGE, cursor, include_hidden=True)
+            known.update(each.message_id for each in page.episodes if each.message_id and each.scope == scope.given())
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return known
+
     async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
         """Write lines of one kind; one that is refused costs that line alone."""
         if not chunk:
@@ -69,7 +91,7 @@ class Intake:
             await self._write([numbered.line for numbered in chunk])
         except InvalidInputError as error:
             if len(chunk) == 1:
-                self._report.refuse(chunk[0].number, error.message)
+                self._report.refuse(chunk[0].number, error.message, chunk[0].where)
                 return
             for numbered in chunk:
                 await self.take([numbered])
@@ -243,9 +265,16 @@ class Intake:
     async def _stated(self, facts: Sequence[Stated]) -> None:
         """Store facts as they are, as additions like any other: journal, store, history."""
         kernel = self._kernel
-        wanted = {fact.item.id: fact for fact in facts}
+        here = {point.id: point.payload for point in await self._stored(sorted({fact.item.id for fact in facts}))}
+        wanted: dict[str, Stated] = {}
+        for fact in facts:
+            if fact.item.id in here:
+                self._note_differing(fact, here[fact.item.id])
+            else:
+                self._note_differing(fact, wanted.setdefault(fact.item.id, fact).item.to_payload())
         embedded = await kernel.embedding.texts([fact.item.memory for fact in wanted.values()])
         vectors = dict(zip(wanted, embedded.vectors, strict=True))
+        slots = {id: read_slots(fact.item.memory) for id, fact in wanted.items()}  # slow: of what is new alone
         async with kernel.lock(Scope()):
             known = {point.id for point in await self._stored(list(wanted))}
             said = await self._said_already([fact.item for fact in facts if not fact.has_own_id])
@@ -254,11 +283,17 @@ class Intake:
                 repeats = not fact.has_own_id and (fact.item.scope, fact.item.hash) in said
                 if not (id in known or repeats or await self._was_deleted(id)):
                     moment = kernel.ticker.tick()
-                    changes.append(_import_of(at_moment(fact.item, moment), moment))
+                    changes.append(_import_of(at_moment(fact.item.with_(slots=slots[id]), moment), moment))
                     said.add((fact.item.scope, fact.item.hash))
             self._report.warn(await kernel.commit(changes, vectors))
         self._note_ignored(facts)
         self._report.count("facts", new=len(changes), skipped=len(facts) - len(changes))
+
+    def _note_differing(self, fact: Stated, payload: Mapping[str, Any]) -> None:
+        """Tell of a fact that is not taken because another stands under its id."""
+        told = {"memory": fact.item.memory, **fact.item.scope.given()}
+        if any(payload.get(name) != value for name, value in told.items()):
+            self._report.leave("here already under its id, with another text or scope: that one stays", fact.where)
 
     async def _said_already(self, items: Sequence[MemoryItem]) -> set[tuple[Scope, str]]:
         """The scopes and hashes of texts that stand here in the same words."""
@@ -279,16 +314,18 @@ class Intake:
     async def _said(self, said: Said) -> None:
         """Add one conversation; the same line, where it occurs in the same place again, is known by its key."""
         self._repeats[said.digest] += 1
-        key = f"import:{said.digest}:{self._repeats[said.digest]}"
+        key = f"import:{said.digest}:{1 if said.is_part else self._repeats[said.digest]}"
+        kind, count = ("messages", len(said.addition.messages)) if said.is_part else ("conversations", 1)
         self._note_ignored([said])
         if await self._kernel.remembered(key, said.addition.scope) is not None:
-            self._report.count("conversations", skipped=1)
+            self._report.count(kind, skipped=count)
             return
         result = await self._engine.write.add(replace(said.addition, idempotency_key=key))
         for event in result.results:
             self._report.events[event.event] = self._report.events.get(event.event, 0) + 1
         self._report.warn(result.warnings)
-        self._report.count("conversations", new=1)
+        self._report.usage += result.usage
+        self._report.count(kind, new=count)
 
     def _note_ignored(self, lines: Sequence[Stated | Said]) -> None:
         new = {key for line in lines for key in line.ignored} - set(self._report.ignored)

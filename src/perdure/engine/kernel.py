@@ -19,6 +19,7 @@ from perdure.domain.clock import Clock
 from perdure.domain.errors import ConflictError, LedgerError, NotFoundError, PerdureError
 from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
 from perdure.domain.scope import Scope
+from perdure.engine.answers import Answers
 from perdure.engine.calls import Calls
 from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator
@@ -285,6 +286,10 @@ class Kernel:
         ]
 
     # ------------------------------------------------------------------ reading the ledger
+    def answers(self, scope: Scope) -> Answers:
+        """What a language model has answered in exactly this scope."""
+        return Answers(self.ledger, scope)
+
     def _answer_key(self, key: str) -> str:
         """The key as the ledger keeps it: the answer is about this store's memories, and others may share a ledger."""
         return f"{self._identity}/{self.collection}/{key}"
@@ -305,7 +310,7 @@ class Kernel:
 
     async def mark_extracted(self, ids: Sequence[str]) -> None:
         """These messages have been read."""
-        if self.ledger:
+        if self.ledger and ids:
             await self.ledger.mark_extracted(ids)
 
     async def history(self, id: str) -> list[HistoryRecord]:

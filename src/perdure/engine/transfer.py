@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from perdure import __version__
 from perdure.domain.clock import iso
@@ -96,6 +96,40 @@ async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
 # ------------------------------------------------------------------ import
 
 
+class Sink(Protocol):
+    """Where lines go: into a memory, or nowhere, to see what they are."""
+
+    async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
+        """Take lines of one kind."""
+        ...
+
+    async def known_messages(self, scope: Scope) -> set[str]:
+        """The ids, where they come from, of messages that are there already."""
+        ...
+
+
+class Chunks:
+    """Gathers lines of one kind, so that a sink takes many at once and in their order."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._chunk: list[Numbered[Line]] = []
+
+    async def add(self, numbered: Numbered[Line]) -> None:
+        """Take one more line; a header is only looked at."""
+        if isinstance(numbered.line, Header):
+            _check_format(numbered.line)
+            return
+        if self._chunk and (len(self._chunk) >= CHUNK or type(self._chunk[0].line) is not type(numbered.line)):
+            await self.flush()
+        self._chunk.append(numbered)
+
+    async def flush(self) -> None:
+        """Hand over what was gathered."""
+        chunk, self._chunk = self._chunk, []
+        await self._sink.take(chunk)
+
+
 async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope | None = None) -> ImportReport:
     """Take in an archive, or lines that others wrote, and tell line by line what could not be taken.
 
@@ -108,7 +142,7 @@ async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope
     report = ImportReport()
     intake = Intake(engine, report)
     await intake.prepare()
-    chunk: list[Numbered[Line]] = []
+    chunks = Chunks(intake)
     for number, text in enumerate(lines, 1):
         stripped = text.removeprefix("\ufeff").strip() if number == 1 else text.strip()
         if not stripped:
@@ -118,15 +152,9 @@ async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope
             line = archive.read_line(stripped, default or Scope())
         except InvalidInputError as error:
             report.refuse(number, error.message)
-            continue
-        if isinstance(line, Header):
-            _check_format(line)
-            continue
-        if chunk and (len(chunk) >= CHUNK or type(chunk[0].line) is not type(line)):
-            await intake.take(chunk)
-            chunk = []
-        chunk.append(Numbered(number, line))
-    await intake.take(chunk)
+        else:
+            await chunks.add(Numbered(number, line))
+    await chunks.flush()
     await intake.finish()
     await engine.kernel.sync()
     return report

@@ -17,6 +17,7 @@ from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
+from perdure.engine.counting import counted
 from perdure.engine.curator import Reading
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
@@ -27,9 +28,6 @@ from perdure.pipeline.slots import read_slots
 
 CONTEXT_MESSAGES = 24
 """Earlier messages that a curator may look back to: who is who was often said in an earlier conversation."""
-
-PATIENCE = 1.0
-"""Seconds between two looks whether an event loop that owes an answer still runs."""
 
 _FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
 _ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
@@ -59,6 +57,7 @@ class WritePath:
         self._kernel = kernel
 
     @call
+    @counted
     async def add(self, addition: Addition) -> AddResult:
         """Keep the messages as episodes and their facts as memories; answers with an event for each fact."""
         remembered = await self._kernel.remembered(addition.idempotency_key, addition.scope)
@@ -74,7 +73,13 @@ class WritePath:
         reading = Reading([])
         if messages:
             context = await self._context(addition.scope, min(moments))
-            reading = await self._kernel.curator.read(messages, context=context, now=now, prompt=addition.prompt)
+            reading = await self._kernel.curator.read(
+                messages,
+                context=context,
+                now=now,
+                prompt=addition.prompt,
+                answers=self._kernel.answers(addition.scope),
+            )
         if reading.unread:
             episodes = [replace(episode, pending=True) for episode in episodes]
         told = [
@@ -98,6 +103,7 @@ class WritePath:
         )
 
     @call
+    @counted
     async def add_facts(self, facts: Sequence[str], scope: Scope, metadata: dict[str, Any]) -> AddResult:
         """Reconcile texts that are facts already."""
         now = self._kernel.ticker.tick()
@@ -106,6 +112,7 @@ class WritePath:
         return await self._reconcile([(fact, now, ()) for fact in read], telling, None)
 
     @call
+    @counted
     async def extract_pending(self, episodes: Sequence[Episode], scope: Scope) -> AddResult:
         """Extract the messages of one call whose extraction had failed (`doctor --repair`)."""
         messages = [
@@ -113,16 +120,18 @@ class WritePath:
         ]
         now = self._kernel.ticker.now()
         moments = [message.timestamp or now for message in messages]
-        reading = await self._kernel.curator.read(messages, context=(), now=max(moments, default=now), prompt=None)
+        answers = self._kernel.answers(scope)
+        reading = await self._kernel.curator.read(
+            messages, context=(), now=max(moments, default=now), prompt=None, answers=answers
+        )
         if reading.unread:
             return AddResult([], reading.warnings)
         told = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
             for fact in reading.facts
         ]
-        result = await self._reconcile(told, Telling(scope=scope, metadata={}, actor="repair"), None)
-        await self._kernel.mark_extracted([episode.id for episode in episodes])
-        return result
+        telling = Telling(scope=scope, metadata={}, actor="repair")
+        return await self._reconcile(told, telling, None, pending=[episode.id for episode in episodes])
 
     # ------------------------------------------------------------------ as said
     async def _store_as_said(
@@ -180,11 +189,18 @@ class WritePath:
         filters: Filter | None,
         *,
         episodes: Sequence[Episode] = (),
+        pending: Sequence[str] = (),
         idempotency_key: str | None = None,
         warnings: Sequence[str] = (),
     ) -> AddResult:
+        """Store what becomes of the facts; `pending` are kept messages that have been read by now.
+
+        A fact that could not be embedded is not stored: its messages wait, or go on waiting, to be read again.
+        """
         kernel = self._kernel
         embedded = await kernel.embedding.texts([_meant(fact) for fact, _, _ in facts])
+        if embedded.failed:
+            episodes = [replace(episode, pending=True) for episode in episodes]
         told = [
             ToldFact(fact=fact, vector=embedded.vectors[position], told_at=moment, sources=sources)
             for position, (fact, moment, sources) in enumerate(facts)
@@ -201,6 +217,8 @@ class WritePath:
             result = AddResult(plan.events, plan.warnings, kernel.bare)
             remember = None if idempotency_key is None else (idempotency_key, telling.scope, result)
             late = await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
+            if not embedded.failed:
+                await kernel.mark_extracted(pending)
         return replace(result, warnings=[*plan.warnings, *late])
 
     async def _decide(self, plan: Plan, told: list[ToldFact]) -> None:
@@ -229,7 +247,8 @@ class WritePath:
         near = [
             await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit) for each in batch
         ]
-        judged = await self._kernel.curator.judge([each.fact for each in batch], near)
+        answers = self._kernel.answers(plan.telling.scope)
+        judged = await self._kernel.curator.judge([each.fact for each in batch], near, answers=answers)
         plan.warnings += judged.warnings
         return judged.decisions
 

@@ -6,91 +6,44 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
 from perdure.backends.embedders._minilm_files import FOLDER, ModelFiles, fingerprint
 from perdure.backends.embedders._minilm_graph import GRAPH_VERSION, HIDDEN, build_graph, read_weights
+from perdure.backends.embedders._onnx import (
+    BATCH_TOKENS,
+    RUN_COST,
+    OnnxEncoder,
+    Session,
+    batches,
+    mean_of_tokens,
+    start_session,
+)
 from perdure.domain.errors import EmbeddingError
+
+__all__ = ["BATCH_TOKENS", "MAX_TOKENS", "RUN_COST", "Encoder", "batches", "graph_file", "shared_encoder"]
 
 MAX_TOKENS = 256
 """max_seq_length of the published model: what comes later in a text is not read."""
 
-BATCH_TOKENS = 256
-"""Tokens per run, padding included. From there on a token costs the same or more (benchmarks/encoder.py)."""
-
-RUN_COST = 8
-"""What a run costs beside its tokens, in tokens: more padding than this is dearer than another run (measured as above;
-a few texts of mixed length are up to 1.9 times as fast as in one run filled to BATCH_TOKENS)."""
-
 LONG_TEXT = 4096
 """Characters; a longer text is tokenized from its beginning only, as far as 256 tokens reach."""
-
-Session = Any
-"""An onnxruntime.InferenceSession; the driver has no types."""
 
 _log = logging.getLogger("perdure.embedders")
 _encoders: WeakValueDictionary[tuple[object, ...], Encoder] = WeakValueDictionary()
 _loading = threading.Lock()
 
 
-class Encoder:
-    """One loaded model; any number of threads may call `encode` at once."""
+class Encoder(OnnxEncoder):
+    """One loaded all-MiniLM-L6-v2: vectors of 384 numbers."""
 
     def __init__(self, session: Session, tokenizer_file: Path) -> None:
-        self._session = session
-        self._inputs = {node.name for node in session.get_inputs()}
-        self._output = _choose_output(session)
-        self._tokenize = _load_tokenizer(tokenizer_file)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), 384), in the order of the texts, whatever batches they were read in."""
-        vectors = np.empty((len(texts), HIDDEN), dtype=np.float32)
-        tokens = [self._tokenize(text) for text in texts]
-        for batch in batches([len(ids) for ids in tokens]):
-            vectors[batch] = self.run([tokens[row] for row in batch])
-        return vectors
-
-    def run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """Vectors of one batch of token ids, in one run of the session."""
-        width = max(map(len, tokens))
-        ids = np.zeros((len(tokens), width), dtype=np.int64)
-        mask = np.zeros((len(tokens), width), dtype=np.int64)
-        for row, values in enumerate(tokens):
-            ids[row, : len(values)] = values
-            mask[row, : len(values)] = 1
-        feed = {"input_ids": ids, "attention_mask": mask}
-        if "token_type_ids" in self._inputs:  # graphs exported from PyTorch ask for it
-            feed["token_type_ids"] = np.zeros_like(ids)
-        try:
-            result = self._session.run([self._output], feed)[0]
-        except Exception as error:  # the driver's exceptions have no common base
-            raise EmbeddingError(f"minilm: the model could not be run: {error}") from error
-        return _unit(_pool(result, mask))
-
-
-def batches(lengths: Sequence[int], most: int = BATCH_TOKENS, run_cost: float = RUN_COST) -> Iterator[list[int]]:
-    """Positions of texts that are read in one run, by length, shortest first.
-
-    A run holds at most `most` tokens, padding included, or one text; a text that is longer than those before it begins
-    a new run where padding them would take more than `run_cost` tokens.
-    """
-    batch: list[int] = []
-    width = 0
-    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        length = lengths[position]
-        if batch and ((len(batch) + 1) * length > most or len(batch) * (length - width) > run_cost):
-            yield batch
-            batch = []
-        batch.append(position)
-        width = length
-    if batch:
-        yield batch
+        tokenize = _load_tokenizer(tokenizer_file)
+        output = _choose_output(session)
+        super().__init__("minilm", session, tokenize, output=output, dimension=HIDDEN, pool=mean_of_tokens)
 
 
 def shared_encoder(files: ModelFiles, cache_dir: Path | None, threads: int) -> Encoder:
@@ -111,17 +64,17 @@ def graph_file(files: ModelFiles, cache_dir: Path) -> Path:
 
 def _open_session(files: ModelFiles, cache_dir: Path | None, threads: int) -> Session:
     if files.is_graph:
-        return _start_session(str(files.weights), threads)
+        return start_session("minilm", str(files.weights), threads)
     cached = graph_file(files, cache_dir) if cache_dir else None
     if cached and cached.is_file():
         try:
-            return _start_session(str(cached), threads)
+            return start_session("minilm", str(cached), threads)
         except EmbeddingError as error:
             _log.warning("the cached graph %s is damaged and is built again: %s", cached, error)
     graph = build_graph(read_weights(files.weights))
     if cached:
         _write_whole(cached, graph)
-    return _start_session(graph, threads)
+    return start_session("minilm", graph, threads)
 
 
 def _write_whole(file: Path, content: bytes) -> None:
@@ -141,24 +94,6 @@ def _write_whole(file: Path, content: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _start_session(model: str | bytes, threads: int) -> Session:
-    # From 1.29 on the runtime reports its use to its maker unless told not to, before it is loaded
-    # (https://github.com/microsoft/onnxruntime/pull/27379). What runs in a memory is nobody else's business.
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    import onnxruntime  # heavy driver: on first use only
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    # Threads that wait by spinning burn three times the processor time of a short text to save a tenth of its delay.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the driver's exceptions have no common base
-        raise EmbeddingError(f"minilm: the model could not be loaded: {error}") from error
-
-
 def _choose_output(session: Session) -> str:
     """The sentence vector where the graph has one, else the token states; EmbeddingError if neither is 384 wide."""
     outputs = {node.name: node.shape for node in session.get_outputs()}
@@ -166,19 +101,6 @@ def _choose_output(session: Session) -> str:
         if name in outputs and outputs[name][-1] == HIDDEN:
             return name
     raise EmbeddingError(f"minilm: the graph has no output of {HIDDEN} dimensions that is known, only {outputs}")
-
-
-def _pool(result: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Token states of shape (b, s, 384) as their mean over the mask; sentence vectors pass as they are."""
-    if result.ndim == 2:
-        return result
-    weights = mask[:, :, None].astype(np.float32)
-    return np.asarray((result * weights).sum(axis=1) / weights.sum(axis=1), dtype=np.float32)
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
 
 
 def _load_tokenizer(file: Path) -> Callable[[str], list[int]]:

@@ -100,13 +100,19 @@ def known_fingerprints(connection: Connection, scope: Scope, values: Iterable[st
     return known
 
 
-def touched(connection: Connection, ids: Sequence[str], scope: Scope | None) -> list[tuple[Table, str, str]]:
-    """Which rows, as (table, key, scope), an erasure of these ids and this scope takes."""
+def touched(
+    connection: Connection, ids: Sequence[str], scope: Scope | None, cached_in: Scope | None = None
+) -> list[tuple[Table, str, str]]:
+    """Which rows, as (table, key, scope), an erasure of these ids and this scope takes.
+
+    Of `cached_in` every cached value goes: what a model answered holds words of memories without naming them.
+    """
     found = []
     for table, key in ((idempotency, "key"), (responses, "key"), (fingerprints, "fingerprint")):
+        walls = [wall for wall in (scope, cached_in if table is responses else None) if wall is not None]
         columns = [table.c[key], table.c.scope, *([table.c.value] if "value" in table.c else [])]
         for row in connection.execute(select(*columns)):
-            overlapping = scope is not None and scope_of_key(row.scope).overlaps(scope)
+            overlapping = any(scope_of_key(row.scope).overlaps(wall) for wall in walls)
             if overlapping or ("value" in table.c and _mentions(row.value, ids)):
                 found.append((table, row[0], row.scope))
     return found

@@ -7,10 +7,14 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from perdure.backends.ledgers._owners import Owners
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import LedgerError, PerdureError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+
+class ConnectionLostError(LedgerError):
+    """The connection broke in the middle of a transaction, which was undone, or done whole if it was being ended."""
 
 
 class Database(ABC):
@@ -26,6 +30,9 @@ class Database(ABC):
     @abstractmethod
     def open(self) -> None:
         """Get ready for connections, and make the database where it is missing."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Give the tables that were just made, or upgraded, what only this dialect has."""
 
     @abstractmethod
     def close(self) -> None:

@@ -18,14 +18,18 @@ SCRUB = "scrub"
 
 
 def erase(
-    connection: Connection, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None
+    connection: Connection,
+    memory_ids: Sequence[str],
+    episode_ids: Sequence[str],
+    scope: Scope | None,
+    cached_in: Scope | None = None,
 ) -> dict[str, int]:
     """Redact, delete and count."""
     counts = {
         "history": redact(connection, memory_ids),
         "episodes": _delete(connection, episodes, "id", episode_ids),
         "journal": _delete(connection, journal, "memory_id", memory_ids),
-        "cache": _caches.forget(connection, _caches.touched(connection, [*memory_ids, *episode_ids], scope)),
+        "cache": _caches.forget(connection, _caches.touched(connection, [*memory_ids, *episode_ids], scope, cached_in)),
     }
     if any(counts.values()):
         want_scrub(connection)
@@ -37,7 +41,11 @@ def _delete(connection: Connection, table: Table, column: str, values: Sequence[
 
 
 def count_places(
-    connection: Connection, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None
+    connection: Connection,
+    memory_ids: Sequence[str],
+    episode_ids: Sequence[str],
+    scope: Scope | None,
+    cached_in: Scope | None = None,
 ) -> dict[str, int]:
     """Count what `erase` would take."""
     readable = history.c.erased == 0
@@ -45,7 +53,7 @@ def count_places(
         "history": sum(_count(connection, history, "memory_id", some, readable) for some in chunks(memory_ids)),
         "episodes": sum(_count(connection, episodes, "id", some) for some in chunks(episode_ids)),
         "journal": sum(_count(connection, journal, "memory_id", some) for some in chunks(memory_ids)),
-        "cache": len(_caches.touched(connection, [*memory_ids, *episode_ids], scope)),
+        "cache": len(_caches.touched(connection, [*memory_ids, *episode_ids], scope, cached_in)),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from perdure.backends.ledgers._caches import remember
 from perdure.backends.ledgers._episodes import add_episodes, hide_episodes
@@ -26,7 +26,7 @@ class Writer:
 
     owner: str
     boot_id: str
-    alive: Callable[[str], bool]
+    alive: Callable[[str, Connection], bool]
 
 
 _BATCH = select(journal.c.sequence, journal.c.change).where(journal.c.batch_id == bindparam("batch"))
@@ -109,10 +109,15 @@ def pending(connection: Connection, writer: Writer, store: str) -> list[JournalE
         or_(journal.c.state == "written", and_(journal.c.state == "applied", lost)),
     )
     owners: Sequence[str] = connection.execute(select(journal.c.owner).where(wanted).distinct()).scalars().all()
-    mine = [owner for owner in owners if owner == writer.owner or not writer.alive(owner)]
+    mine = [owner for owner in owners if owner == writer.owner or not writer.alive(owner, connection)]
     if not mine:
         return []
-    left = and_(wanted, journal.c.owner.in_(mine))
+    left: ColumnElement[bool] = and_(wanted, journal.c.owner.in_(mine))
+    first = connection.execute(select(func.min(journal.c.sequence)).where(left, journal.c.state == "applied")).scalar()
+    if first is not None:
+        # What is applied again must not undo what was applied since, by owners who live, on this machine or another.
+        later = and_(journal.c.store_identity == store, journal.c.state == "applied", journal.c.sequence > first)
+        left = or_(left, later)
     rows = connection.execute(select(journal).where(left).order_by(journal.c.sequence)).mappings().all()
     connection.execute(update(journal).where(left).values(owner=writer.owner))
     return [journal_entry({**row, "owner": writer.owner}) for row in rows]
@@ -127,7 +132,7 @@ def stranded(connection: Connection, writer: Writer, store: str, scope: Scope) -
             # Its calls in flight hold locks of their own: what overlaps the scope now locked is nobody's any more.
             if scope.overlaps(Scope(**{name: row[name] for name in SCOPE_FIELDS})):
                 return True
-        elif verdicts.setdefault(owner, writer.alive(owner)) is False:
+        elif verdicts.setdefault(owner, writer.alive(owner, connection)) is False:
             return True
     return False
 

@@ -7,9 +7,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from perdure.backends.blocking import run_unit
 from perdure.backends.ledgers import _units as units
@@ -17,9 +17,10 @@ from perdure.backends.ledgers._database import Database
 from perdure.backends.ledgers._owners import boot_id
 from perdure.backends.ledgers._scope_lock import ScopeLock
 from perdure.backends.ledgers._scope_queue import QUEUES
+from perdure.backends.ledgers._transactions import Transaction, Transactions
 from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Remembered
-from perdure.domain.clock import Clock, iso, system_clock
-from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
+from perdure.domain.clock import Clock, system_clock
+from perdure.domain.errors import PerdureError
 from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.scope import Scope
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from perdure.backends.ledgers._journal import Writer
-    from perdure.backends.ledgers._locks import Ticket
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,17 +35,12 @@ T = TypeVar("T")
 logger = logging.getLogger("perdure")
 
 
-class SqlLedger(Ledger):
+class SqlLedger(Transactions, Ledger):
     """A ledger in a database that SQLAlchemy speaks."""
 
     def __init__(self, database: Database, clock: Clock = system_clock) -> None:
-        self._database = database
-        self._clock = clock
+        super().__init__(database, clock)
         self._queue = QUEUES.of(database.identity)
-        self._opening = threading.Lock()
-        self._writer: Writer | None = None
-        self._given_up: set[int] = set()
-        """Tickets that could not be given back; the next one drawn takes them along."""
 
     # ------------------------------------------------------------------ life
     @property
@@ -80,19 +75,22 @@ class SqlLedger(Ledger):
                 self._database.close()
                 self._tell(error)
             self._writer = units.journal.Writer(owner, boot_id(), self._database.owners.alive)
-            self._given_up.clear()
+            self._tickets.clear()
+            self._untidy = False
             _OPEN.add(self)
 
     def _prepare(self) -> None:
         alive = self._database.owners.alive
         with self._database.reading() as connection:
             current = units.schema.is_current(connection)
-            dead = [owner for owner in units.locks.owners(connection) if not alive(owner)] if current else []
+            holders = units.locks.owners(connection) if current else []
+            dead = [owner for owner in holders if not alive(owner, connection)]
         if not current:
             with self._database.writing(durable=True) as connection:
                 units.schema.bring_up_to_date(connection)
+                self._database.prepare(connection)
         if dead:
-            with self._quickly() as connection:
+            with self._database.writing(durable=False) as connection:
                 for owner in dead:
                     units.locks.leave_all(connection, owner)
 
@@ -121,74 +119,45 @@ class SqlLedger(Ledger):
         """This process was forked from the one that opened the ledger: leave everything to that one."""
         # Locks may have been held by threads that this process does not have.
         self._opening = threading.Lock()
+        self._drawing = threading.Lock()
         self._queue = QUEUES.of(self.identity)
         self._writer = None
         self._database.forsake()
 
-    def _open_writer(self) -> Writer:
-        writer = self._writer
-        if writer is None:
-            raise LedgerError(f"the ledger {self.identity} is not open")
-        return writer
-
-    # ------------------------------------------------------------------ units of work
-    def _run(
-        self,
-        transaction: Callable[[], AbstractContextManager[Connection]],
-        unit: Callable[Concatenate[Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        self._open_writer()
-        try:
-            with transaction() as connection:
-                return unit(connection, *args, **kwargs)
-        except Exception as error:
-            self._tell(error)
-
-    def _tell(self, error: Exception) -> NoReturn:
-        """Raise the error as callers may see it."""
-        if isinstance(error, PerdureError):
-            raise error
-        if isinstance(error, UnicodeEncodeError):
-            wrong = error.object[error.start : error.end]
-            raise InvalidInputError(
-                f"text must be Unicode without lone surrogates, not {wrong!r}", field="text", value=wrong
-            ) from error
-        raise self._database.translate(error) or error from error
-
-    def _durably(self) -> AbstractContextManager[Connection]:
-        return self._database.writing(durable=True)
-
-    def _quickly(self) -> AbstractContextManager[Connection]:
-        """For what the journal heals, or nobody misses, after power loss."""
-        return self._database.writing(durable=False)
-
+    # ------------------------------------------------------------------ in one hop
     async def _read(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._open_writer()
         return await run_unit(partial(self._run, self._database.reading, unit, *args, **kwargs))
 
     async def _write(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        self._open_writer()
-        return await run_unit(partial(self._run, self._durably, unit, *args, **kwargs))
+        return await self._carry_out(self._durably, lambda connection, _: unit(connection, *args, **kwargs), None)
 
     async def _note(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        self._open_writer()
-        return await run_unit(partial(self._run, self._quickly, unit, *args, **kwargs))
+        return await self._carry_out(self._quickly, lambda connection, _: unit(connection, *args, **kwargs))
 
-    def _now(self) -> str:
-        return iso(self._clock())
+    async def _carry_out(
+        self, transaction: Transaction, unit: Callable[[Connection, Writer], T], within: Iterable[Scope] | None = ()
+    ) -> T:
+        self._open_writer()
+        return await run_unit(partial(self._change, transaction, unit, within))
 
     # ------------------------------------------------------------------ journal
     async def write(
         self, entries: Sequence[JournalEntry], episodes: Sequence[Episode] = (), remember: Remembered | None = None
     ) -> None:
         """Acknowledge a batch."""
-        await self._write(units.journal.write, self._open_writer(), entries, episodes, remember, now=self._now())
+        now = self._now()
+        await self._carry_out(
+            self._durably,
+            lambda connection, writer: units.journal.write(connection, writer, entries, episodes, remember, now=now),
+            _scopes([entry.change for entry in entries], episodes, remember),
+        )
 
     async def applied(self, batch_id: str) -> None:
         """Turn a batch into history."""
-        await self._note(units.journal.applied, self._open_writer(), batch_id)
+        await self._carry_out(
+            self._quickly, lambda connection, writer: units.journal.applied(connection, writer, batch_id)
+        )
 
     async def abandon(self, batch_id: str) -> None:
         """Forget a batch."""
@@ -196,7 +165,9 @@ class SqlLedger(Ledger):
 
     async def pending(self, store_identity: str) -> list[JournalEntry]:
         """What a crash left over."""
-        return await self._write(units.journal.pending, self._open_writer(), store_identity)
+        return await self._carry_out(
+            self._durably, lambda connection, writer: units.journal.pending(connection, writer, store_identity), None
+        )
 
     async def unsynced(self, store_identity: str) -> list[str]:
         """Applied batches."""
@@ -211,7 +182,12 @@ class SqlLedger(Ledger):
         self, changes: Sequence[Change], episodes: Sequence[Episode] = (), remember: Remembered | None = None
     ) -> None:
         """Add history without a journal."""
-        await self._write(units.journal.record, changes, episodes, remember, now=self._now())
+        now = self._now()
+        await self._carry_out(
+            self._durably,
+            lambda connection, _: units.journal.record(connection, changes, episodes, remember, now=now),
+            _scopes(changes, episodes, remember),
+        )
 
     async def import_history(self, records: Sequence[HistoryRecord]) -> int:
         """Add foreign history."""
@@ -295,16 +271,26 @@ class SqlLedger(Ledger):
 
     # ------------------------------------------------------------------ erasure
     async def erase(
-        self, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None = None
+        self,
+        memory_ids: Sequence[str],
+        episode_ids: Sequence[str],
+        scope: Scope | None = None,
+        *,
+        cached_in: Scope | None = None,
     ) -> dict[str, int]:
         """Redact, delete, count."""
-        return await self._write(units.erasure.erase, memory_ids, episode_ids, scope)
+        return await self._write(units.erasure.erase, memory_ids, episode_ids, scope, cached_in)
 
     async def count_places(
-        self, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None = None
+        self,
+        memory_ids: Sequence[str],
+        episode_ids: Sequence[str],
+        scope: Scope | None = None,
+        *,
+        cached_in: Scope | None = None,
     ) -> dict[str, int]:
         """Count."""
-        return await self._read(units.erasure.count_places, memory_ids, episode_ids, scope)
+        return await self._read(units.erasure.count_places, memory_ids, episode_ids, scope, cached_in)
 
     async def scrub(self) -> bool:
         """Clean the bytes."""
@@ -326,26 +312,6 @@ class SqlLedger(Ledger):
         """Hold off whoever overlaps."""
         return ScopeLock(self._queue, self, scope, store_identity)
 
-    def enter(self, scope: Scope, store: str | None) -> Ticket:
-        """Draw a ticket (for `ScopeLock`)."""
-        writer, given_up = self._open_writer(), tuple(self._given_up)
-        ticket = self._run(self._quickly, units.locks.enter, writer, scope, store, given_up=given_up, now=self._now())
-        self._given_up.difference_update(given_up)
-        return ticket
-
-    def look(self, number: int, scope: Scope, store: str | None) -> Ticket:
-        """How a ticket stands (for `ScopeLock`)."""
-        return self._run(self._database.reading, units.locks.look, self._open_writer(), number, scope, store)
-
-    def leave(self, number: int) -> None:
-        """Give a ticket back (for `ScopeLock`)."""
-        try:
-            self._run(self._quickly, units.locks.leave, [number])
-        except PerdureError as error:
-            # The work under the lock is done, so this must not fail it: the next ticket drawn takes this one along.
-            self._given_up.add(number)
-            logger.warning("a lock of the ledger is given back late: %s", error)
-
     # ------------------------------------------------------------------ upkeep
     async def reset(self) -> None:
         """Clear everything."""
@@ -358,11 +324,31 @@ class SqlLedger(Ledger):
 
     def _check(self) -> list[str]:
         # What stands in a damaged file says nothing about what was written there.
-        return self._database.check() or self._run(self._database.reading, units.upkeep.check)
+        try:
+            found = self._database.check()
+        except Exception as error:
+            self._tell(error)
+        return found or self._run(self._database.reading, units.upkeep.check)
 
     async def stats(self) -> dict[str, int]:
         """How many rows of each kind."""
-        return {**await self._read(units.upkeep.stats), "bytes": await run_unit(self._database.size)}
+        return await run_unit(self._stats)
+
+    def _stats(self) -> dict[str, int]:
+        counts = self._run(self._database.reading, units.upkeep.stats)
+        try:
+            return {**counts, "bytes": self._database.size()}
+        except Exception as error:
+            self._tell(error)
+
+
+def _scopes(changes: Iterable[Change], episodes: Iterable[Episode], remember: Remembered | None) -> list[Scope]:
+    """The scopes that a write is about, and so one of which its lock covers."""
+    return [
+        *(change.item.scope for change in changes),
+        *(Scope(**episode.scope) for episode in episodes),
+        *([] if remember is None else [remember.scope]),
+    ]
 
 
 _OPEN: weakref.WeakSet[SqlLedger] = weakref.WeakSet()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
@@ -14,7 +14,7 @@ from perdure.backends.ledgers._tables import locks
 from perdure.domain.scope import Scope
 
 _EARLIER = select(locks.c.ticket, locks.c.owner, locks.c.scope).where(locks.c.ticket < bindparam("before"))
-_DROP = delete(locks).where(locks.c.ticket == bindparam("number"))
+_DROP = delete(locks).where(locks.c.ticket == bindparam("number"), locks.c.owner == bindparam("holder"))
 _DROP_OWNER = delete(locks).where(locks.c.owner == bindparam("dead"))
 _OWNERS = select(locks.c.owner).distinct()
 
@@ -23,39 +23,42 @@ _OWNERS = select(locks.c.owner).distinct()
 class Ticket:
     """A place among all processes, and what it gives."""
 
+    owner: str
     number: int
     held: bool
     stranded: bool
 
 
 def enter(
-    connection: Connection, writer: Writer, scope: Scope, store: str | None, *, given_up: Sequence[int], now: str
+    connection: Connection, writer: Writer, scope: Scope, store: str | None, *, keep: Collection[int] | None, now: str
 ) -> Ticket:
     """Draw a ticket, which holds the lock at once if no living owner of an overlapping scope came before.
 
-    `given_up` are tickets that could not be given back in their time.
+    Where some could not be given back in their time, `keep` says which of the owner's tickets still stand.
     """
-    leave(connection, given_up)
+    if keep is not None:
+        connection.execute(delete(locks).where(locks.c.owner == writer.owner, locks.c.ticket.not_in(keep)))
     number = take_numbers(connection, "ticket", 1)[0]
     row = {"ticket": number, "owner": writer.owner, "scope": scope_key(scope), "created_at": now}
     connection.execute(insert(locks), row)
     living, dead = _ahead(connection, writer, number, scope)
     for owner in dead:
         leave_all(connection, owner)
-    return _judge(connection, writer, Ticket(number, held=not living, stranded=False), scope, store)
+    ticket = Ticket(writer.owner, number, held=not living, stranded=False)
+    return _judge(connection, writer, ticket, scope, store)
 
 
-def look(connection: Connection, writer: Writer, number: int, scope: Scope, store: str | None) -> Ticket:
+def look(connection: Connection, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
     """Whether the ticket holds the lock by now; only reads."""
-    living, _ = _ahead(connection, writer, number, scope)
-    return _judge(connection, writer, Ticket(number, held=not living, stranded=False), scope, store)
+    living, _ = _ahead(connection, writer, ticket.number, scope)
+    return _judge(connection, writer, replace(ticket, held=not living), scope, store)
 
 
 def _ahead(connection: Connection, writer: Writer, number: int, scope: Scope) -> tuple[set[str], set[str]]:
     """The living and the dead owners of earlier tickets that overlap."""
     rows = connection.execute(_EARLIER, {"before": number}).all()
     owners = {owner for _, owner, text in rows if scope_of_key(text).overlaps(scope)}
-    living = {owner for owner in owners if writer.alive(owner)}
+    living = {owner for owner in owners if writer.alive(owner, connection)}
     return living, owners - living
 
 
@@ -65,10 +68,9 @@ def _judge(connection: Connection, writer: Writer, ticket: Ticket, scope: Scope,
     return replace(ticket, stranded=stranded(connection, writer, store, scope))
 
 
-def leave(connection: Connection, numbers: Sequence[int]) -> None:
-    """Give tickets back."""
-    for number in numbers:
-        connection.execute(_DROP, {"number": number})
+def leave(connection: Connection, ticket: Ticket) -> None:
+    """Give a ticket back; a number that was given to another owner after the server had crashed is left alone."""
+    connection.execute(_DROP, {"number": ticket.number, "holder": ticket.owner})
 
 
 def owners(connection: Connection) -> list[str]:

@@ -1,6 +1,7 @@
-"""Who is alive: an owner holds an OS lock on a file, which the kernel lets go of when the process ends.
+"""Who is alive: an owner holds a lock that is let go of when its process ends, whatever ends it.
 
-Whether another owner lives is found out by trying its lock, never by its age.
+Whether another owner lives is found out by looking at its lock, never by its age. On one machine the lock is the
+kernel's, on a file; where several machines share a ledger it is the database's (`_postgres_owners`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ import sys
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
+
+from perdure.domain.errors import LedgerError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -22,6 +29,10 @@ def boot_id() -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+class OwnerLostError(LedgerError):
+    """The owner's lock was let go of without the owner's doing: to the others it is dead, and holds nothing."""
 
 
 class Owners(ABC):
@@ -44,8 +55,14 @@ class Owners(ABC):
         """Whether others can still see that the claimed id is alive, or none is claimed."""
 
     @abstractmethod
-    def alive(self, owner: str) -> bool:
-        """Whether an owner, this one too, is alive."""
+    def alive(self, owner: str, connection: Connection | None = None) -> bool:
+        """Whether an owner, this one too, is alive; asked in the given transaction where the database knows it."""
+
+    def vouch(self, owner: str, connection: Connection) -> None:
+        """OwnerLostError unless this owner is alive, and seen to be until the given transaction ends.
+
+        Nothing to do where only the end of the process can take the lock away.
+        """
 
     @abstractmethod
     def sweep(self) -> None:
@@ -95,7 +112,7 @@ class FileOwners(Owners):
         """Whether the claimed file is where it was made."""
         return self._claimed is None or (self._folder / self._claimed).exists()
 
-    def alive(self, owner: str) -> bool:
+    def alive(self, owner: str, connection: Connection | None = None) -> bool:
         """Whether somebody holds the lock of the owner's file."""
         if owner == self._claimed:
             return True

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers._scope_queue import ScopeQueue, Turn
@@ -15,37 +15,24 @@ from perdure.backends.ledgers.base import Held
 from perdure.domain.errors import LedgerError
 from perdure.domain.scope import Scope
 
+if TYPE_CHECKING:
+    from perdure.backends.ledgers._locks import Ticket
+
 _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.05
 """Seconds between two looks at a lock that another process holds."""
 
 
-class Standing(Protocol):
-    """A ticket as it stands."""
-
-    @property
-    def number(self) -> int:
-        """Its number."""
-
-    @property
-    def held(self) -> bool:
-        """Whether it holds the lock."""
-
-    @property
-    def stranded(self) -> bool:
-        """Whether journal entries wait to be applied again."""
-
-
 class Tickets(Protocol):
     """Where tickets come from; every method blocks."""
 
-    def enter(self, scope: Scope, store: str | None) -> Standing:
+    def enter(self, scope: Scope, store: str | None) -> Ticket:
         """Draw a ticket."""
 
-    def look(self, number: int, scope: Scope, store: str | None) -> Standing:
+    def look(self, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
         """How a ticket stands by now."""
 
-    def leave(self, number: int) -> None:
+    def leave(self, ticket: Ticket) -> None:
         """Give a ticket back; never raises."""
 
 
@@ -59,7 +46,7 @@ class ScopeLock(AbstractAsyncContextManager[Held]):
         self._store = store
         self._guard = threading.Lock()
         self._turn: Turn | None = None
-        self._number: int | None = None
+        self._ticket: Ticket | None = None
         self._left = False
 
     async def __aenter__(self) -> Held:
@@ -68,29 +55,28 @@ class ScopeLock(AbstractAsyncContextManager[Held]):
         self._turn = self._queue.join(self._scope)
         try:
             await self._queue.wait(self._turn)
-            standing = await run_blocking(self._enter)
+            ticket = await run_blocking(self._enter)
             pause = _FIRST_PAUSE
-            while not standing.held:
+            while not ticket.held:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
-                standing = await run_blocking(self._tickets.look, standing.number, self._scope, self._store)
+                ticket = await run_blocking(self._tickets.look, ticket, self._scope, self._store)
         except BaseException:
             await _surely(self._leave)
             raise
-        return Held(standing.stranded)
+        return Held(ticket.stranded)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await _surely(self._leave)
 
-    def _enter(self) -> Standing:
+    def _enter(self) -> Ticket:
         with self._guard:
             if self._left:
                 raise LedgerError("the lock was given up before it was held")
-            standing = self._tickets.enter(self._scope, self._store)
-            self._number = standing.number
-            return standing
+            self._ticket = self._tickets.enter(self._scope, self._store)
+            return self._ticket
 
     def _leave(self) -> None:
         """Give back ticket and turn, once, from any thread; a drawing of the ticket under way is waited for."""
@@ -99,8 +85,8 @@ class ScopeLock(AbstractAsyncContextManager[Held]):
                 return
             self._left = True
             try:
-                if self._number is not None:
-                    self._tickets.leave(self._number)
+                if self._ticket is not None:
+                    self._tickets.leave(self._ticket)
             finally:
                 if self._turn is not None:
                     self._queue.leave(self._turn)

@@ -97,6 +97,8 @@ class Ledger(ABC):
 
     name: ClassVar[str]
     """The provider's name."""
+    scrub_note: ClassVar[str] = ""
+    """Where erased text may be that `scrub` cannot reach, for the report of an erasure."""
 
     # ------------------------------------------------------------------ life
     @property
@@ -148,7 +150,8 @@ class Ledger(ABC):
         """What must be applied again, in sequence order; only to be called while `lock(Scope())` is held.
 
         These are the entries of dead owners, which this owner takes over, and this owner's own: all that are only
-        written, and those applied in an earlier run of the machine, whose store may have lost them with the power.
+        written, and those applied in an earlier run of the machine, whose store may have lost them with the power. What
+        anybody applied to the same store after such an entry comes with it, so that nothing newer is undone.
         """
 
     @abstractmethod
@@ -252,18 +255,29 @@ class Ledger(ABC):
     # ------------------------------------------------------------------ erasure
     @abstractmethod
     async def erase(
-        self, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None = None
+        self,
+        memory_ids: Sequence[str],
+        episode_ids: Sequence[str],
+        scope: Scope | None = None,
+        *,
+        cached_in: Scope | None = None,
     ) -> dict[str, int]:
         """Make memories and episodes unreadable here: counts for history, episodes, journal and cache.
 
         History rows stay, without text and with `erased` set. Journal entries of the memories go: sync the store
         first, or power loss could bring back what it deleted. Remembered answers, cached values and fingerprints go
-        if they belong to a scope that overlaps the given one, or name one of the ids. Bytes are gone after `scrub`.
+        if they belong to a scope that overlaps the given one, or name one of the ids; of `cached_in` every cached value
+        goes. Bytes are gone after `scrub`.
         """
 
     @abstractmethod
     async def count_places(
-        self, memory_ids: Sequence[str], episode_ids: Sequence[str], scope: Scope | None = None
+        self,
+        memory_ids: Sequence[str],
+        episode_ids: Sequence[str],
+        scope: Scope | None = None,
+        *,
+        cached_in: Scope | None = None,
     ) -> dict[str, int]:
         """What `erase` would count, for a dry run; only reads."""
 

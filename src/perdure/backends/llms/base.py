@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
+
+from perdure.domain.message import Message, transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,17 @@ class LLM(ABC):
         temperature: float | None = None,
     ) -> ToolAnswer:
         """The model's answer when it may call the tools, each `{name, description, parameters}` (JSON Schema)."""
+
+    async def stream(
+        self,
+        system_prompt: str,
+        messages: Sequence[Message],
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """The answer to a conversation, in pieces as they come; a provider that cannot stream gives it in one piece."""
+        yield await self.generate(system_prompt, transcript(messages), temperature=temperature, max_tokens=max_tokens)
 
     async def close(self) -> None:
         """Let go of every resource."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
 from perdure.domain.errors import LLMError
+from perdure.domain.message import Message, transcript
 
 Failure = Literal["rate_limit", "timeout", "server", "connection", "authentication"]
 """Ways to fail; each is the `code` of the LLMError."""
@@ -60,7 +61,7 @@ class RecordedCall:
     system_prompt: str
     user_message: str
     options: dict[str, Any] = field(default_factory=dict)
-    """temperature, max_tokens, response_format; for a call with tools: temperature, tools."""
+    """temperature, max_tokens, response_format; for a call with tools: temperature, tools; for a stream: stream."""
 
 
 class Rule(_Part):
@@ -123,9 +124,7 @@ class ScriptedLLM(LLM):
         """The text of the next answer; a scripted tool call has no text and is an LLMError here."""
         options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": response_format}
         said = await self._say(RecordedCall(system_prompt, user_message, options))
-        if said.text is None:
-            raise LLMError("scripted: the next answer is a tool call, but the call offered no tools")
-        return said.text
+        return _text(said)
 
     async def generate_with_tool_calls(
         self,
@@ -146,6 +145,20 @@ class ScriptedLLM(LLM):
                 raise LLMError(f"scripted: the tool {call.name!r} was not offered, only {', '.join(names) or 'none'}")
         return ToolAnswer(said.text, [ToolCall(call.name, dict(call.arguments)) for call in said.tool_calls])
 
+    async def stream(
+        self,
+        system_prompt: str,
+        messages: Sequence[Message],
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """The text of the next answer, word by word; the user message of the recorded call is the conversation."""
+        options = {"temperature": temperature, "max_tokens": max_tokens, "stream": True}
+        said = await self._say(RecordedCall(system_prompt, transcript(messages), options))
+        for word in re.findall(r"\s*\S+\s*|\s+", _text(said)):
+            yield word
+
     async def _say(self, call: RecordedCall) -> Say:
         self.calls.append(call)
         said = self._choose(call)
@@ -164,6 +177,12 @@ class ScriptedLLM(LLM):
             f"scripted: call {len(self.calls)} has no answer left: {len(self._settings.answers)} answers were given, "
             f"and none of {len(self._settings.rules)} rules fits"
         )
+
+
+def _text(said: Say) -> str:
+    if said.text is None:
+        raise LLMError("scripted: the next answer is a tool call, but the call offered no tools")
+    return said.text
 
 
 def _read(answer: str | dict[str, Any]) -> Say:

@@ -1,4 +1,4 @@
-"""export, import: a memory as lines of JSON, and back."""
+"""export, import: a memory as lines of JSON, and back; and what other tools export."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ import typer
 
 from perdure.domain.errors import PerdureError
 from perdure.domain.scope import Scope
+from perdure.frontends.cli.importing import Meter, bundle_of, tell
 from perdure.frontends.cli.opening import with_engine
 from perdure.frontends.cli.options import (
     AgentOption,
@@ -25,15 +25,14 @@ from perdure.frontends.cli.options import (
     folder,
 )
 from perdure.frontends.cli.output import advance, note, print_json, progress
-from perdure.frontends.cli.reading import STDIN
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from perdure.engine.transfer_report import ExportReport, ImportReport
+    from perdure.engine.transfer_report import ExportReport
 
-SHOWN = 20
-"""Refused lines that are told to a person; `--json` tells a thousand."""
+AUTO = "auto"
+"""The value of --format that leaves it to the file."""
 EVERY = 200
 """Lines between two movements of the bar."""
 
@@ -120,77 +119,82 @@ def _write_whole(place: Path, write: Callable[[IO[str]], ExportReport]) -> Expor
 
 
 def import_lines(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The lines; - reads standard input.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file, a folder or a zip; - reads standard input, gzip too.")
+    ],
     *,
     user_id: UserOption = None,
     agent_id: AgentOption = None,
     run_id: RunOption = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="perdure, mem0, chatgpt, claude or langgraph; auto tells it by what the file holds.",
+        ),
+    ] = AUTO,
+    as_messages: Annotated[
+        bool,
+        typer.Option(
+            "--as-messages", help="Store chat messages as they are, not the facts in them.", show_default=False
+        ),
+    ] = False,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace",
+            metavar="LABELS",
+            help="Whose a LangGraph namespace is, such as 'memories,{user_id}'; may be given several times.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read and check everything, and write nothing.", show_default=False)
+    ] = False,
     as_json: JsonOption = False,
     path: PathOption = None,
 ) -> None:
-    """Take in JSON Lines: what export wrote, conversations, messages, or facts.
+    """Take in what export wrote, lines of JSON, or the export of mem0, ChatGPT, Claude or LangGraph.
 
     A line is an object: one of an export; or messages (one conversation); or role and content (one message); or
     memory (one fact, stored as it is). The last three take a scope (user_id, agent_id, run_id), metadata, timestamp,
     type and expires_at; the scope options fill in what a line does not name.
 
+    Memories of mem0 and items of LangGraph are facts: they keep id, scope, metadata and times. Chats of ChatGPT and
+    Claude are read as if they had been told when they were, oldest first; --user-id says whose they are.
+
     What is there already is skipped, so that an import that broke off is finished by running it again. What was
-    changed, deleted or forgotten here since the export stays so. A bad line is told and does not stop the others; then
-    the status is 1.
+    changed, deleted or forgotten here since the export stays so. What is left out (tools, images, hidden messages) is
+    told by reason. A bad line or item is told and does not stop the others; then the status is 1.
 
     Example: perdure import backup.jsonl
+
+    Example: perdure import chatgpt-export.zip --user-id ana --dry-run
 
     Example: echo '{"memory": "Ana plays the cello"}' | perdure import - --user-id ana
     """
     # Heavy: the engine; `perdure --help` must not wait for it.
-    from perdure.engine.transfer import import_archive
+    from perdure.engine.foreign import Wish, import_parts, survey_parts
+    from perdure.pipeline.foreign_formats.langgraph import NamespacePattern
 
-    default = Scope(user_id, agent_id, run_id)
-    with _opened(file) as stream, progress("import", _size(file)) as bar:
-        lines = _watched(stream, bar)
-        report = with_engine(folder(path), lambda engine: import_archive(engine, lines, default=default))
-    for warning in report.warnings:
-        note(warning)
+    wish = Wish(
+        format=None if format == AUTO else format,
+        default=Scope(user_id, agent_id, run_id),
+        as_messages=as_messages,
+        patterns=[NamespacePattern.parse(text) for text in namespace or ()],
+    )
+    meter = Meter()
+    bundle = bundle_of(file, meter.read)
+    with progress("import", bundle.size or None) as bar:
+        meter.bar = bar
+        if dry_run:
+            report = survey_parts(bundle.parts, wish)
+        else:
+            report = with_engine(folder(path), lambda engine: import_parts(engine, bundle.parts, wish, meter.told))
+    for name in bundle.others:
+        report.leave("a file that is no JSON", name)
     if as_json:
         print_json(report.model_dump())
-    _tell(report)
+    tell(report)
     if report.refused:
         raise typer.Exit(1)
-
-
-def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:
-    if str(file) == STDIN:
-        return nullcontext(sys.stdin.buffer)
-    try:
-        return file.expanduser().open("rb")
-    except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
-
-
-def _size(file: Path) -> int | None:
-    return None if str(file) == STDIN else file.expanduser().stat().st_size or 1
-
-
-def _watched(stream: IO[bytes], bar: Progress | None) -> Iterator[str]:
-    """The lines of a stream, while the bar moves by bytes; what is not UTF-8 stays, so that its line is refused."""
-    done = 0
-    for number, line in enumerate(stream, 1):
-        yield line.decode("utf-8", "surrogateescape")
-        done += len(line)
-        if number % EVERY == 0:
-            advance(bar, done)
-
-
-def _tell(report: ImportReport) -> None:
-    for refusal in report.refusals[:SHOWN]:
-        note(f"line {refusal.line}: {refusal.reason}")
-    if report.refused > SHOWN:
-        note(f"and {report.refused - SHOWN} more refused lines")
-    if report.ignored:
-        note(f"nobody reads these keys: {', '.join(report.ignored)}")
-    kinds = ", ".join(f"{kind} {tally.new} new and {tally.skipped} known" for kind, tally in report.kinds.items())
-    note(f"read {report.lines} lines: {kinds or 'nothing'}; {report.refused} refused")
-    if report.events:
-        note(
-            f"the conversations made {', '.join(f'{count} {event}' for event, count in sorted(report.events.items()))}"
-        )

@@ -16,7 +16,7 @@ import typer
 
 from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
-from perdure.frontends.cli import carrying, demonstrating, examining, looking, removing, starting, writing
+from perdure.frontends.cli import carrying, chatting, demonstrating, examining, looking, removing, starting, writing
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
 
 FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -59,8 +59,9 @@ def perdure(
 ) -> None:
     """Long-term memory for AI agents: facts that are kept, corrected and recalled, and what was believed when.
 
-    A memory is a folder; nothing leaves this machine. Its settings are in perdure.toml there, which init writes. Every
-    command prints JSON with --json. Status 0 is done, 1 failed, 2 usage, 3 not found.
+    A memory is a folder, and nothing leaves this machine unless its settings name a service. They stand in
+    perdure.toml there, which init writes. Every command prints JSON with --json. Status 0 is done, 1 failed, 2 usage, 3
+    not found.
 
     Example: perdure add "I moved to Lisbon last week" --user-id ana
 
@@ -82,10 +83,11 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("forget", removing.forget, "Forget for good, wherever the text lies."),
     ("history", looking.history, "Show everything that happened to a memory."),
     ("undo", writing.undo, "Take back one event."),
+    ("chat", chatting.chat, "Talk to a model that remembers."),
     ("demo", demonstrating.demo, "Live through a conversation and watch."),
     ("doctor", examining.doctor, "Look whether all of it agrees, and mend it."),
     ("export", carrying.export, "Write a memory as lines of JSON."),
-    ("import", carrying.import_lines, "Take in lines of JSON."),
+    ("import", carrying.import_lines, "Take in lines of JSON, or what other tools export."),
 )
 for name, command, line in COMMANDS:
     app.command(name, short_help=line, context_settings=CONTEXT)(command)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from perdure.domain.usage import Usage
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -66,6 +68,15 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
+
+
+def tell_usage(usage: Usage) -> None:
+    """Tell a person what models took, if they took anything; a price only where it is known."""
+    if usage.calls or usage.embedding_tokens:
+        embedded = f", {usage.embedding_tokens} embedded" if usage.embedding_tokens else ""
+        price = "" if usage.cost is None else f", ${usage.cost:.4f}"
+        calls = f"{usage.calls} model call{'' if usage.calls == 1 else 's'}"
+        note(f"{calls}, {usage.input_tokens} tokens in, {usage.output_tokens} out{embedded}{price}")
 
 
 def day(moment: str | None) -> str:

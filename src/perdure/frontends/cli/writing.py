@@ -17,7 +17,7 @@ from perdure.frontends.cli.options import (
     UserOption,
     folder,
 )
-from perdure.frontends.cli.output import ID, MEMORY, Column, note, print_json, print_table
+from perdure.frontends.cli.output import ID, MEMORY, Column, note, print_json, print_table, tell_usage
 from perdure.frontends.cli.reading import read_conversation, read_words
 
 if TYPE_CHECKING:
@@ -138,3 +138,4 @@ def show_events(result: AddResult, as_json: bool, *, nothing: str) -> None:
             for event in result.results
         ]
         print_table(columns, rows)
+        tell_usage(result.usage)

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 from perdure.domain.clock import read_moment
 from perdure.domain.errors import LLMError
 from perdure.pipeline.llm.lenient_json import find_json
+from perdure.pipeline.llm.thoughts import without_thoughts
 
 T = TypeVar("T")
 FactType = Literal["semantic", "procedural", "episodic"]
@@ -27,8 +28,6 @@ _FACT_TYPES: Final = frozenset({"semantic", "procedural", "episodic"})
 _EVENTS: Final = {"add": "ADD", "update": "UPDATE", "delete": "DELETE", "none": "NONE", "noop": "NONE"}
 _EXCERPT: Final = 80
 
-# A thought opens a line; inside a fact the same letters are text.
-_THOUGHT = re.compile(r"^\s*<(think|thinking)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE | re.MULTILINE)
 _THOUGHT_END = re.compile(r"\A.*</(?:think|thinking)>[ \t]*(?=[\n\[{`])", re.DOTALL | re.IGNORECASE)
 _FENCED = re.compile(r"^\s*```[\w-]*[ \t]*$(.*?)(?:^\s*```|\Z)", re.DOTALL | re.MULTILINE)
 _NUMBER = re.compile(r"(?:id|memory|mem|fact)?[\s:#_-]*(\d{1,9})", re.IGNORECASE)
@@ -108,7 +107,7 @@ def _parts(text: str) -> list[str]:
     """Where to look, in order: the whole answer if it begins as JSON, what is fenced, then what is no thought."""
     if text.lstrip()[:1] in ("[", "{"):
         return [text]
-    spoken = _THOUGHT_END.sub("", _THOUGHT.sub("", text))
+    spoken = _THOUGHT_END.sub("", without_thoughts(text))
     return [*(match.group(1) for match in _FENCED.finditer(spoken)), spoken]
 
 

@@ -1,0 +1,1 @@
+"""Parts of `benchmarks/model_cost.py`: scenes, a scripted service, its answers, environments and token counts."""

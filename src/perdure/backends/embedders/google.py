@@ -1,0 +1,148 @@
+"""Google's Gemini embedding models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, SecretStr
+
+from perdure.backends.embedders._answers import batches, unit_vectors
+from perdure.backends.embedders._halving import in_parts
+from perdure.backends.embedders._texts import readable_texts
+from perdure.backends.embedders.base import Embedder
+from perdure.backends.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
+from perdure.backends.metering import embedded
+from perdure.backends.service import RefusedError, ServiceSettings, secret_from
+from perdure.domain.errors import ConfigError, EmbeddingError
+
+MODELS = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
+"""Models whose dimension is known (Google's guide to embeddings); both can give fewer."""
+MOST_TEXTS = 100
+"""Texts in one request (batchEmbedContents refuses more)."""
+MOST_BYTES = 1_000_000
+"""Bytes of text in one request: no limit is published, and what turns out to be too much goes in halves."""
+_TOO_MUCH = re.compile(r"payload size|too (?:long|large)|exceeds", re.IGNORECASE)
+"""How the service says that texts are too long, together or alone ("Request payload size exceeds the limit")."""
+_BYTES_PER_TOKEN = 4
+"""About as many as a token has, by Google's guide to tokens; for answers that do not count them."""
+
+
+class GoogleEmbedder(Embedder):
+    """Embedding models of Google, or of any service at `base_url` that speaks their language; vectors of length 1.
+
+    Construction needs a key, unless `base_url` is one's own, and `dimensions` for a model that is not known
+    (ConfigError); it sends nothing. Failures are EmbeddingError with the codes of the `google` language model.
+    """
+
+    name: ClassVar[str] = "google"
+
+    class Settings(ServiceSettings):
+        """Which model, where, and how long its vectors are."""
+
+        model: str = Field(default="gemini-embedding-001", min_length=1)
+        """The model's name."""
+        dimensions: int | None = Field(default=None, ge=1, le=65_536)
+        """Length of the vectors (Google recommends 768, 1536 or 3072); None: the model's own, where it is known."""
+        api_key: SecretStr | None = Field(default_factory=partial(secret_from, *KEY_VARIABLES))
+        """Falls back to GOOGLE_API_KEY, then to GEMINI_API_KEY; not needed with a `base_url` of one's own."""
+        base_url: str | None = None
+        """Address of the service, without its version; None: Google's own."""
+        batch_size: int = Field(default=MOST_TEXTS, ge=1, le=MOST_TEXTS)
+        """Texts in one request at most."""
+
+    def __init__(self, settings: Settings) -> None:
+        key = google_key(settings.api_key, settings.base_url, "embedder")
+
+        def make(sdk: Any) -> GoogleClient:
+            return google_client(sdk, key, settings.base_url)
+
+        self._settings = settings
+        self._service = GoogleService(self.name, settings, make, EmbeddingError, key)
+        self._dimension = _known_dimension(settings.model, settings.dimensions)
+
+    @property
+    def dimension(self) -> int:
+        """As configured, else the model's own."""
+        return self._dimension
+
+    @property
+    def label(self) -> str:
+        """The provider, the model and the dimension."""
+        return f"{self.name}-{self._settings.model}-{self._dimension}"
+
+    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of shape (len(texts), dimension) and length 1; an empty text is read as one space.
+
+        Long lists become several requests, one after the other; a text that the service finds too long is cut.
+        """
+        readable = [text or " " for text in readable_texts(texts)]  # the service refuses an empty text
+        rows = [np.empty((0, self._dimension), dtype=np.float32)]
+        for batch in batches(readable, self._settings.batch_size, MOST_BYTES):
+            rows.append(await self._embed(batch))
+        return np.concatenate(rows)
+
+    def unavailable(self) -> str | None:
+        """The pip line if the vendor's client is not installed."""
+        return None if _installed() else 'google needs google-genai: pip install "perdure[google]"'
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    async def _embed(self, texts: list[str]) -> NDArray[np.float32]:
+        rows = await in_parts(texts, self._ask, _is_too_much)
+        return unit_vectors(rows, len(texts), self._dimension, self._settings.model, self._service.broken)
+
+    async def _ask(self, texts: list[str]) -> list[list[float]]:
+        """One request; RefusedError if the service finds it faulty."""
+        model = self._settings.model
+        request: dict[str, Any] = {
+            "model": model,
+            # Whole contents: of bare texts the client would make one, and one vector, for a model of several media.
+            "contents": [{"parts": [{"text": text}]} for text in texts],
+            "config": {"output_dimensionality": self._dimension} if self._shortened else None,
+        }
+        answer = await self._service.ask(
+            lambda client: client.genai.aio.models.embed_content(**request), asks_otherwise=True
+        )
+        counted = answer.usage_metadata.prompt_token_count if answer.usage_metadata else None
+        embedded(self.name, model, counted or sum(len(text.encode()) for text in texts) // _BYTES_PER_TOKEN)
+        rows = [embedding.values or [] for embedding in answer.embeddings or []]
+        if len(rows) != len(texts):
+            raise self._service.broken("the answer is not one vector for each text")
+        return rows
+
+    @property
+    def _shortened(self) -> bool:
+        return self._dimension != MODELS.get(self._settings.model)
+
+
+def _is_too_much(refused: RefusedError) -> bool:
+    return _TOO_MUCH.search(refused.said) is not None
+
+
+def _installed() -> bool:
+    try:
+        return find_spec("google.genai") is not None
+    except ModuleNotFoundError:  # nothing of Google's is installed
+        return False
+
+
+def _known_dimension(model: str, dimensions: int | None) -> int:
+    """The length of the model's vectors; ConfigError if it is not known or the model cannot give it."""
+    field = "embedder.config.dimensions"
+    most = MODELS.get(model)
+    if dimensions is None:
+        if most is None:
+            known = ", ".join(MODELS)
+            raise ConfigError(f"{field} is required: {model!r} is no known model ({known})", field=field)
+        return most
+    if most is not None and dimensions > most:
+        raise ConfigError(f"{field}: {model} gives at most {most}, not {dimensions}", field=field, value=dimensions)
+    return dimensions

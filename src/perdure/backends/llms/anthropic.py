@@ -1,0 +1,313 @@
+"""Anthropic's Claude models, by the Messages interface (spec 000 §10.2)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, SecretStr, ValidationError
+
+from perdure.backends.anthropic_service import AnthropicService, is_anthropic
+from perdure.backends.llms._anthropic_answers import Answer, Details, Ending, Event, Tokens, bare_json, latest
+from perdure.backends.llms._turns import turns
+from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
+from perdure.backends.metering import generated
+from perdure.backends.service import RefusedError, ServiceSettings, key_or_fail, readable, secret_from, text_from
+from perdure.domain.errors import LLMError
+from perdure.domain.message import Message
+
+if TYPE_CHECKING:
+    import anthropic
+
+_VERSION_WITH_TEMPERATURE = "2023-06-01"
+"""The version of the interface that takes a temperature; that of 2026-10-21, the client's own, refuses it."""
+_TAKES_TEMPERATURE = re.compile(r"claude-(?:3|(?:haiku|sonnet)-4|opus-4(?!-[78]))")
+"""Models before Claude Opus 4.7 (Anthropic's migration guides). Those since refuse a temperature, and most of them
+think before they answer, within `max_tokens`, unless told not to."""
+_LITTLE_THINKING = {"sonnet-5-5": "between_tools"}
+"""Models whose least thinking has a name other than "disabled"."""
+_OPTIONAL = ("temperature", "tool_choice", "thinking")
+"""Parameters that some models refuse; where a refusal names several, the first is to blame. Claude Sonnet 5.5, Opus
+5.5 and Fable 5.1 take no forced tool, and some models always think."""
+
+_CACHED = {"type": "ephemeral"}
+_CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+
+ANSWER = "answer"
+"""The tool by which a model answers in JSON mode.
+
+Anthropic has no JSON mode without a closed schema (structured outputs), newer models refuse a prefilled "{", and a
+forced tool with an open object is its documented way to keys that are not known beforehand (its cookbook, "Extracting
+structured JSON"). Models that refuse to be forced are asked to call it, and may also answer with JSON as text.
+"""
+_ANSWER_TOOL = {
+    "name": ANSWER,
+    "description": "Gives your answer. Its input is the JSON object that the instructions ask for: exactly their keys, "
+    "at the top, with nothing around them.",
+    "input_schema": {"type": "object", "properties": {}, "additionalProperties": True},
+}
+
+
+class AnthropicLLM(LLM):
+    """Claude models of Anthropic, or of any service at `base_url` that answers POST /v1/messages.
+
+    Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
+    with the code rate_limit, quota, timeout, server, connection or authentication, after retries.
+    """
+
+    name: ClassVar[str] = "anthropic"
+
+    class Settings(ServiceSettings):
+        """Which model, where, and how it is asked."""
+
+        model: str = Field(default="claude-haiku-5-5", min_length=1)
+        """The model's name."""
+        api_key: SecretStr | None = Field(default_factory=partial(secret_from, "ANTHROPIC_API_KEY"))
+        """Falls back to ANTHROPIC_API_KEY; not needed with a `base_url` of one's own."""
+        base_url: str | None = Field(default_factory=partial(text_from, "ANTHROPIC_BASE_URL"))
+        """Address of the service, without /v1; falls back to ANTHROPIC_BASE_URL, then to Anthropic's own."""
+        temperature: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Where a call gives none; left out for models that take none, which all newer ones are."""
+        max_tokens: int = Field(default=2000, ge=1)
+        """Tokens of an answer at most, where a call gives no number; thinking counts where it cannot be turned off."""
+
+    def __init__(self, settings: Settings) -> None:
+        own = not is_anthropic(settings.base_url)
+        advice = ", or set base_url to a service of your own"
+        key = key_or_fail(settings.api_key, needed=not own, section="llm", variable="ANTHROPIC_API_KEY", advice=advice)
+
+        def make(sdk: Any) -> anthropic.AsyncAnthropic:
+            client: anthropic.AsyncAnthropic = sdk.AsyncAnthropic(
+                api_key=key,
+                base_url=settings.base_url or "https://api.anthropic.com",
+                timeout=settings.timeout,
+                max_retries=0,
+            )
+            return client
+
+        self._settings = settings
+        self._service = AnthropicService(self.name, settings, make, LLMError, key)
+        # What another maker's model takes is not known: it gets a temperature, and is not told how to think.
+        claude = "claude" in settings.model
+        older = not claude or _TAKES_TEMPERATURE.search(settings.model) is not None
+        self._refused = frozenset({"thinking"} if older else {"temperature"})
+
+    async def generate(
+        self,
+        system_prompt: str,
+        user_message: str,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        response_format: Literal["json", "text"] = "text",
+    ) -> str:
+        """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
+        body: dict[str, Any] = {}
+        if response_format == "json":
+            body = {"tools": [_ANSWER_TOOL], "tool_choice": {"type": "tool", "name": ANSWER}}
+            system_prompt = f"{system_prompt}\nGive your answer by calling the tool {ANSWER}.".lstrip()
+        answer = await self._ask(system_prompt, user_message, body, temperature, max_tokens)
+        call = next((call for call in answer.calls if call.name == ANSWER), None)
+        if answer.stop_reason in _CUT_OFF and (response_format == "json" or not answer.text):
+            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+        if response_format == "json" and call is not None:
+            return json.dumps(call.input, ensure_ascii=False)
+        if not answer.text:
+            raise self._service.broken("the answer holds no text")
+        return bare_json(answer.text) if response_format == "json" else answer.text
+
+    async def generate_with_tool_calls(
+        self,
+        system_prompt: str,
+        user_message: str,
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        temperature: float | None = None,
+    ) -> ToolAnswer:
+        """The answer's text and calls; LLMError for a tool that was not offered, or calls that were cut off."""
+        offered = [_offered(tool) for tool in tools]
+        answer = await self._ask(system_prompt, user_message, {"tools": offered} if offered else {}, temperature, None)
+        names = {tool["name"] for tool in offered}
+        for call in answer.calls:
+            if call.name not in names:
+                raise self._service.broken(f"the model called the tool {call.name!r}, which was not offered")
+        if answer.stop_reason in _CUT_OFF and (answer.calls or not answer.text):
+            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+        if not answer.calls and not answer.text:
+            raise self._service.broken("the answer holds neither text nor a call")
+        return ToolAnswer(answer.text or None, [ToolCall(call.name, call.input) for call in answer.calls])
+
+    async def stream(
+        self,
+        system_prompt: str,
+        messages: Sequence[Message],
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """The answer in pieces; an answer that breaks off, or holds no text, is LLMError.
+
+        System messages join the system prompt, which is not marked for the cache: it changes with what was recalled.
+        """
+        system, found = turns(system_prompt, messages)
+        said = [{"role": "assistant" if turn.by_model else "user", "content": turn.text} for turn in found]
+        body = self._body(said, {"system": system} if system else {}, temperature, max_tokens)
+        while True:
+            sent = self._taken(body)
+            try:
+                async with aclosing(self._pieces(sent)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except RefusedError as refused:
+                problem = self._learn(refused, sent)
+            if problem:
+                raise problem
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
+        """One request; RefusedError before the first piece."""
+        tokens: Tokens | None = None
+        ended, empty = False, True
+        try:
+            async with aclosing(self._service.stream(partial(_streamed, body=sent), asks_otherwise=True)) as events:
+                async for received in events:
+                    event = self._read_event(received)
+                    tokens = latest(tokens, event.message.usage if event.message else event.usage)
+                    ended = ended or event.type == "message_stop"
+                    if event.delta is None:
+                        continue
+                    self._check_refusal(event.delta)
+                    if event.type == "content_block_delta" and event.delta.text:
+                        empty = False
+                        yield event.delta.text
+        finally:
+            if tokens is not None:  # what came is paid, also of an answer that nobody reads to its end
+                self._count(tokens)
+        if not ended:
+            raise self._service.broken("the answer broke off", "connection")
+        if empty:
+            raise self._service.broken("the answer holds no text")
+
+    def _read_event(self, event: Any) -> Event:
+        try:
+            return Event.model_validate(event.model_dump(warnings=False))
+        except ValidationError:
+            raise self._service.broken("the answer is not what the service documents") from None
+
+    async def _ask(
+        self, system: str, user: str, body: Mapping[str, Any], temperature: float | None, max_tokens: int | None
+    ) -> Answer:
+        prompt = {"system": _cached_blocks(readable(system))} if system else {}
+        said = [{"role": "user", "content": readable(user)}]
+        content = await self._send(self._body(said, {**prompt, **body}, temperature, max_tokens))
+        try:
+            answer = Answer.model_validate_json(content)
+        except ValidationError:
+            raise self._service.broken("the answer is not what the service documents") from None
+        self._count(answer.usage or Tokens())
+        self._check_refusal(answer)
+        return answer
+
+    def _body(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        body: Mapping[str, Any],
+        temperature: float | None,
+        max_tokens: int | None,
+    ) -> dict[str, Any]:
+        """The request with every parameter, also those that the model may refuse."""
+        settings = self._settings
+        thinking = next((name for model, name in _LITTLE_THINKING.items() if model in settings.model), "disabled")
+        return {
+            "model": settings.model,
+            "max_tokens": max_tokens or settings.max_tokens,
+            "messages": list(messages),
+            "temperature": settings.temperature if temperature is None else temperature,
+            "thinking": {"type": thinking},
+            **body,
+        }
+
+    async def _send(self, body: Mapping[str, Any]) -> bytes:
+        """Ask; without each parameter that the model turns out to refuse, from then on."""
+        while True:
+            sent = self._taken(body)
+            try:
+                return await self._service.ask(partial(_content, body=sent), asks_otherwise=True)
+            except RefusedError as refused:
+                problem = self._learn(refused, sent)
+            if problem:
+                raise problem
+
+    def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in body.items() if key not in self._refused}
+
+    def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
+        """Leave the refused parameter out from now on; the error to raise if there is none to leave out."""
+        said = refused.said.lower()
+        parameter = next((name for name in _OPTIONAL if name in sent and name in said), None)
+        if parameter is None:
+            return refused.error
+        self._refused |= {parameter}
+        return None
+
+    def _check_refusal(self, ending: Ending) -> None:
+        if ending.stop_reason == "refusal":
+            details = ending.stop_details or Details()
+            reason = details.explanation or details.category or "no reason was given"
+            raise self._service.broken(f"the model refused to answer: {reason}", "refused")
+
+    def _count(self, tokens: Tokens) -> None:
+        cached = tokens.cache_read_input_tokens or 0
+        total = (tokens.input_tokens or 0) + (tokens.cache_creation_input_tokens or 0) + cached
+        generated(self.name, self._settings.model, total, tokens.output_tokens or 0, cached)
+
+
+def _sendable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The client's arguments: a temperature is none of them any more, and goes with the version that takes it."""
+    known = {key: value for key, value in body.items() if key != "temperature"}
+    if "temperature" not in body:
+        return known
+    return {
+        **known,
+        "extra_body": {"temperature": body["temperature"]},
+        "extra_headers": {"anthropic-version": _VERSION_WITH_TEMPERATURE},
+    }
+
+
+async def _content(client: anthropic.AsyncAnthropic, body: Mapping[str, Any]) -> bytes:
+    answer: Any = await client.messages.with_raw_response.create(**_sendable(body))
+    content: bytes = await answer.read()
+    return content
+
+
+async def _streamed(client: anthropic.AsyncAnthropic, body: Mapping[str, Any]) -> Any:
+    return await client.messages.create(stream=True, **_sendable(body))
+
+
+def _cached_blocks(system: str) -> list[dict[str, Any]]:
+    """The system prompt with its beginning marked for the service's cache.
+
+    What changes from call to call stands in the last paragraph, and a cached beginning ends where a block does. One
+    that is shorter than the model's least (512 to 4096 tokens) is read as if it were not marked.
+    """
+    beginning, gap, end = system.rpartition("\n\n")
+    if not beginning.strip() or not end.strip():
+        return [{"type": "text", "text": system, "cache_control": _CACHED}]
+    return [
+        {"type": "text", "text": beginning + gap, "cache_control": _CACHED},
+        {"type": "text", "text": end},
+    ]
+
+
+def _offered(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool in the service's own words."""
+    known = {key: value for key, value in tool.items() if key != "parameters"}
+    return {**known, "input_schema": tool.get("parameters") or {"type": "object", "properties": {}}}

@@ -1,0 +1,312 @@
+"""Google's Gemini models, by the Gemini interface (spec 000 §10.2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic.alias_generators import to_camel
+
+from perdure.backends.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
+from perdure.backends.llms._turns import Turn, turns
+from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
+from perdure.backends.metering import generated
+from perdure.backends.service import RefusedError, ServiceSettings, readable, secret_from
+from perdure.domain.errors import LLMError
+from perdure.domain.message import Message
+
+_CUT_OFF = ("MAX_TOKENS", "CONTINUATION")
+_REFUSALS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR")
+"""Reasons to end an answer that a filter gives (the reference of generateContent, FinishReason)."""
+
+
+class _Received(BaseModel):
+    """Parts of an answer; what else it holds is not read."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class _Call(_Received):
+    name: str
+    args: dict[str, Any] | None = None
+
+
+class _Part(_Received):
+    text: str | None = None
+    thought: bool = False
+    function_call: _Call | None = None
+
+
+class _Content(_Received):
+    parts: list[_Part] = []
+
+
+class _Candidate(_Received):
+    content: _Content = _Content()
+    finish_reason: str | None = None
+
+
+class _Feedback(_Received):
+    block_reason: str | None = None
+
+
+class _Tokens(_Received):
+    """`prompt_token_count` holds those of the cache too; thoughts are none of the candidates'."""
+
+    prompt_token_count: int = 0
+    cached_content_token_count: int = 0
+    candidates_token_count: int = 0
+    thoughts_token_count: int = 0
+
+
+class _Answer(_Received):
+    candidates: list[_Candidate] = []
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: _Tokens | None = None
+
+    @property
+    def reason(self) -> str | None:
+        return self.candidates[0].finish_reason if self.candidates else None
+
+    @property
+    def parts(self) -> list[_Part]:
+        """What the model said, without its thoughts."""
+        return [part for part in self.candidates[0].content.parts if not part.thought] if self.candidates else []
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text or "" for part in self.parts)
+
+
+class GoogleLLM(LLM):
+    """Gemini models of Google, or of any service at `base_url` that speaks their language.
+
+    Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
+    with the code rate_limit, quota, timeout, server, connection or authentication, after retries.
+    """
+
+    name: ClassVar[str] = "google"
+
+    class Settings(ServiceSettings):
+        """Which model, where, and how it is asked."""
+
+        model: str = Field(default="gemini-3.5-flash-lite", min_length=1)
+        """The model's name."""
+        api_key: SecretStr | None = Field(default_factory=partial(secret_from, *KEY_VARIABLES))
+        """Falls back to GOOGLE_API_KEY, then to GEMINI_API_KEY; not needed with a `base_url` of one's own."""
+        base_url: str | None = None
+        """Address of the service, without its version; None: Google's own."""
+        temperature: float = Field(default=0.0, ge=0.0, le=2.0)
+        """Where a call gives none; left out for a model that refuses it."""
+        max_tokens: int = Field(default=2000, ge=1)
+        """Tokens of an answer at most, where a call gives no number; a model's thoughts count too."""
+
+    def __init__(self, settings: Settings) -> None:
+        key = google_key(settings.api_key, settings.base_url, "llm")
+
+        def make(sdk: Any) -> GoogleClient:
+            return google_client(sdk, key, settings.base_url)
+
+        self._settings = settings
+        self._service = GoogleService(self.name, settings, make, LLMError, key)
+        self._takes_temperature = True
+
+    async def generate(
+        self,
+        system_prompt: str,
+        user_message: str,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        response_format: Literal["json", "text"] = "text",
+    ) -> str:
+        """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
+        # A schema would have to name every key, which only the caller's prompt knows.
+        config = {"response_mime_type": "application/json"} if response_format == "json" else {}
+        answer = await self._ask(system_prompt, user_message, config, temperature, max_tokens)
+        text = answer.text
+        if answer.reason in _CUT_OFF and (response_format == "json" or not text):
+            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+        if not text:
+            raise self._service.broken(f"the answer holds no text ({answer.reason})")
+        return text
+
+    async def generate_with_tool_calls(
+        self,
+        system_prompt: str,
+        user_message: str,
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        temperature: float | None = None,
+    ) -> ToolAnswer:
+        """The answer's text and calls; LLMError for a tool that was not offered, or calls that were cut off."""
+        config: dict[str, Any] = {"tools": [{"function_declarations": [_declared(tool) for tool in tools]}]}
+        answer = await self._ask(system_prompt, user_message, config if tools else {}, temperature, None)
+        names = {tool.get("name") for tool in tools}
+        calls = [part.function_call for part in answer.parts if part.function_call]
+        for call in calls:
+            if call.name not in names:
+                raise self._service.broken(f"the model called the tool {call.name!r}, which was not offered")
+        if answer.reason in _CUT_OFF and (calls or not answer.text):
+            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+        if not calls and not answer.text:
+            raise self._service.broken(f"the answer holds neither text nor a call ({answer.reason})")
+        return ToolAnswer(answer.text or None, [ToolCall(call.name, call.args or {}) for call in calls])
+
+    async def stream(
+        self,
+        system_prompt: str,
+        messages: Sequence[Message],
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
+        system, said = turns(system_prompt, messages)
+        while True:
+            request = self._request(system, said, {}, temperature, max_tokens)
+            try:
+                async with aclosing(self._pieces(request)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except RefusedError as refused:
+                problem = self._learn(refused, request)
+            if problem:
+                raise problem
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    async def _pieces(self, request: Mapping[str, Any]) -> AsyncGenerator[str, None]:
+        """One request; RefusedError before the first piece."""
+        tokens: _Tokens | None = None
+        reason: str | None = None
+        empty = True
+        try:
+            async with aclosing(
+                self._service.stream(partial(_streamed, request=request), asks_otherwise=True)
+            ) as bodies:
+                async for body in bodies:
+                    answer = self._read(body)
+                    tokens = answer.usage_metadata or tokens or _Tokens()  # each counts all that came so far
+                    reason = answer.reason or reason
+                    self._check_refusal(answer)
+                    if answer.text:
+                        empty = False
+                        yield answer.text
+        finally:
+            if tokens is not None:  # what came is paid, also of an answer that nobody reads to its end
+                self._count(tokens)
+        if reason is None:
+            raise self._service.broken("the answer broke off", "connection")
+        if empty:
+            cut = reason in _CUT_OFF
+            raise self._service.broken(f"the answer holds no text ({reason})", "length" if cut else None)
+
+    async def _ask(
+        self, system: str, user: str, config: Mapping[str, Any], temperature: float | None, max_tokens: int | None
+    ) -> _Answer:
+        """Ask; without a temperature if the model turns out to refuse it, from then on."""
+        said = [Turn(False, readable(user))]
+        while True:
+            request = self._request(readable(system), said, config, temperature, max_tokens)
+            try:
+                body = await self._service.ask(partial(_body, request=request), asks_otherwise=True)
+                break
+            except RefusedError as refused:
+                problem = self._learn(refused, request)
+            if problem:
+                raise problem
+        answer = self._read(body)
+        self._count(answer.usage_metadata or _Tokens())
+        self._check_refusal(answer)
+        if not answer.candidates:
+            raise self._service.broken("the answer is empty: it holds no candidates")
+        return answer
+
+    def _request(
+        self,
+        system: str,
+        said: Sequence[Turn],
+        config: Mapping[str, Any],
+        temperature: float | None,
+        max_tokens: int | None,
+    ) -> dict[str, Any]:
+        """The client's arguments; the client calls no tool itself, and asks once for each call of ours."""
+        settings = self._settings
+        full: dict[str, Any] = {
+            "max_output_tokens": max_tokens or settings.max_tokens,
+            "automatic_function_calling": {"disable": True},
+            "automatic_continuation": False,
+            **config,
+        }
+        if system:
+            full["system_instruction"] = system
+        if self._takes_temperature:
+            full["temperature"] = settings.temperature if temperature is None else temperature
+        contents = [{"role": "model" if turn.by_model else "user", "parts": [{"text": turn.text}]} for turn in said]
+        return {"model": settings.model, "contents": contents, "config": full}
+
+    def _learn(self, refused: RefusedError, request: Mapping[str, Any]) -> Exception | None:
+        """Leave the temperature out from now on if it is refused; else the error to raise."""
+        if "temperature" not in refused.said.lower() or "temperature" not in request["config"]:
+            return refused.error
+        self._takes_temperature = False
+        return None
+
+    def _read(self, body: str) -> _Answer:
+        try:
+            return _Answer.model_validate_json(body)
+        except ValidationError:
+            raise self._service.broken("the answer is not what the service documents") from None
+
+    def _check_refusal(self, answer: _Answer) -> None:
+        blocked = answer.prompt_feedback.block_reason if answer.prompt_feedback else None
+        reason = blocked or (answer.reason if answer.reason in _REFUSALS else None)
+        if reason:
+            raise self._service.broken(f"the model refused to answer: {reason}", "refused")
+
+    def _count(self, tokens: _Tokens) -> None:
+        said = tokens.candidates_token_count + tokens.thoughts_token_count
+        cached = tokens.cached_content_token_count
+        generated(self.name, self._settings.model, tokens.prompt_token_count, said, cached)
+
+
+async def _body(client: GoogleClient, request: Mapping[str, Any]) -> str:
+    """The service's answer as it came."""
+    config = {**request["config"], "should_return_http_response": True}
+    answer: Any = await client.genai.aio.models.generate_content(**{**request, "config": config})
+    body: str = answer.sdk_http_response.body
+    return body
+
+
+async def _streamed(client: GoogleClient, request: Mapping[str, Any]) -> AsyncGenerator[str, None]:
+    """The pieces, each as an answer; the first is asked for here, since the client sends nothing before."""
+    pieces: Any = await client.genai.aio.models.generate_content_stream(**request)
+    return _bodies(await anext(pieces, None), pieces)
+
+
+async def _bodies(first: Any, others: Any) -> AsyncGenerator[str, None]:
+    async with aclosing(others):
+        if first is not None:
+            yield _as_it_came(first)
+        async for piece in others:
+            yield _as_it_came(piece)
+
+
+def _as_it_came(piece: Any) -> str:
+    body: str = piece.model_dump_json(by_alias=True, exclude_none=True, exclude={"sdk_http_response"})
+    return body
+
+
+def _declared(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool in the client's words, with its schema as it is."""
+    known = {key: tool[key] for key in ("name", "description") if key in tool}
+    parameters = tool.get("parameters")
+    # The service refuses an object without properties.
+    return {**known, "parameters_json_schema": parameters} if parameters and parameters.get("properties") else known

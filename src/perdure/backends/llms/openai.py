@@ -1,0 +1,325 @@
+"""OpenAI's chat models, and every service that speaks their language (spec 000 §10.2)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
+from perdure.backends.metering import generated
+from perdure.backends.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
+from perdure.backends.service import RefusedError, ServiceSettings, readable
+from perdure.domain.errors import LLMError
+from perdure.domain.message import Message
+
+if TYPE_CHECKING:
+    import openai
+
+R = TypeVar("R")
+
+_UNSUPPORTED = re.compile(
+    r"unsupported|not support|unrecognized|unknown|not permitted|extra inputs|must be 'json_schema'", re.IGNORECASE
+)
+_OPTIONAL = ("max_completion_tokens", "max_tokens", "temperature", "stream_options", "response_format")
+"""Parameters that some models refuse: reasoning models take no temperature and no max_tokens, older services know no
+max_completion_tokens and do not count the tokens of a stream, and some (LM Studio) have no JSON mode."""
+_ROLES = {"developer": "system", "tool": "user", "function": "user"}
+"""What a conversation's roles are sent as: older models know no developer, and a tool's message alone, without the call
+that it answers, is refused."""
+
+
+class _Received(BaseModel):
+    """Parts of an answer, read from JSON or from the client's objects; what else it holds is not read."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class _Function(_Received):
+    name: str
+    arguments: str
+
+
+class _Call(_Received):
+    function: _Function
+
+
+class _Message(_Received):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(_Received):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Cached(_Received):
+    cached_tokens: int | None = None
+
+
+class _Tokens(_Received):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: _Cached | None = None
+
+
+class _Completion(_Received):
+    choices: list[_Choice]
+    usage: _Tokens | None = None
+
+
+class _Delta(_Received):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Part(_Received):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(_Received):
+    choices: list[_Part] | None = None
+    usage: _Tokens | None = None
+
+
+class ChatSettings(ServiceSettings):
+    """Which model, and how it is asked."""
+
+    model: str = Field(default="gpt-4o-mini", min_length=1)
+    """The model's name."""
+    temperature: float = Field(default=0.0, ge=0.0, le=2.0)
+    """Where a call gives none; left out for a model that refuses it."""
+    max_tokens: int = Field(default=2000, ge=1)
+    """Tokens of an answer at most, where a call gives no number."""
+
+
+class OpenAILLM(LLM):
+    """Chat models of OpenAI, or of any service at `base_url` that answers POST /chat/completions.
+
+    Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
+    with the code rate_limit, quota, timeout, server, connection or authentication, after retries, length (cut off) or
+    refused (by the model or a filter). A parameter that the model refuses is left out from then on.
+    """
+
+    name: ClassVar[str] = "openai"
+
+    class Settings(OpenAISettings, ChatSettings):
+        """Which model, where, and how it is asked."""
+
+    def __init__(self, settings: Settings) -> None:
+        key = openai_key(settings, "llm")
+        make = partial(openai_client, settings=settings, key=key)
+        # OpenAI's newer name for the length is unknown to many services of one's own.
+        limit = "max_completion_tokens" if is_openai(settings.base_url) else "max_tokens"
+        self._prepare(settings, OpenAIService(self.name, settings, make, LLMError, key), settings.model, limit)
+
+    def _prepare(self, settings: ChatSettings, service: OpenAIService, model: str, limit: str) -> None:
+        """Remember the settings (`model`: what the request calls it, `limit`: how it names the length)."""
+        self._settings = settings
+        self._service = service
+        self._model = model
+        other = "max_completion_tokens" if limit == "max_tokens" else "max_tokens"
+        self._limits = (limit, other)
+        self._refused: frozenset[str] = frozenset()
+
+    async def generate(
+        self,
+        system_prompt: str,
+        user_message: str,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        response_format: Literal["json", "text"] = "text",
+    ) -> str:
+        """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
+        body: dict[str, Any] = {}
+        if response_format == "json":
+            body["response_format"] = {"type": "json_object"}
+            if "json" not in f"{system_prompt}{user_message}".lower():  # the service demands the word
+                system_prompt = f"{system_prompt}\nAnswer in JSON.".lstrip()
+        choice = await self._choice(system_prompt, user_message, body, temperature, max_tokens)
+        text = choice.message.content
+        if not text or (response_format == "json" and choice.finish_reason == "length"):
+            raise self._no_text(choice.finish_reason)
+        return text
+
+    async def generate_with_tool_calls(
+        self,
+        system_prompt: str,
+        user_message: str,
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        temperature: float | None = None,
+    ) -> ToolAnswer:
+        """The answer's text and calls; LLMError for a tool that was not offered or arguments that are no object."""
+        offered = [{"type": "function", "function": dict(tool)} for tool in tools]
+        body = {"tools": offered} if offered else {}  # the service refuses an empty list
+        choice = await self._choice(system_prompt, user_message, body, temperature, None)
+        names = {tool.get("name") for tool in tools}
+        calls = [self._call(call.function, names) for call in choice.message.tool_calls or []]
+        text, ended = choice.message.content, choice.finish_reason
+        if not calls and (text is None or (not text and ended == "length")):  # "" says that there is nothing to do
+            raise self._no_text(ended)
+        return ToolAnswer(text, calls)
+
+    async def stream(
+        self,
+        system_prompt: str,
+        messages: Sequence[Message],
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
+        turns = [
+            {"role": _ROLES.get(message.role, message.role), "content": readable(message.content)}
+            for message in messages
+        ]
+        streaming = {"stream": True, "stream_options": {"include_usage": True}}
+        body = self._body(system_prompt, turns, streaming, temperature, max_tokens)
+        while True:
+            sent = self._taken(body)
+            try:
+                async with aclosing(self._pieces(sent)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except RefusedError as refused:
+                problem = self._learn(refused, sent)
+            if problem:
+                raise problem
+
+    async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
+        """One request; RefusedError before the first piece."""
+        tokens: _Tokens | None = None
+        ended: str | None = None
+        empty = True
+        chunks = self._service.stream(lambda client: client.chat.completions.create(**sent), asks_otherwise=True)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                received = self._read(_Chunk.model_validate, chunk)
+                tokens = received.usage or tokens
+                for choice in received.choices or []:
+                    ended = choice.finish_reason or ended
+                    delta = choice.delta or _Delta()
+                    self._check_refusal(delta.refusal, choice.finish_reason)
+                    if delta.content:
+                        empty = False
+                        yield delta.content
+        self._count(tokens or _Tokens())
+        if ended is None:
+            raise self._service.broken("the answer broke off", "connection")
+        if empty:
+            raise self._no_text(ended)
+
+    def _read(self, parse: Callable[[Any], R], answer: Any) -> R:
+        try:
+            return parse(answer)
+        except ValidationError:
+            raise self._service.broken("the answer is not what the service documents") from None
+
+    def _no_text(self, finish_reason: str | None) -> Exception:
+        if finish_reason == "length":
+            return self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+        return self._service.broken("the answer holds no text")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    def _call(self, function: _Function, names: set[Any]) -> ToolCall:
+        if function.name not in names:
+            raise self._service.broken(f"the model called the tool {function.name!r}, which was not offered")
+        try:
+            arguments = json.loads(function.arguments or "{}")
+        except ValueError:
+            arguments = None
+        if not isinstance(arguments, dict):
+            raise self._service.broken(f"the arguments of the call of {function.name!r} are no JSON object")
+        return ToolCall(function.name, arguments)
+
+    async def _choice(
+        self, system: str, user: str, body: dict[str, Any], temperature: float | None, max_tokens: int | None
+    ) -> _Choice:
+        body = self._body(system, [{"role": "user", "content": readable(user)}], body, temperature, max_tokens)
+        content = await self._send(body)
+        completion = self._read(_Completion.model_validate_json, content)
+        self._count(completion.usage or _Tokens())
+        if not completion.choices:
+            raise self._service.broken("the answer is empty: it holds no choices")
+        choice = completion.choices[0]
+        self._check_refusal(choice.message.refusal, choice.finish_reason)
+        return choice
+
+    def _body(
+        self,
+        system: str,
+        messages: Sequence[Mapping[str, str]],
+        body: Mapping[str, Any],
+        temperature: float | None,
+        max_tokens: int | None,
+    ) -> dict[str, Any]:
+        """The request with every parameter; both names of the length are in it, and one is sent."""
+        settings = self._settings
+        leading = [{"role": "system", "content": readable(system)}] if system else []
+        limit = max_tokens or settings.max_tokens
+        heat = settings.temperature if temperature is None else temperature
+        lengths = dict.fromkeys(self._limits, limit)
+        return {"model": self._model, "messages": [*leading, *messages], "temperature": heat, **lengths, **body}
+
+    async def _send(self, body: dict[str, Any]) -> bytes:
+        """Ask; without each parameter that the model turns out to refuse, from then on."""
+        while True:
+            sent = self._taken(body)
+            try:
+                return await self._service.ask(partial(_content, body=sent), asks_otherwise=True)
+            except RefusedError as refused:
+                problem = self._learn(refused, sent)
+            if problem:
+                raise problem
+
+    def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
+        """Leave the refused parameter out from now on; the error to raise if there is none to leave out."""
+        parameter = _refused_parameter(refused)
+        if parameter not in sent:
+            return refused.error
+        self._refused |= {parameter}
+        return None
+
+    def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body without what the model refuses, and with one name for the length."""
+        first, second = self._limits
+        left_out = {*self._refused, second if first not in self._refused else first}
+        return {key: value for key, value in body.items() if key not in left_out}
+
+    def _check_refusal(self, refusal: str | None, finish_reason: str | None) -> None:
+        if refusal or finish_reason == "content_filter":
+            raise self._service.broken(f"the model refused to answer: {refusal or 'content filter'}", "refused")
+
+    def _count(self, tokens: _Tokens) -> None:
+        cached = (tokens.prompt_tokens_details or _Cached()).cached_tokens or 0
+        generated(self.name, self._settings.model, tokens.prompt_tokens, tokens.completion_tokens, cached)
+
+
+async def _content(client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> bytes:
+    answer: Any = await client.chat.completions.with_raw_response.create(**body)
+    content: bytes = answer.content
+    return content
+
+
+def _refused_parameter(refused: RefusedError) -> str:
+    """The optional parameter that the service does not take, or ""."""
+    if not _UNSUPPORTED.search(refused.said):
+        return ""
+    if refused.parameter in _OPTIONAL:
+        return refused.parameter
+    found = re.search("|".join(_OPTIONAL), refused.said)  # the first one named is refused
+    return found.group() if found else ""

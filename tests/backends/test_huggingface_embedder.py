@@ -1,0 +1,475 @@
+"""Hugging Face's embedder over HTTP: text-embeddings-inference, a plain endpoint, and the router, at a local server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from perdure import Memory
+from perdure.backends import retrying, service
+from perdure.backends.embedders import _huggingface_endpoint
+from perdure.backends.embedders.huggingface import DEFAULT, MODELS, HuggingFaceEmbedder
+from perdure.backends.metering import metered
+from perdure.backends.registry import build
+from perdure.domain.errors import ConfigError, DependencyError, EmbeddingError
+from tests.backends.wire.huggingface import DIMENSION, KEY, MODEL, HuggingFaceWire, tei_error
+from tests.backends.wire.server import Heard, Reply
+from tests.backends.wire.vectors import vector_of
+
+T = TypeVar("T")
+Work = Callable[[HuggingFaceEmbedder], Awaitable[T]]
+
+JSON = {"content-type": "application/json"}
+VARIABLES = ("HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN")
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def make(address: str, **config: Any) -> HuggingFaceEmbedder:
+    config = {"base_url": address, "model": MODEL, "retry_delay": 0, "retries": 2, "timeout": 30, **config}
+    return build("embedders", "huggingface", config)
+
+
+def at(wire: HuggingFaceWire, work: Work[T], **config: Any) -> T:
+    """What the work gives with a provider at the server, which is closed again."""
+
+    async def whole() -> T:
+        embedder = make(wire.address, **config)
+        try:
+            return await work(embedder)
+        finally:
+            await embedder.close()
+
+    return asyncio.run(whole())
+
+
+def embed(wire: HuggingFaceWire, *texts: str, **config: Any) -> np.ndarray:
+    return at(wire, lambda embedder: embedder.embed_batch(texts), **config)
+
+
+def fails(wire: HuggingFaceWire, *texts: str, **config: Any) -> EmbeddingError:
+    with pytest.raises(EmbeddingError) as caught:
+        embed(wire, *(texts or ("tea",)), **config)
+    assert caught.value.__cause__ is None
+    return caught.value
+
+
+def expected(*texts: str) -> np.ndarray:
+    return np.stack([vector_of(text, DIMENSION) for text in texts])
+
+
+def replies(*replies: Reply | None) -> Callable[[Heard], Reply | None]:
+    """These first, in order; None for the server's own."""
+    left = list(replies)
+    return lambda request: left.pop(0) if left else None
+
+
+def always(reply: Reply) -> Callable[[Heard], Reply | None]:
+    return lambda request: reply
+
+
+# ------------------------------------------------------------------ text-embeddings-inference
+def test_a_list_is_one_request() -> None:
+    with HuggingFaceWire() as wire, metered() as meter:
+        assert np.allclose(embed(wire, "User likes tea", "tea"), expected("User likes tea", "tea"), atol=1e-6)
+    request = wire.heard[0]
+    assert (request.method, request.path) == ("POST", "/embed")
+    assert "authorization" not in request.headers
+    assert request.headers["content-type"] == "application/json"
+    assert request.json == {"inputs": ["User likes tea", "tea"], "normalize": True, "truncate": True}
+    assert len(wire.heard) == 1
+    assert (meter.usage.calls, meter.usage.embedding_tokens) == (0, 7)
+
+
+def test_long_lists_are_split_and_come_back_in_order() -> None:
+    texts = [f"text number {number}" for number in range(75)]
+    with HuggingFaceWire() as wire:
+        assert np.allclose(embed(wire, *texts), expected(*texts), atol=1e-6)
+        embed(wire, *texts[:5], batch_size=2)
+    assert wire.sizes() == [32, 32, 11, 2, 2, 1]
+
+
+def test_a_server_that_takes_fewer_texts_is_asked_in_halves_and_remembered() -> None:
+    texts = [f"text number {number}" for number in range(20)]
+
+    async def twice(embedder: HuggingFaceEmbedder) -> list[np.ndarray]:
+        return [await embedder.embed_batch(texts), await embedder.embed_batch(texts)]
+
+    with HuggingFaceWire(most_texts=5) as wire:
+        for vectors in at(wire, twice):
+            assert np.allclose(vectors, expected(*texts), atol=1e-6)
+    assert wire.sizes() == [20, 10, 5, 5, 10, 5, 5, 5, 5, 5, 5]
+
+
+def test_a_body_that_is_too_large_is_asked_in_halves() -> None:
+    texts = [f"{number} " + "tea " * 300 for number in range(8)]
+    with HuggingFaceWire(payload=4_000) as wire:
+        assert np.allclose(embed(wire, *texts), expected(*texts), atol=1e-6)
+    assert wire.sizes()[:2] == [8, 4]
+    assert wire.sizes().count(2) == 4
+
+
+def test_a_long_text_is_cut_by_the_server() -> None:
+    text = "tea " * 5000
+    with HuggingFaceWire() as wire:
+        assert np.allclose(embed(wire, text), expected(text[:2048]), atol=1e-6)
+    assert len(wire.heard) == 1
+
+
+@pytest.mark.parametrize("settings", [{"cuts": False}, {"payload": 2_100}])
+def test_where_the_server_refuses_a_long_text_a_beginning_is_read(settings: dict[str, Any]) -> None:
+    text = "".join(f"word{number} " for number in range(800))
+    with HuggingFaceWire(**settings) as wire:
+        assert np.allclose(embed(wire, "short", text)[1], expected(text[: len(text) // 4])[0], atol=1e-6)
+
+
+def test_a_refusal_of_a_short_text_is_not_answered_by_cutting_for_ever() -> None:
+    with HuggingFaceWire(intercept=always(tei_error("Validation", "no"))) as wire:
+        assert "status 413: no" in str(fails(wire, "x" * 64))
+    assert [len(request.json["inputs"][0]) for request in wire.heard] == [64, 32, 16]
+
+
+def test_an_empty_text_is_read_as_a_space_and_no_text_asks_nothing() -> None:
+    with HuggingFaceWire() as wire:
+        assert np.allclose(embed(wire, ""), expected(" "), atol=1e-6)
+        assert embed(wire).shape == (0, DIMENSION)
+    assert len(wire.heard) == 1
+
+
+@pytest.mark.parametrize("text", ["Grüße, 世界 🚴", "a\x00b", "before \ud800 after", "\udcff"])
+def test_any_text_can_be_sent(text: str) -> None:
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    with HuggingFaceWire() as wire:
+        assert np.allclose(embed(wire, text), expected(whole), atol=1e-6)
+
+
+# ------------------------------------------------------------------ other addresses
+def test_an_endpoint_that_is_no_tei_answers_at_its_own_address() -> None:
+    async def twice(embedder: HuggingFaceEmbedder) -> list[np.ndarray]:
+        return [await embedder.embed_batch(["a"]), await embedder.embed_batch(["b"])]
+
+    with HuggingFaceWire("endpoint") as wire:
+        first, second = at(wire, twice)
+    assert np.allclose([first[0], second[0]], expected("a", "b"), atol=1e-6)
+    assert [request.path for request in wire.heard] == ["/embed", "/", "/"]
+
+
+@pytest.mark.parametrize("path", ["/embed", "/embed/", "/invocations"])
+def test_a_whole_address_is_used_as_it_is(path: str) -> None:
+    with HuggingFaceWire() as wire:
+        embed(wire, "a", base_url=wire.address + path)
+    assert [request.path for request in wire.heard] == [path.rstrip("/")]
+
+
+def test_an_address_where_nothing_is() -> None:
+    with HuggingFaceWire() as wire:
+        assert "nothing at /v1 (status 404)" in str(fails(wire, base_url=f"{wire.address}/v1"))
+    assert [request.path for request in wire.heard] == ["/v1/embed", "/v1"]
+
+
+def test_the_router_is_asked_for_the_model_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", KEY)
+    with HuggingFaceWire("router", key=KEY) as wire:
+        monkeypatch.setattr(_huggingface_endpoint, "ROUTER", wire.address)
+        assert np.allclose(embed(wire, "tea", base_url=None), expected("tea"), atol=1e-6)
+        embed(wire, "tea", base_url=None, model=None)
+        error = fails(wire, base_url=None, model="someone/no model?", dimensions=3)
+    assert wire.heard[0].path == wire.heard[1].path == f"/hf-inference/models/{DEFAULT}/pipeline/feature-extraction"
+    assert wire.heard[0].headers["authorization"] == f"Bearer {KEY}"
+    assert wire.heard[0].json == {"inputs": ["tea"], "normalize": True, "truncate": True}
+    assert wire.heard[2].path == "/hf-inference/models/someone/no%20model%3F/pipeline/feature-extraction"
+    assert "status 404" in str(error)
+    assert len(wire.heard) == 3
+
+
+def test_the_routers_words_for_a_model_that_loads_and_for_an_empty_purse(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(service, "with_retry", partial(retrying.with_retry, sleep=sleep))
+    monkeypatch.setenv("HF_TOKEN", KEY)
+    loading = Reply.of({"error": "Model is currently loading", "estimated_time": 12.5}, 503)
+    purse = Reply.of({"error": "You have exceeded your monthly included credits for Inference Providers."}, 402)
+    with HuggingFaceWire("router", key=KEY, intercept=replies(loading, None, purse)) as wire:
+        monkeypatch.setattr(_huggingface_endpoint, "ROUTER", wire.address)
+        embed(wire, "tea", base_url=None)
+        error = fails(wire, base_url=None)
+    assert waits == [12.5]
+    assert error.code == "quota"
+    assert "monthly included credits" in str(error)
+    assert len(wire.heard) == 3
+
+
+# ------------------------------------------------------------------ how long the vectors are
+def test_the_page_about_the_provider_has_the_same_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "providers" / "huggingface.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)
+    assert {name: int(length) for length, names in rows for name in re.findall("`(.+?)`", names)} == MODELS
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_known_models_have_a_dimension(model: str) -> None:
+    embedder = make("http://localhost:1", model=model)
+    assert embedder.dimension == MODELS[model]
+    assert embedder.label == f"huggingface-{model}-{MODELS[model]}"
+
+
+@pytest.mark.parametrize("config", [{"model": "someone/own-model"}, {"model": None}])
+def test_an_unknown_dimension_is_an_error_at_construction(config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"embedder\.config\.dimensions is required") as caught:
+        make("http://box:8080", **config)
+    assert caught.value.field == "embedder.config.dimensions"
+    assert make("http://box:8080", **config, dimensions=16).dimension == 16
+
+
+def test_a_server_without_a_name_for_its_model_is_named_by_its_address() -> None:
+    embedder = make("http://user:secret@box:8080", model=None, dimensions=16)
+    assert embedder.label == "huggingface-box:8080-16"
+
+
+def test_more_numbers_than_the_model_has_are_an_error_at_construction() -> None:
+    with pytest.raises(ConfigError, match="gives at most 384, not 385"):
+        make("http://box:8080", dimensions=385)
+
+
+def test_shorter_vectors_are_asked_for() -> None:
+    with HuggingFaceWire() as wire:
+        short = embed(wire, "tea", dimensions=64)
+        unnamed = embed(wire, "tea", model=None, dimensions=64)
+    assert short.shape == (1, 64)
+    assert np.allclose(np.linalg.norm(short, axis=1), 1, atol=1e-6)
+    assert np.array_equal(short, unnamed)
+    assert [request.json.get("dimensions") for request in wire.heard] == [64, None, 64]
+
+
+def test_vectors_of_another_length_are_an_error() -> None:
+    with HuggingFaceWire(dimension=16) as wire:
+        assert "16 dimensions, not 384" in str(fails(wire))
+
+
+def test_a_dimension_that_is_not_the_stores_is_an_error(tmp_path: Any) -> None:
+    with HuggingFaceWire() as wire:
+
+        def config(**embedder: Any) -> dict[str, Any]:
+            at_wire = {"base_url": wire.address, **embedder}
+            return {"path": str(tmp_path / "memory"), "embedder": {"provider": "huggingface", "config": at_wire}}
+
+        with Memory(config(model=MODEL)) as memory:
+            memory.add("User likes tea", user_id="ann", infer=False)
+            assert memory.search("User likes tea", user_id="ann").results[0].memory == "User likes tea"
+        with pytest.raises(ConfigError, match=r"384|64"), Memory(config(model=MODEL, dimensions=64)) as other:
+            other.search("tea", user_id="ann")
+
+
+def test_a_vector_for_each_token_is_refused_with_a_way_out() -> None:
+    with HuggingFaceWire("endpoint", tokens=True) as wire:
+        error = fails(wire)
+    assert "a vector for each token" in str(error)
+    assert "text-embeddings-inference" in str(error)
+
+
+# ------------------------------------------------------------------ what fails
+@pytest.mark.parametrize(
+    ("reply", "code", "requests"),
+    [
+        (tei_error("Empty", "`inputs` cannot be empty"), "embedding_error", 1),
+        (tei_error("Tokenizer", "Tokenization error"), "embedding_error", 1),
+        (tei_error("Backend", "Inference failed"), "server", 3),
+        (tei_error("Overloaded", "Model is overloaded"), "rate_limit", 3),
+        (tei_error("Unhealthy", "unhealthy"), "server", 3),
+        (Reply.of({"error": "Invalid username or password."}, 401), "authentication", 1),
+        (Reply.of({"error": "forbidden"}, 403), "authentication", 1),
+        (Reply(408), "timeout", 1),
+        (Reply.of({"error": ["Error in `inputs`", "no"]}, 400), "embedding_error", 1),
+        (Reply(302, b"", {"location": "http://localhost:1/"}), "embedding_error", 1),
+        (Reply(500, b"<html>\xff</html>"), "server", 3),
+        (Reply(502), "server", 3),
+        (Reply(reset=True), "connection", 3),
+        (Reply(500, b"half", {"content-length": "900"}), "connection", 3),
+    ],
+)
+def test_every_status_has_its_code_and_one_layer_of_retries(reply: Reply, code: str, requests: int) -> None:
+    with HuggingFaceWire(intercept=always(reply)) as wire:
+        assert fails(wire).code == code
+    assert len(wire.heard) == requests
+
+
+def test_what_passes_by_itself_is_tried_again() -> None:
+    first = (tei_error("Overloaded", "Model is overloaded"), Reply(reset=True))
+    with HuggingFaceWire(intercept=replies(*first)) as wire:
+        assert np.allclose(embed(wire, "tea"), expected("tea"), atol=1e-6)
+    assert len(wire.heard) == 3
+
+
+def test_retry_after_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(service, "with_retry", partial(retrying.with_retry, sleep=sleep))
+    slow = Reply(429, b'{"error": "slow down"}', {**JSON, "retry-after": "7"})
+    past = Reply(503, b"", {"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"})
+    with HuggingFaceWire(intercept=replies(slow, past)) as wire:
+        embed(wire, "tea", retry_delay=0.25)
+    assert waits == [7.0, 0.0]
+
+
+def test_a_server_that_does_not_run() -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(EmbeddingError, match=r"no connection to 127\.0\.0\.1") as caught:
+            asyncio.run(make(f"http://127.0.0.1:{taken.getsockname()[1]}", retries=1).embed("tea"))
+    assert caught.value.code == "connection"
+
+
+def test_no_answer_in_time() -> None:
+    with HuggingFaceWire(intercept=always(Reply(wait=60))) as wire:
+        assert fails(wire, timeout=0.2).code == "timeout"
+    assert len(wire.heard) == 1
+
+
+def test_a_cancelled_call_hangs_up_and_is_not_tried_again() -> None:
+    async def cancelled(embedder: HuggingFaceEmbedder) -> None:
+        task = asyncio.ensure_future(embedder.embed("tea"))
+        while not wire.heard:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while not wire.left:
+            await asyncio.sleep(0.01)
+
+    with HuggingFaceWire(intercept=always(Reply(wait=60))) as wire:
+        at(wire, cancelled)
+    assert len(wire.heard) == len(wire.left) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"not JSON", b"[[0.1, 0.2", b"{}", b"null", b"7", b"[]", b"[[]]", b"[0.6, 0.8]", b"[[0.6, 0.8], [0.6, 0.8]]",
+     b'[["a", "b"]]', b"[[0.6, null]]", b"[[0.0, 0.0]]", b"[[NaN, 1.0]]", b"[[1e999, 1.0]]", b'[{"embedding": []}]',
+     b"\xff\xfe"],
+)  # fmt: skip
+def test_a_broken_answer_is_an_error_and_not_tried_again(answer: bytes) -> None:
+    with HuggingFaceWire(intercept=always(Reply(200, answer, JSON))) as wire:
+        assert fails(wire, model=None, dimensions=2).code == "embedding_error"
+    assert len(wire.heard) == 1
+
+
+def test_an_answer_that_breaks_off_is_tried_again() -> None:
+    half = Reply(200, b"[[0.1", {**JSON, "content-length": "900"})
+    with HuggingFaceWire(intercept=replies(half, half)) as wire:
+        assert np.allclose(embed(wire, "tea"), expected("tea"), atol=1e-6)
+    assert len(wire.heard) == 3
+
+
+# ------------------------------------------------------------------ keys
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_the_router_needs_a_key(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"embedder\.config\.api_key.*HF_TOKEN") as caught:
+        build("embedders", "huggingface", {})
+    assert caught.value.field == "embedder.config.api_key"
+    monkeypatch.setenv(variable, KEY)
+    assert build("embedders", "huggingface", {}).dimension == 384
+
+
+def test_a_key_of_the_environment_goes_to_hugging_face_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", KEY)
+    with HuggingFaceWire() as wire:
+        embed(wire, "tea")
+        embed(wire, "tea", api_key="my-own-servers-key")
+        monkeypatch.setattr("perdure.backends.embedders.huggingface.is_hosted", lambda base_url: True)
+        embed(wire, "tea")
+    sent = [request.headers.get("authorization") for request in wire.heard]
+    assert sent == [None, "Bearer my-own-servers-key", f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize(
+    ("address", "hosted"),
+    [
+        (None, True),
+        ("https://router.huggingface.co/x", True),
+        ("https://abc.us-east-1.aws.endpoints.huggingface.cloud", True),
+        ("https://huggingface.co.evil.example", False),
+        ("https://nothuggingface.co", False),
+        ("http://localhost:8080", False),
+    ],
+)
+def test_which_addresses_are_hugging_faces(address: str | None, hosted: bool) -> None:
+    assert _huggingface_endpoint.is_hosted(address) is hosted
+
+
+def test_a_key_is_never_told() -> None:
+    told = Reply.of({"error": f"bad key {KEY} in Bearer {KEY}"}, 500)
+    with HuggingFaceWire(intercept=always(told)) as wire:
+        assert KEY not in str(fails(wire, api_key=KEY, retries=0))
+    assert KEY not in repr(HuggingFaceEmbedder.Settings(api_key=KEY))
+    with HuggingFaceWire(key=KEY) as wire:
+        error = fails(wire, api_key="hf_another")
+    assert error.code == "authentication"
+    assert "hf_another" not in str(error)
+
+
+# ------------------------------------------------------------------ drivers, loops, threads
+def test_construction_imports_no_client() -> None:
+    probe = (
+        "import sys; from perdure.backends.registry import build\n"
+        "build('embedders', 'huggingface', {'base_url': 'http://box', 'dimensions': 3})\n"
+        "print(sorted({'httpx2', 'huggingface_hub', 'onnxruntime', 'tokenizers'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_missing_client_is_told_with_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = make("http://localhost:1")
+    assert embedder.unavailable() is None
+    monkeypatch.setattr("perdure.backends.embedders.huggingface.find_spec", lambda name: None)
+    assert 'pip install "perdure[huggingface]"' in str(embedder.unavailable())
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(DependencyError, match=r'pip install "perdure\[huggingface\]"'):
+        asyncio.run(embedder.embed("tea"))
+
+
+def test_one_provider_in_many_loops_and_threads_at_once() -> None:
+    with HuggingFaceWire() as wire:
+        embedder = make(wire.address)
+        assert [asyncio.run(embedder.embed("tea")).shape for _ in range(2)] == [(DIMENSION,)] * 2
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda number: asyncio.run(embedder.embed(f"tea {number}")), range(8)))
+        assert np.allclose(found, expected(*(f"tea {number}" for number in range(8))), atol=1e-6)
+
+        async def at_once() -> list[np.ndarray]:
+            vectors = await asyncio.gather(*(embedder.embed(f"tea {number}") for number in range(16)))
+            await embedder.close()
+            await embedder.close()
+            return vectors
+
+        assert np.allclose(asyncio.run(at_once()), expected(*(f"tea {number}" for number in range(16))), atol=1e-6)
+    assert len(wire.heard) == 26
+
+
+def test_the_body_is_plain_json() -> None:
+    """No number that JSON does not have, and text as it is."""
+    with HuggingFaceWire() as wire:
+        embed(wire, "é", "\u2028")
+    assert json.loads(wire.heard[0].body)["inputs"] == ["é", "\u2028"]

@@ -1,0 +1,574 @@
+"""Ollama's chat provider, through the vendor's client, at a server that speaks its wire."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.backends import retrying, service
+from perdure.backends.llms._thoughts import Answer, answer_of
+from perdure.backends.llms.base import ToolAnswer, ToolCall
+from perdure.backends.llms.ollama import OllamaLLM
+from perdure.backends.metering import metered
+from perdure.backends.ollama_service import address_of
+from perdure.backends.registry import build
+from perdure.domain.errors import ConfigError, DependencyError, LLMError
+from perdure.domain.message import ROLES, Message
+from tests.backends.wire.ollama import KEY, OllamaWire, Says, failure, line
+from tests.backends.wire.server import Heard, Reply
+
+T = TypeVar("T")
+Work = Callable[[OllamaLLM], Awaitable[T]]
+
+JSON = {"content-type": "application/json"}
+REMEMBER = {
+    "name": "remember",
+    "description": "Keep a fact.",
+    "parameters": {"type": "object", "properties": {"fact": {"type": "string"}}, "required": ["fact"]},
+}
+GOOD = {"role": "assistant", "content": "hello"}
+
+
+@pytest.fixture(autouse=True)
+def no_ollama_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OLLAMA_HOST", "OLLAMA_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def make(address: str, **config: Any) -> OllamaLLM:
+    config = {"base_url": address, "retry_delay": 0, "retries": 2, "timeout": 30, **config}
+    return build("llms", "ollama", config)
+
+
+def at(wire: OllamaWire, work: Work[T], **config: Any) -> T:
+    """What the work gives with a provider at the server, which is closed again."""
+
+    async def whole() -> T:
+        llm = make(wire.address, **config)
+        try:
+            return await work(llm)
+        finally:
+            await llm.close()
+
+    return asyncio.run(whole())
+
+
+async def hello(llm: OllamaLLM) -> str:
+    return await llm.generate("Be brief.", "hello")
+
+
+async def streamed(llm: OllamaLLM) -> list[str]:
+    return [piece async for piece in llm.stream("Be brief.", [Message("user", "hello")])]
+
+
+def fails(wire: OllamaWire, work: Work[Any] = hello, **config: Any) -> LLMError:
+    with pytest.raises(LLMError) as caught:
+        at(wire, work, **config)
+    assert caught.value.__cause__ is None
+    return caught.value
+
+
+# ------------------------------------------------------------------ what is sent
+def test_a_plain_call_as_it_is_on_the_wire() -> None:
+    with OllamaWire("Hi.") as wire:
+        assert at(wire, hello) == "Hi."
+    request = wire.heard[0]
+    assert (request.method, request.path) == ("POST", "/api/chat")
+    assert request.headers["content-type"] == "application/json"
+    assert "authorization" not in request.headers
+    assert request.json == {
+        "model": "llama3.1",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}],
+        "stream": False,
+        "think": False,
+        "tools": [],
+        "options": {"temperature": 0.0, "num_predict": 2000, "num_ctx": 8192},
+    }
+
+
+def test_settings_and_the_call_decide_in_this_order() -> None:
+    async def both(llm: OllamaLLM) -> None:
+        await llm.generate("", "one")
+        await llm.generate("", "two", temperature=0.0, max_tokens=9)
+
+    with OllamaWire("1", "2") as wire:
+        at(wire, both, model="qwen3", temperature=0.7, max_tokens=50, num_ctx=4096, think=True)
+    first, second = wire.bodies("/api/chat")
+    assert first["options"] == {"temperature": 0.7, "num_predict": 50, "num_ctx": 4096}
+    assert second["options"] == {"temperature": 0.0, "num_predict": 9, "num_ctx": 4096}
+    assert first["messages"] == [{"role": "user", "content": "one"}]
+    assert (first["model"], first["think"]) == ("qwen3", True)
+
+
+@pytest.mark.parametrize(("system", "sent"), [("Extract.", "Extract.\nAnswer in JSON."), ("Give JSON.", "Give JSON.")])
+def test_json_mode_asks_for_it_in_words_too(system: str, sent: str) -> None:
+    with OllamaWire('{"facts": []}') as wire:
+        answer = at(wire, lambda llm: llm.generate(system, "I like tea", response_format="json"))
+    assert answer == '{"facts": []}'
+    assert wire.heard[0].json["format"] == "json"
+    assert wire.heard[0].json["messages"][0]["content"] == sent
+
+
+def test_tools_and_their_calls() -> None:
+    calls = ({"name": "remember", "arguments": {"fact": "User likes tea", "sure": 0.9, "tags": ["a"]}},)
+    with OllamaWire(Says("Noted.", calls)) as wire:
+        answer = at(wire, lambda llm: llm.generate_with_tool_calls("s", "I like tea", [REMEMBER]))
+    assert answer == ToolAnswer("Noted.", [ToolCall("remember", calls[0]["arguments"])])
+    assert wire.heard[0].json["tools"] == [{"type": "function", "function": REMEMBER}]
+
+
+def test_what_the_client_would_drop_of_a_schema_is_told_in_words() -> None:
+    """The client keeps type, description, enum and items of a parameter, and so does an old server."""
+    place = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    either = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "Who said it."}
+    many = {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+    schema = {
+        "type": "object",
+        "properties": {"place": place, "who": either, "many": many, "any": True},
+        "minProperties": 1,
+    }
+    with OllamaWire("ok") as wire:
+        at(wire, lambda llm: llm.generate_with_tool_calls("", "m", [{"name": "go", "parameters": schema}]))
+    function = wire.heard[0].json["tools"][0]["function"]
+    sent = function["parameters"]["properties"]
+    assert '"properties": {"city": {"type": "string"}}, "required": ["city"]' in sent["place"]["description"]
+    assert sent["place"]["type"] == "object"
+    assert sent["who"]["description"].startswith("Who said it. (JSON Schema: ")
+    assert '"anyOf"' in sent["who"]["description"]
+    assert sent["many"] == many
+    assert sent["any"] == {}
+    assert '"minProperties": 1' in function["description"]
+
+
+def test_a_stream_as_it_is_on_the_wire() -> None:
+    turns = [Message("user", "hello"), Message("assistant", "Hi."), Message("user", "and now?")]
+
+    async def talk(llm: OllamaLLM) -> list[str]:
+        return [piece async for piece in llm.stream("Be brief.", turns, temperature=0.3, max_tokens=7)]
+
+    with OllamaWire("one  two\nthree") as wire, metered() as meter:
+        assert at(wire, talk) == ["one  ", "two\n", "three"]
+    body = wire.heard[0].json
+    assert body["stream"] is True
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "Hi."},
+        {"role": "user", "content": "and now?"},
+    ]
+    assert body["options"] == {"temperature": 0.3, "num_predict": 7, "num_ctx": 8192}
+    assert (meter.usage.calls, meter.usage.input_tokens, meter.usage.output_tokens) == (1, 20, 7)
+
+
+def test_every_role_becomes_one_that_templates_know() -> None:
+    async def talk(llm: OllamaLLM) -> list[str]:
+        return [piece async for piece in llm.stream("", [Message(role, role) for role in ROLES])]
+
+    with OllamaWire("ok") as wire:
+        assert at(wire, talk) == ["ok"]
+    sent = {message["content"]: message["role"] for message in wire.heard[0].json["messages"]}
+    assert sent == {
+        "system": "system",
+        "developer": "system",
+        "user": "user",
+        "assistant": "assistant",
+        "tool": "user",
+        "function": "user",
+    }
+
+
+@pytest.mark.parametrize("text", ["Grüße, 世界 🚴", "a\x00b", "before \ud800 after", "\udcff"])
+def test_any_text_can_be_sent(text: str) -> None:
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    with OllamaWire("ok", "ok", "ok") as wire:
+        at(wire, lambda llm: llm.generate(text, text))
+        at(wire, lambda llm: llm.generate_with_tool_calls(text, text, [REMEMBER]))
+
+        async def talk(llm: OllamaLLM) -> list[str]:
+            return [piece async for piece in llm.stream(text, [Message("user", whole)])]
+
+        at(wire, talk)
+    for body in wire.bodies():
+        assert [message["content"] for message in body["messages"]] == [whole, whole]
+
+
+# ------------------------------------------------------------------ what is read
+def test_thoughts_are_no_part_of_an_answer() -> None:
+    said = Says("It is tea.", thinking="The user asks. Tea?")
+    tagged = Says("<think>\nThe user asks.\n</think>\n\nIt is tea.")
+    with OllamaWire(said, tagged, said, tagged, tagged) as wire:
+        assert at(wire, hello) == at(wire, hello) == "It is tea."
+        assert "".join(at(wire, streamed)) == "".join(at(wire, streamed)) == "It is tea."
+        assert at(wire, lambda llm: llm.generate_with_tool_calls("", "m", [])) == ToolAnswer("It is tea.", [])
+
+
+@given(
+    st.lists(st.sampled_from(["<think>", "</think>", "<thi", "nk>", " ", "\n", "tea", "<", "é"]), max_size=12),
+    st.data(),
+)
+def test_thoughts_are_found_however_the_answer_is_cut(parts: list[str], data: st.DataObject) -> None:
+    text = "".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    answer = Answer()
+    told = [answer.add(text[start:end]) for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert "".join([*told, answer.end()]) == answer_of(text)
+    if not text.lstrip().startswith("<think>"):
+        assert answer_of(text) == text
+    elif "</think>" in text:
+        assert answer_of(text) == text.lstrip().removeprefix("<think>").partition("</think>")[2].lstrip()
+    else:
+        assert answer_of(text) == ""
+
+
+def test_what_was_used_is_counted() -> None:
+    with OllamaWire(Says("a", tokens=(120, 30)), Says("b", tokens=(None, 4))) as wire, metered() as meter:
+        at(wire, hello)
+        at(wire, lambda llm: llm.generate_with_tool_calls("s", "m", [REMEMBER]))
+    usage = meter.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (2, 120, 34, 0)
+
+
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_a_prompt_that_did_not_fit_is_told(work: Work[Any]) -> None:
+    """The server cuts it without a word; then it has read exactly as many tokens as there is room for."""
+    with OllamaWire(Says("fine", tokens=(4096, 3))) as wire, metered() as meter:
+        error = fails(wire, work, num_ctx=4096)
+    assert error.code == "length"
+    assert "num_ctx (4096)" in str(error)
+    assert meter.usage.input_tokens == 4096
+    with OllamaWire(Says("fine", tokens=(4095, 3))) as wire:
+        assert "".join(at(wire, work, num_ctx=4096)) == "fine"
+
+
+def test_an_answer_that_was_cut_off() -> None:
+    cut = Says('{"facts": ["User', done_reason="length")
+    as_json = partial(OllamaLLM.generate, system_prompt="JSON", user_message="m", response_format="json")
+    with OllamaWire(cut, cut, Says("", done_reason="length"), Says("<think>hm", done_reason="length")) as wire:
+        assert fails(wire, as_json).code == "length"
+        assert at(wire, hello) == cut.text
+        assert fails(wire).code == "length"
+        assert fails(wire, streamed).code == "length"
+    assert len(wire.heard) == 4
+
+
+def test_an_answer_without_content_is_an_error() -> None:
+    with OllamaWire(Says(""), Says("", thinking="hm"), Says(""), Says("")) as wire:
+        for work in (hello, streamed, streamed):
+            assert "no text" in str(fails(wire, work))
+        assert "neither" in str(fails(wire, lambda llm: llm.generate_with_tool_calls("", "m", [REMEMBER])))
+
+
+def test_a_tool_that_was_not_offered_is_an_error() -> None:
+    with OllamaWire(Says("", ({"name": "delete_all", "arguments": {}},))) as wire:
+        error = fails(wire, lambda llm: llm.generate_with_tool_calls("", "m", [REMEMBER]))
+    assert "delete_all" in str(error)
+
+
+# ------------------------------------------------------------------ what fails
+@pytest.mark.parametrize(
+    ("reply", "code", "requests"),
+    [
+        (Reply.of({"error": "invalid options"}, 400), "llm_error", 1),
+        (failure("authentication"), "authentication", 1),
+        (failure("forbidden"), "authentication", 1),
+        (Reply.of({"error": "took too long"}, 408), "timeout", 1),
+        (failure("rate_limit"), "rate_limit", 3),
+        (failure("server"), "server", 3),
+        (failure("busy"), "server", 3),
+        (Reply(502, b"<html>Bad Gateway</html>"), "server", 3),
+        (Reply.of(["no object"], 500), "server", 3),
+        (Reply.of({"error": {"message": "as OpenAI has it"}}, 500), "server", 3),
+        (Reply(reset=True), "connection", 3),
+        (Reply(500, b"half", {"content-length": "900"}), "connection", 3),
+    ],
+)
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_every_status_has_its_code_and_one_layer_of_retries(
+    work: Work[Any], reply: Reply, code: str, requests: int
+) -> None:
+    with OllamaWire(*[reply] * 3) as wire:
+        assert fails(wire, work).code == code
+    assert len(wire.heard) == requests
+
+
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_what_passes_by_itself_is_tried_again(work: Work[Any]) -> None:
+    with OllamaWire(failure("busy"), failure("connection"), "at last") as wire:
+        assert "".join(at(wire, work)) == "at last"
+    assert len(wire.heard) == 3
+
+
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_retry_after_is_honoured(work: Work[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(service, "with_retry", partial(retrying.with_retry, sleep=sleep))
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    answers = [
+        Reply(429, b'{"error": "slow down"}', {**JSON, "retry-after": "7"}),
+        Reply(503, b"", {"retry-after": later}),
+        Reply(503, b"", {"retry-after": "soon"}),
+        "at last",
+    ]
+    with OllamaWire(*answers) as wire:
+        assert "".join(at(wire, work, retries=3, retry_delay=0.25)) == "at last"
+    assert waits[0] == 7.0
+    assert 20 < waits[1] <= 30
+    assert waits[2] == 1.0  # the third wait by the usual rule
+
+
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_a_model_that_was_not_pulled(work: Work[Any]) -> None:
+    with OllamaWire() as wire:
+        error = fails(wire, work, model="mistral:7b")
+    assert "mistral:7b" in str(error)
+    assert "`ollama pull mistral:7b`" in str(error)
+    assert len(wire.heard) == 1
+
+
+def test_an_address_with_a_path_too_many() -> None:
+    with OllamaWire() as wire:
+        error = fails(wire, base_url=f"{wire.address}/v1")
+    assert "base_url" in str(error)
+    assert "/v1/api/chat" in str(error)
+
+
+def test_an_address_below_a_path_is_used_whole() -> None:
+    def below(request: Heard) -> Reply | None:
+        return Reply.of({"message": GOOD, "done": True}) if request.path == "/ollama/api/chat" else None
+
+    with OllamaWire(intercept=below) as wire:
+        assert at(wire, hello, base_url=f"{wire.address}/ollama/") == "hello"
+
+
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_a_server_that_does_not_run(work: Work[Any]) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        llm = make(f"http://127.0.0.1:{port}", retries=1)
+        with pytest.raises(LLMError) as caught:
+            asyncio.run(work(llm))
+    assert caught.value.code == "connection"
+    assert "`ollama serve`" in str(caught.value)
+    assert f"127.0.0.1:{port}" in str(caught.value)
+
+
+def test_models_say_what_they_cannot_do() -> None:
+    with OllamaWire() as wire:
+        error = fails(wire, lambda llm: llm.generate_with_tool_calls("", "m", [REMEMBER]), model="gemma2")
+        assert "does not support tools" in str(error)
+        assert "does not support thinking" in str(fails(wire, think="high"))
+
+
+def test_a_prompt_that_the_server_refuses_as_too_long() -> None:
+    with OllamaWire(Reply.of({"error": "the input length exceeds the context length"}, 400)) as wire:
+        assert fails(wire).code == "length"
+
+
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_no_answer_in_time(work: Work[Any]) -> None:
+    with OllamaWire(failure("timeout")) as wire:
+        error = fails(wire, work, timeout=0.2)
+    assert error.code == "timeout"
+    assert len(wire.heard) == 1
+
+
+def test_a_piece_that_does_not_come_in_time() -> None:
+    said = Says("one two three", pause=1.5)
+    with OllamaWire(said) as wire:
+        assert fails(wire, streamed, timeout=0.3).code == "timeout"
+
+
+@pytest.mark.parametrize("work", [hello, streamed], ids=["whole", "stream"])
+def test_a_cancelled_call_hangs_up_and_is_not_tried_again(work: Work[Any]) -> None:
+    async def cancelled(llm: OllamaLLM) -> None:
+        task = asyncio.ensure_future(work(llm))
+        while not wire.heard:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while not wire.left:
+            await asyncio.sleep(0.01)
+
+    with OllamaWire(failure("timeout")) as wire:
+        at(wire, cancelled)
+    assert len(wire.heard) == len(wire.left) == 1
+
+
+def test_a_stream_that_is_left_hangs_up() -> None:
+    async def first_piece(llm: OllamaLLM) -> str:
+        pieces = llm.stream("", [Message("user", "hello")])
+        first = await anext(pieces)
+        await pieces.aclose()
+        while not wire.left:
+            await asyncio.sleep(0.01)
+        return first
+
+    with OllamaWire(Says("one two three four", pause=0.5)) as wire:
+        assert at(wire, first_piece) == "one "
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not JSON",
+        b'{"message": {"role": "assistant", "content": "hel',
+        b"[1, 2]",
+        b"7",
+        b"null",
+        b"{}",
+        b'{"message": "hello", "done": true}',
+        b'{"message": {"content": 7}, "done": true}',
+        b'{"message": {"role": "assistant", "tool_calls": [{"function": {"name": "remember", "arguments": "{}"}}]}}',
+        b"\xff\xfe",
+    ],
+)
+def test_a_broken_answer_is_an_error_and_not_tried_again(body: bytes) -> None:
+    with OllamaWire(Reply(200, body, JSON), Reply(200, body, JSON)) as wire:
+        assert "not what the service documents" in str(fails(wire))
+        assert fails(wire, streamed).code in ("llm_error", "connection")
+    assert len(wire.heard) == 2
+
+
+def test_an_answer_that_breaks_off_is_tried_again() -> None:
+    half = Reply(200, b'{"message": {"role": "ass', {**JSON, "content-length": "900"})
+    with OllamaWire(half, half, half) as wire:
+        assert fails(wire).code == "connection"
+    assert len(wire.heard) == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        (Says("one two three", breaks_off=2), "connection"),
+        (Says("one two three", ends_after=2), "connection"),
+        (Says("one two three", error_after=2), "server"),
+        (Reply(pieces=[line({"message": GOOD, "done": False}), b"{no JSON\n"]), "llm_error"),
+        (Reply(pieces=[line({"message": GOOD, "done": False}), b"[]\n"]), "llm_error"),
+        (Reply(pieces=[line({"message": GOOD, "done": False}), b'{"message": 7}\n']), "llm_error"),
+    ],
+)
+def test_a_stream_that_breaks_off_keeps_what_came(said: Any, code: str) -> None:
+    got: list[str] = []
+
+    async def collect(llm: OllamaLLM) -> None:
+        async for piece in llm.stream("", [Message("user", "hello")]):
+            got.append(piece)
+
+    with OllamaWire(said) as wire:
+        assert fails(wire, collect).code == code
+    assert "".join(got) in ("one two ", "hello")
+    assert len(wire.heard) == 1
+
+
+# ------------------------------------------------------------------ keys and addresses
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("localhost", "http://localhost:11434"),
+        ("10.0.0.7:9000", "http://10.0.0.7:9000"),
+        (":9000", "http://127.0.0.1:9000"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("[::]:8080", "http://[::1]:8080"),
+        ("http://box", "http://box"),
+        ("https://box.example/ollama/", "https://box.example/ollama"),
+        ("box/ollama", "http://box:11434/ollama"),
+        ("[fe80::1]", "http://[fe80::1]:11434"),
+    ],
+)
+def test_every_form_of_ollama_host(host: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert address_of(host) == address
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert OllamaLLM.Settings().base_url == address
+
+
+def test_the_server_is_found_by_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OllamaLLM.Settings().base_url == "http://localhost:11434"
+    with OllamaWire("hi") as wire:
+        monkeypatch.setenv("OLLAMA_HOST", wire.address.removeprefix("http://"))
+        assert at(wire, hello, base_url=None) == "hi"
+
+
+@pytest.mark.parametrize("host", ["ftp://box", "box:port", "box:99999"])
+def test_an_ollama_host_without_a_meaning(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    with pytest.raises(ConfigError, match="OLLAMA_HOST"):
+        build("llms", "ollama", {})
+
+
+def test_a_key_is_sent_and_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with OllamaWire("hi", Reply.of({"error": f"bad key {KEY}"}, 500), key=KEY) as wire:
+        assert at(wire, hello, api_key=KEY) == "hi"
+        assert KEY not in str(fails(wire, api_key=KEY, retries=0))
+        error = fails(wire, api_key="another-key")
+        assert error.code == "authentication"
+        assert "another-key" not in str(error)
+    assert wire.heard[0].headers["authorization"] == f"Bearer {KEY}"
+    monkeypatch.setenv("OLLAMA_API_KEY", KEY)
+    assert KEY not in repr(OllamaLLM.Settings())
+
+
+def test_ollamas_own_service_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"llm\.config\.api_key.*OLLAMA_API_KEY") as caught:
+        build("llms", "ollama", {"base_url": "https://ollama.com"})
+    assert caught.value.field == "llm.config.api_key"
+    monkeypatch.setenv("OLLAMA_API_KEY", KEY)
+    build("llms", "ollama", {"base_url": "https://ollama.com"})
+
+
+def test_num_ctx_must_leave_room_for_the_prompt() -> None:
+    with pytest.raises(ConfigError, match="num_ctx"):
+        build("llms", "ollama", {"max_tokens": 4096, "num_ctx": 4096})
+
+
+def test_construction_imports_nothing_of_the_vendors() -> None:
+    probe = (
+        "import sys; from perdure.backends.registry import build\n"
+        "build('llms', 'ollama', {}); build('embedders', 'ollama', {})\n"
+        "print(sorted({'ollama', 'httpx'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_missing_client_is_told_with_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ollama", None)
+    with pytest.raises(DependencyError, match=r'pip install "perdure\[ollama\]"'):
+        asyncio.run(hello(make("http://localhost:1")))
+
+
+# ------------------------------------------------------------------ loops and threads
+def test_one_provider_in_many_loops_and_threads_at_once() -> None:
+    with OllamaWire(*["same"] * 26) as wire:
+        llm = make(wire.address)
+        assert [asyncio.run(hello(llm)) for _ in range(2)] == ["same"] * 2
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(lambda _: asyncio.run(hello(llm)), range(8))) == {"same"}
+
+        async def at_once() -> list[str]:
+            answers = await asyncio.gather(*(hello(llm) for _ in range(16)))
+            await llm.close()
+            await llm.close()
+            return list(answers)
+
+        assert set(asyncio.run(at_once())) == {"same"}
+    assert len(wire.heard) == 26

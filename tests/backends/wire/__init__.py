@@ -1,0 +1,1 @@
+"""Local servers that speak the vendors' wire formats, strictly: what the real service would refuse, they refuse."""
