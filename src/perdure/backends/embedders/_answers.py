@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from perdure.backends.service import ServiceError
+from perdure.domain.errors import ConfigError
+
+
+def known_dimension(models: Mapping[str, int], model: str, wanted: int | None, *, fixed: Collection[str] = ()) -> int:
+    """The length of the model's vectors; ConfigError if it is not known, or the model cannot give the one wanted.
+
+    `models` gives each known model's own length; all but those `fixed` can give fewer.
+    """
+    field = "embedder.config.dimensions"
+    most = models.get(model)
+    if wanted is None:
+        if most is None:
+            known = ", ".join(models)
+            raise ConfigError(f"{field} is required: {model!r} is no known model ({known})", field=field)
+        return most
+    if most is not None and (wanted > most or (model in fixed and wanted != most)):
+        bound = "exactly" if model in fixed else "at most"
+        raise ConfigError(f"{field}: {model} gives {bound} {most}, not {wanted}", field=field, value=wanted)
+    return wanted
 
 
 def batches(texts: Sequence[str], most_texts: int, most_bytes: int) -> Iterator[list[str]]:

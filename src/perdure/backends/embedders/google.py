@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SecretStr
 
-from perdure.backends.embedders._answers import batches, unit_vectors
+from perdure.backends.embedders._answers import batches, known_dimension, unit_vectors
 from perdure.backends.embedders._halving import in_parts
 from perdure.backends.embedders._texts import readable_texts
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
 from perdure.backends.metering import embedded
 from perdure.backends.service import RefusedError, ServiceSettings, secret_from
-from perdure.domain.errors import ConfigError, EmbeddingError
+from perdure.domain.errors import EmbeddingError
 
 MODELS = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
 """Models whose dimension is known (Google's guide to embeddings); both can give fewer."""
@@ -64,7 +64,7 @@ class GoogleEmbedder(Embedder):
 
         self._settings = settings
         self._service = GoogleService(self.name, settings, make, EmbeddingError, key)
-        self._dimension = _known_dimension(settings.model, settings.dimensions)
+        self._dimension = known_dimension(MODELS, settings.model, settings.dimensions)
 
     @property
     def dimension(self) -> int:
@@ -132,17 +132,3 @@ def _installed() -> bool:
         return find_spec("google.genai") is not None
     except ModuleNotFoundError:  # nothing of Google's is installed
         return False
-
-
-def _known_dimension(model: str, dimensions: int | None) -> int:
-    """The length of the model's vectors; ConfigError if it is not known or the model cannot give it."""
-    field = "embedder.config.dimensions"
-    most = MODELS.get(model)
-    if dimensions is None:
-        if most is None:
-            known = ", ".join(MODELS)
-            raise ConfigError(f"{field} is required: {model!r} is no known model ({known})", field=field)
-        return most
-    if most is not None and dimensions > most:
-        raise ConfigError(f"{field}: {model} gives at most {most}, not {dimensions}", field=field, value=dimensions)
-    return dimensions

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from perdure.backends.embedders._answers import batches, unit_vectors
+from perdure.backends.embedders._answers import batches, known_dimension, unit_vectors
 from perdure.backends.embedders._halving import in_parts
 from perdure.backends.embedders._texts import readable_texts
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.metering import embedded
 from perdure.backends.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
 from perdure.backends.service import ServiceSettings
-from perdure.domain.errors import ConfigError, EmbeddingError
+from perdure.domain.errors import EmbeddingError
 
 if TYPE_CHECKING:
     import openai
@@ -87,7 +87,7 @@ class OpenAIEmbedder(Embedder):
         """Remember the settings; ConfigError if the model cannot give vectors of this length."""
         self._service = service
         self._model = self._sent_as = settings.model
-        self._dimension = known_dimension(settings.model, settings.dimensions)
+        self._dimension = known_dimension(MODELS, settings.model, settings.dimensions, fixed=(_FIXED,))
         self._batch_size, self._batch_bytes = settings.batch_size, batch_bytes
         self._asks_for_length = settings.model in MODELS and self._dimension != MODELS[settings.model]
 
@@ -153,21 +153,6 @@ async def _content(client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> bytes
     answer: Any = await client.embeddings.with_raw_response.create(**body)
     content: bytes = answer.content
     return content
-
-
-def known_dimension(model: str, dimensions: int | None) -> int:
-    """The length of the model's vectors; ConfigError if it is not known or the model cannot give it."""
-    field = "embedder.config.dimensions"
-    most = MODELS.get(model)
-    if dimensions is None:
-        if most is None:
-            known = ", ".join(MODELS)
-            raise ConfigError(f"{field} is required: {model!r} is no known model ({known})", field=field)
-        return most
-    if most is not None and (dimensions > most or (model == _FIXED and dimensions != most)):
-        bound = "exactly" if model == _FIXED else "at most"
-        raise ConfigError(f"{field}: {model} gives {bound} {most}, not {dimensions}", field=field, value=dimensions)
-    return dimensions
 
 
 def _in_order(items: list[_Item], count: int) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError
 
 from perdure.backends.anthropic_service import AnthropicService, is_anthropic
 from perdure.backends.llms._anthropic_answers import Answer, Details, Ending, Event, Tokens, bare_json, latest
+from perdure.backends.llms._asking import asked, streamed
 from perdure.backends.llms._turns import turns
 from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
 from perdure.backends.metering import generated
@@ -156,17 +157,9 @@ class AnthropicLLM(LLM):
         system, found = turns(system_prompt, messages)
         said = [{"role": "assistant" if turn.by_model else "user", "content": turn.text} for turn in found]
         body = self._body(said, {"system": system} if system else {}, temperature, max_tokens)
-        while True:
-            sent = self._taken(body)
-            try:
-                async with aclosing(self._pieces(sent)) as pieces:
-                    async for piece in pieces:
-                        yield piece
-                return
-            except RefusedError as refused:
-                problem = self._learn(refused, sent)
-            if problem:
-                raise problem
+        async with aclosing(streamed(partial(self._taken, body), self._pieces, self._learn)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def close(self) -> None:
         """Close the connections."""
@@ -237,14 +230,11 @@ class AnthropicLLM(LLM):
 
     async def _send(self, body: Mapping[str, Any]) -> bytes:
         """Ask; without each parameter that the model turns out to refuse, from then on."""
-        while True:
-            sent = self._taken(body)
-            try:
-                return await self._service.ask(partial(_content, body=sent), asks_otherwise=True)
-            except RefusedError as refused:
-                problem = self._learn(refused, sent)
-            if problem:
-                raise problem
+        return await asked(
+            partial(self._taken, body),
+            lambda sent: self._service.ask(partial(_content, body=sent), asks_otherwise=True),
+            self._learn,
+        )
 
     def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in body.items() if key not in self._refused}

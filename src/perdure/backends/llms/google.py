@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.alias_generators import to_camel
 
 from perdure.backends.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
+from perdure.backends.llms._asking import asked, streamed
 from perdure.backends.llms._turns import Turn, turns
 from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
 from perdure.backends.metering import generated
@@ -166,17 +167,10 @@ class GoogleLLM(LLM):
     ) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
         system, said = turns(system_prompt, messages)
-        while True:
-            request = self._request(system, said, {}, temperature, max_tokens)
-            try:
-                async with aclosing(self._pieces(request)) as pieces:
-                    async for piece in pieces:
-                        yield piece
-                return
-            except RefusedError as refused:
-                problem = self._learn(refused, request)
-            if problem:
-                raise problem
+        request = partial(self._request, system, said, {}, temperature, max_tokens)
+        async with aclosing(streamed(request, self._pieces, self._learn)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def close(self) -> None:
         """Close the connections."""
@@ -213,15 +207,11 @@ class GoogleLLM(LLM):
     ) -> _Answer:
         """Ask; without a temperature if the model turns out to refuse it, from then on."""
         said = [Turn(False, readable(user))]
-        while True:
-            request = self._request(readable(system), said, config, temperature, max_tokens)
-            try:
-                body = await self._service.ask(partial(_body, request=request), asks_otherwise=True)
-                break
-            except RefusedError as refused:
-                problem = self._learn(refused, request)
-            if problem:
-                raise problem
+        body = await asked(
+            partial(self._request, readable(system), said, config, temperature, max_tokens),
+            lambda request: self._service.ask(partial(_body, request=request), asks_otherwise=True),
+            self._learn,
+        )
         answer = self._read(body)
         self._count(answer.usage_metadata or _Tokens())
         self._check_refusal(answer)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from perdure.backends.llms._asking import asked, streamed
 from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
 from perdure.backends.metering import generated
 from perdure.backends.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
@@ -185,17 +186,9 @@ class OpenAILLM(LLM):
         ]
         streaming = {"stream": True, "stream_options": {"include_usage": True}}
         body = self._body(system_prompt, turns, streaming, temperature, max_tokens)
-        while True:
-            sent = self._taken(body)
-            try:
-                async with aclosing(self._pieces(sent)) as pieces:
-                    async for piece in pieces:
-                        yield piece
-                return
-            except RefusedError as refused:
-                problem = self._learn(refused, sent)
-            if problem:
-                raise problem
+        async with aclosing(streamed(partial(self._taken, body), self._pieces, self._learn)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         """One request; RefusedError before the first piece."""
@@ -277,14 +270,11 @@ class OpenAILLM(LLM):
 
     async def _send(self, body: dict[str, Any]) -> bytes:
         """Ask; without each parameter that the model turns out to refuse, from then on."""
-        while True:
-            sent = self._taken(body)
-            try:
-                return await self._service.ask(partial(_content, body=sent), asks_otherwise=True)
-            except RefusedError as refused:
-                problem = self._learn(refused, sent)
-            if problem:
-                raise problem
+        return await asked(
+            partial(self._taken, body),
+            lambda sent: self._service.ask(partial(_content, body=sent), asks_otherwise=True),
+            self._learn,
+        )
 
     def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
         """Leave the refused parameter out from now on; the error to raise if there is none to leave out."""
