@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 from pydantic import BaseModel
 
-from perdure import ConfigError, Memory
+from perdure import ConfigError, DependencyError, Memory
 from perdure.backends.llms.base import LLM, ToolAnswer
 from perdure.backends.registry import providers
 from tests.backends.wire.openai import KEY, OpenAIWire, Says, failure
@@ -198,6 +198,13 @@ def test_T42_with_a_key_the_defaults_are_openais(monkeypatch: pytest.MonkeyPatch
     assert (result.usage.calls, result.usage.input_tokens) == (1, 100)
     assert result.usage.embedding_tokens == len("User's name is Bob")
     assert result.usage.cost == pytest.approx((100 * 0.15 + 10 * 0.6 + 18 * 0.02) / 1e6)
+
+
+def test_T42_without_the_vendors_client_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(DependencyError, match=r'pip install "perdure\[openai\]"'):
+        Memory()
 
 
 def test_T42_a_given_config_is_the_embedded_set_whatever_keys_there_are(

@@ -9,6 +9,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from importlib.util import find_spec
 from typing import Any, ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -123,6 +124,14 @@ def code_of(status: int) -> str | None:
     return "server" if status == 409 or status >= 500 else None
 
 
+def installed(module: str) -> bool:
+    """Whether a module is there to be imported; of what it is imports its parent packages alone."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 class RefusedError(Exception):
     """The service found a request faulty: the error to raise, the parameter that it names, and its words."""
 
@@ -137,7 +146,7 @@ class Service(ABC, Generic[C]):
     """Sends requests by the vendor's client, imported on first use; one client for each event loop.
 
     A connection belongs to the loop that opened it. A loop that is shut down in the ordinary way (asyncio.run) closes
-    its client first.
+    its client first. Made for a language model without the vendor's client, it is DependencyError.
     """
 
     sdk: ClassVar[str]
@@ -151,6 +160,9 @@ class Service(ABC, Generic[C]):
         failure: type[LLMError] | type[EmbeddingError],
         secret: str = NO_KEY,
     ) -> None:
+        # An embedder that cannot work is done without (its port's `unavailable`); a model that was named is not.
+        if failure is LLMError and not installed(self.sdk):
+            raise missing_driver(provider, ModuleNotFoundError(name=self.sdk))
         self._provider = provider
         self._settings = settings
         self._make = make

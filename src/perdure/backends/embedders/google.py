@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from perdure.backends.embedders._texts import readable_texts
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
 from perdure.backends.metering import embedded
-from perdure.backends.service import RefusedError, ServiceSettings, secret_from
+from perdure.backends.service import RefusedError, ServiceSettings, installed, secret_from
 from perdure.domain.errors import EmbeddingError
 
 MODELS = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
@@ -89,7 +88,7 @@ class GoogleEmbedder(Embedder):
 
     def unavailable(self) -> str | None:
         """The pip line if the vendor's client is not installed."""
-        return None if _installed() else 'google needs google-genai: pip install "perdure[google]"'
+        return None if installed("google.genai") else 'google needs google-genai: pip install "perdure[google]"'
 
     async def close(self) -> None:
         """Close the connections."""
@@ -125,10 +124,3 @@ class GoogleEmbedder(Embedder):
 
 def _is_too_much(refused: RefusedError) -> bool:
     return _TOO_MUCH.search(refused.said) is not None
-
-
-def _installed() -> bool:
-    try:
-        return find_spec("google.genai") is not None
-    except ModuleNotFoundError:  # nothing of Google's is installed
-        return False
