@@ -28,7 +28,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -rs
+	$(BIN)/pytest -rs -n auto --dist worksteal
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encoder.py

@@ -451,7 +451,8 @@ def test_no_spoilt_export_breaks_the_reading(data: st.DataObject) -> None:
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_what_the_reading_takes_the_memory_takes(data: st.DataObject) -> None:
-    items = [spoilt(each, data.draw) for each in (OPEN, PLATFORM, ITEM)] + [OPEN]
+    sound = {**OPEN, "id": "5f0c8a1e-2b7d-4e63-9a40-6c1d2e3f4a5b"}  # an id of its own: of two with one, the first stays
+    items = [spoilt(each, data.draw) for each in (OPEN, PLATFORM, ITEM)] + [sound]
     with tempfile.TemporaryDirectory() as folder:
         surveyed = survey_parts([part(items)], Wish("mem0", ANA.default))
         report = load(Path(folder), [items], Wish("mem0", ANA.default))

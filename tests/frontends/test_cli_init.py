@@ -39,13 +39,14 @@ def test_with_every_default_uncommented_it_still_says_the_same(tmp_path: Path) -
     file.write_text(loud, encoding="utf-8")
     config = read_file(file)
     quiet = read_config({"path": tmp_path})
-    assert config.model_dump(exclude={"embedder", "vector_store"}) == quiet.model_dump(
-        exclude={"embedder", "vector_store"}
-    )
-    for section in ("embedder", "vector_store"):
+    sections = {"embedder", "vector_store", "history"}
+    assert config.model_dump(exclude=sections) == quiet.model_dump(exclude=sections)
+    for section in sections:
         assert getattr(config, section).provider == getattr(quiet, section).provider
+    assert config.history.config == {"busy_timeout": 10.0}
     perdure_ran = perdure("add", "it works", "--no-infer", "--user-id", "ana", "--path", str(tmp_path))
     assert perdure_ran.status == 0, perdure_ran.err
+    assert (tmp_path / "history.db").exists()
 
 
 def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:

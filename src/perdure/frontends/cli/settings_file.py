@@ -57,7 +57,7 @@ def _provider_settings(name: str, default: Any) -> Iterator[str]:
     yield ""
     yield f"# Settings of {default.provider}; another provider has others"
     yield f"[{name}.config]"
-    own = {"path": "# path is a file in the memory's folder"} if name == "vector_store" else {}
+    own = {"path": "# path is a file in the memory's folder"} if name in ("vector_store", "history") else {}
     for key, field in settings.model_fields.items():
         yield from _entry(key, field, own.get(key))
 
