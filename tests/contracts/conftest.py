@@ -1,6 +1,6 @@
 """Every vector store and ledger that there is, opened for its one contract suite.
 
-A new vector store is one entry of PROVIDERS here, a new ledger one in `ledger_worker`.
+A new vector store is one module in `stores/`, a new ledger one entry in `ledger_worker`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from tests.contracts.ledger_postgres import postgres_server  # noqa: F401 - a fixture
 from tests.contracts.ledger_worker import PROVIDERS as LEDGERS
 from tests.contracts.ledger_worker import Place
+from tests.contracts.stores import Provider, all_providers
 from tests.contracts.wire_anthropic import anthropic_llm_script  # noqa: F401
 from tests.contracts.wire_google import google_embedder_config, google_llm_script  # noqa: F401
 from tests.contracts.wire_huggingface import huggingface_embedder_config  # noqa: F401
@@ -35,21 +36,15 @@ from tests.contracts.wire_openai import (  # noqa: F401
 DIMENSION = 8
 
 
-@dataclass(frozen=True)
-class Provider:
-    """How the suite opens a store in a folder of its own."""
-
-    settings: Callable[[Path], dict[str, Any]]
-    shared: bool = False
-    """Whether several instances, also of several processes, may have the same store open at one time."""
-    bare: bool = True
-    """Whether rows without a vector can be kept."""
+PROVIDERS: Mapping[str, Provider] = all_providers()
 
 
-PROVIDERS: Mapping[str, Provider] = {
-    "memory": Provider(lambda folder: {}),
-    "sqlite": Provider(lambda folder: {"path": str(folder / "memories.db")}, shared=True),
-}
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a store on a server stay on one worker, which starts it once."""
+    for item in items:
+        provider = getattr(item, "callspec", None) and item.callspec.params.get("shelf")
+        if provider in PROVIDERS and PROVIDERS[provider].server:
+            item.add_marker(pytest.mark.xdist_group(provider))
 
 
 @pytest.fixture
@@ -85,10 +80,10 @@ class Shelf:
 
     @property
     def durable(self) -> bool:
-        return bool(registry.load("vector_stores", self.provider).durable)
+        return bool(registry.load("vector_stores", self.entry.name).durable)
 
     def make(self) -> Sync:
-        return Sync(registry.build("vector_stores", self.provider, self.entry.settings(self.folder)), self.loop)
+        return Sync(registry.build("vector_stores", self.entry.name, self.entry.settings(self.folder)), self.loop)
 
     def open(self) -> Sync:
         store = self.make()

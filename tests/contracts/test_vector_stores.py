@@ -20,7 +20,7 @@ NASTY = (
 
 
 def test_every_provider_is_in_the_suite() -> None:
-    assert set(PROVIDERS) == set(registry.providers("vector_stores"))
+    assert {entry.name for entry in PROVIDERS.values()} == set(registry.providers("vector_stores"))
 
 
 # ------------------------------------------------------------------ collections
@@ -138,7 +138,8 @@ def test_a_row_comes_back_as_it_went(store: Sync, collection: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*NASTY, "", "nul\x00byte", "lone \ud800 surrogate", "x" * 1_000_000])
-def test_texts_and_keys_of_every_kind(store: Sync, collection: str, text: str) -> None:
+def test_texts_and_keys_of_every_kind(shelf: Shelf, store: Sync, collection: str, text: str) -> None:
+    text = text[: shelf.entry.longest // 4]  # it stands in the row four times
     point = row("a", memory=text, subject=text, metadata={text or "k": text, "list": [text]})
     store.apply(collection, [point])
     assert store.get(collection, "a").payload == point.payload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, ma
 from tests.contracts import strategies
 from tests.contracts.conftest import DIMENSION, Shelf, Sync, ids, moment, row, vector
 
-drawn = settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+
+def run_drawn(shelf: Shelf, test: Callable[..., None]) -> None:
+    """Run a drawn test with as many examples as the provider is given."""
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    settings(max_examples=shelf.entry.examples, deadline=None, suppress_health_check=slow)(test)()
 
 
 def cosines(points: list[Point], query: Any) -> dict[str, float]:
@@ -47,30 +50,30 @@ def assert_best(hits: Any, expected: dict[str, float], limit: int) -> None:
 # ------------------------------------------------------------------ filters
 
 
-@drawn
-@given(
-    payloads=st.lists(strategies.payloads(), min_size=1, max_size=8),
-    filters=st.lists(strategies.filters(), min_size=1, max_size=6),
-)
-def test_filters_mean_what_matches_says(
-    store: Sync, common: str, payloads: list[dict[str, Any]], filters: list[Filter]
-) -> None:
-    store.reset()
-    points = [
-        Point(f"r{n}", vector(n, 1), {**payload, "id": f"r{n}"} if n % 5 else payload)
-        for n, payload in enumerate(payloads)
-    ]
-    store.apply(common, points)
-    stored = {point.id: point for point in store.get_many(common, [point.id for point in points])}
-    assert {id: point.payload for id, point in stored.items()} == {point.id: point.payload for point in points}
-    for one in filters:
-        expected = {point.id for point in points if matches(one, point.payload)}
-        assert set(ids(store.list(common, one))) == expected, one
-        assert store.count(common, one) == len(expected)
-        hits = store.search(common, vector(1), 20, one)
-        assert_best(hits, cosines([point for point in points if point.id in expected], vector(1)), 20)
-        found = store.keyword_search(common, "work home null true", 20, one)
-        assert found is None or set(ids(found)) <= expected
+def test_filters_mean_what_matches_says(shelf: Shelf, store: Sync, common: str) -> None:
+    @given(
+        payloads=st.lists(strategies.payloads(), min_size=1, max_size=8),
+        filters=st.lists(strategies.filters(), min_size=1, max_size=6),
+    )
+    def agree(payloads: list[dict[str, Any]], filters: list[Filter]) -> None:
+        store.reset()
+        points = [
+            Point(f"r{n}", vector(n, 1), {**payload, "id": f"r{n}"} if n % 5 else payload)
+            for n, payload in enumerate(payloads)
+        ]
+        store.apply(common, points)
+        stored = {point.id: point for point in store.get_many(common, [point.id for point in points])}
+        assert {id: point.payload for id, point in stored.items()} == {point.id: point.payload for point in points}
+        for one in filters:
+            expected = {point.id for point in points if matches(one, point.payload)}
+            assert set(ids(store.list(common, one))) == expected, one
+            assert store.count(common, one) == len(expected)
+            hits = store.search(common, vector(1), 20, one)
+            assert_best(hits, cosines([point for point in points if point.id in expected], vector(1)), 20)
+            found = store.keyword_search(common, "work home null true", 20, one)
+            assert found is None or set(ids(found)) <= expected
+
+    run_drawn(shelf, agree)
 
 
 DEEP: Filter = eq("user_id", "alice")
@@ -162,40 +165,49 @@ def test_each_operator(store: Sync, collection: str, number: str, expression: di
 # ------------------------------------------------------------------ vectors
 
 
-@drawn
-@given(data=st.data())
-def test_search_is_exact(store: Sync, common: str, data: st.DataObject) -> None:
+def test_search_is_exact(shelf: Shelf, store: Sync, common: str) -> None:
     """Two rounds of writing with searches between them, so that whatever a store keeps in memory must keep up."""
-    store.reset()
-    users = st.sampled_from(["alice", "bob", None])
-    held: dict[str, Point] = {}
-    for _ in range(2):
-        drawn_rows = data.draw(
-            st.lists(st.tuples(st.integers(0, 20), strategies.coordinates, users, users, st.booleans()), max_size=25)
-        )
-        puts = [
-            row(
-                f"r{n}", numbers if n % 7 else None, user_id=user or ..., agent_id=agent or ..., metadata={"flag": flag}
+
+    @given(data=st.data())
+    def exact(data: st.DataObject) -> None:
+        store.reset()
+        users = st.sampled_from(["alice", "bob", None])
+        held: dict[str, Point] = {}
+        for _ in range(2):
+            drawn_rows = data.draw(
+                st.lists(
+                    st.tuples(st.integers(0, 20), strategies.coordinates, users, users, st.booleans()), max_size=25
+                )
             )
-            for n, numbers, user, agent, flag in drawn_rows
-        ]
-        deletes = [f"r{n}" for n in data.draw(st.lists(st.integers(0, 20), max_size=5))]
-        deletes = [id for id in deletes if id not in ids(puts)]
-        store.apply(common, puts, deletes)
-        held = {id: point for id, point in held.items() if id not in deletes} | {point.id: point for point in puts}
-        query = vector(*data.draw(strategies.coordinates))
-        limit = data.draw(st.integers(1, 12))
-        for expression in (
-            None,
-            {"user_id": "alice"},
-            {"agent_id": "bob"},
-            {"user_id": "bob", "flag": True},
-            {"agent_id": "alice", "flag": False},
-            {"OR": [{"user_id": "alice"}, {"agent_id": "alice"}]},
-        ):
-            one = parse_filter(expression)
-            expected = cosines([point for point in held.values() if matches(one, point.payload)], query)
-            assert_best(store.search(common, query, limit, one), expected, limit)
+            puts = [
+                row(
+                    f"r{n}",
+                    numbers if n % 7 else None,
+                    user_id=user or ...,
+                    agent_id=agent or ...,
+                    metadata={"flag": flag},
+                )
+                for n, numbers, user, agent, flag in drawn_rows
+            ]
+            deletes = [f"r{n}" for n in data.draw(st.lists(st.integers(0, 20), max_size=5))]
+            deletes = [id for id in deletes if id not in ids(puts)]
+            store.apply(common, puts, deletes)
+            held = {id: point for id, point in held.items() if id not in deletes} | {point.id: point for point in puts}
+            query = vector(*data.draw(strategies.coordinates))
+            limit = data.draw(st.integers(1, 12))
+            for expression in (
+                None,
+                {"user_id": "alice"},
+                {"agent_id": "bob"},
+                {"user_id": "bob", "flag": True},
+                {"agent_id": "alice", "flag": False},
+                {"OR": [{"user_id": "alice"}, {"agent_id": "alice"}]},
+            ):
+                one = parse_filter(expression)
+                expected = cosines([point for point in held.values() if matches(one, point.payload)], query)
+                assert_best(store.search(common, query, limit, one), expected, limit)
+
+    run_drawn(shelf, exact)
 
 
 @pytest.mark.parametrize("share", [1, 2, 40, 2000])
@@ -288,3 +300,31 @@ def test_the_engines_own_filter(store: Sync, collection: str) -> None:
     assert ids(store.search(collection, vector(1), 9, live)) == ["a", "c"]
     assert ids(store.list(collection, live)) == ["a", "c"]
     assert store.count(collection, live) == 2
+
+
+def test_a_user_among_thousands_is_found_whole(store: Sync, collection: str) -> None:
+    """20 memories of one user among those of 2,000, all nearer to the query than hers (T19, V81)."""
+    others = [row(f"o{n}", [1, n / 4000], user_id=f"user-{n % 2000}") for n in range(4000)]
+    hers = [row(f"h{n:02}", [-1, n / 20], user_id="hannah") for n in range(20)]
+    for start in range(0, len(others), 1000):
+        store.insert_many(collection, others[start : start + 1000])
+    store.insert_many(collection, hers)
+    hits = store.search(collection, vector(1), 20, eq("user_id", "hannah"))
+    assert sorted(ids(hits)) == ids(hers)
+    assert ids(store.list(collection, eq("user_id", "hannah"))) == ids(hers)
+    assert ids(store.search(collection, vector(1), 9, eq("user_id", "user-7"))) == ["o7", "o2007"]
+
+
+@pytest.mark.parametrize(
+    "value", ["*", "%", "_", "alice*", "al%", "'", '" OR ""="', "alice' OR '1'='1", "$ne", "{}", "[]"]
+)
+def test_no_value_widens_a_scope(store: Sync, collection: str, value: str) -> None:
+    store.apply(collection, [row("a"), row("b", user_id="bob"), row("c", user_id=...)])
+    for operator in ("eq", "contains", "icontains"):
+        condition = Condition("user_id", operator, value)
+        expected = [id for id, user in (("a", "alice"), ("b", "bob")) if operator != "eq" and value in user]
+        assert ids(store.search(collection, vector(1), 9, condition)) == expected
+        assert ids(store.list(collection, all_of(condition, eq("kind", "facts")))) == expected
+    assert ids(store.list(collection, Condition("user_id", "in", (value, "bob")))) == ["b"]
+    store.apply(collection, [row("d", user_id=value)])
+    assert ids(store.search(collection, vector(1), 9, eq("user_id", value))) == ["d"]

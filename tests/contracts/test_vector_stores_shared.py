@@ -45,7 +45,7 @@ def shared(shelf: Shelf) -> Shelf:
 
 
 def worker(shelf: Shelf, task: str, name: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.contracts.vector_store_worker", shelf.provider]
+    command = [sys.executable, "-m", "tests.contracts.vector_store_worker", shelf.entry.name]
     return subprocess.Popen(
         [*command, json.dumps(shelf.entry.settings(shelf.folder)), task, name],
         stdin=subprocess.PIPE,
@@ -158,7 +158,7 @@ def test_many_threads_with_loops_of_their_own(shelf: Shelf) -> None:
             for point in everything.points:
                 batch_name = point.id.rpartition("-")[0]
                 seen[batch_name] = seen.get(batch_name, 0) + 1
-            assert set(seen.values()) == {5}
+            assert set(seen.values()) == {5} or not shelf.entry.atomic
 
     def run(name: str) -> None:
         try:
@@ -243,7 +243,7 @@ def test_a_cancelled_caller_leaves_a_sound_store(shelf: Shelf) -> None:
         if counts == before or time.monotonic() > deadline:
             break
         time.sleep(0.1)
-    assert set(counts.values()) <= {0, 50}
+    assert set(counts.values()) <= {0, 50} or not shelf.entry.atomic
     assert store.check("c") == []
     store.close()
 
@@ -290,7 +290,11 @@ def test_a_killed_process_loses_nothing_that_was_applied(durable: Shelf, delay: 
     store = durable.open()
     numbers = sorted(int(id.partition("-")[2]) for id in ids(store.list("shared")))
     last = max(told) + 10
-    assert numbers in (expected_after(last), expected_after(last + 10)), "an applied batch is missing or a part stands"
+    if durable.entry.atomic:
+        assert numbers in (expected_after(last), expected_after(last + 10)), "a batch is missing or a part stands"
+    else:  # the batch under way may stand in part: the journal writes it again
+        told_of, begun = set(expected_after(last)), set(expected_after(last + 10))
+        assert told_of & begun <= set(numbers) <= told_of | begun
     assert store.check("shared") == []
     assert len(store.search("shared", vector(1), 10_000, ALICE)) == len(numbers)
     assert len(store.keyword_search("shared", "wrote", 10_000) or numbers) == len(numbers)
