@@ -22,6 +22,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -268,9 +269,10 @@ def run(kills: int, seed: int, folder: Path) -> dict[str, Any]:
     return totals
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=300)
+def report(run: Callable[[int, int, Path], dict[str, Any]], faults: Sequence[str], about: str, kills: int) -> int:
+    """Read the command line, run in a folder of its own and print what came of it; 1 if a fault was found."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=kills)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
     arguments = parser.parse_args()
@@ -286,8 +288,8 @@ def main() -> int:
             print(f"{name:>16}  {len(value) if isinstance(value, list) else value}")
             for line in value[:10] if isinstance(value, list) else ():
                 print(f"{'':>18}{line}")
-    return 1 if totals["lost"] or totals["disagreements"] or totals["readable"] else 0
+    return 1 if any(totals[name] for name in faults) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(run, ("lost", "disagreements", "readable"), __doc__ or "", kills=300))

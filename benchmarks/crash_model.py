@@ -11,18 +11,15 @@ model is up, `doctor --repair` reads what is left, and each message must have be
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import logging
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -33,7 +30,7 @@ from typing import Any
 import genai_prices  # noqa: F401  # here, so that no process that is forked spends its short life importing them
 import openai
 
-from crash import FORK, drain, readable_secrets
+from crash import FORK, drain, readable_secrets, report
 from perdure import AsyncMemory
 from perdure.domain.scope import Scope
 from perdure.engine.doctor import examine, repair
@@ -347,26 +344,6 @@ def run(kills: int, seed: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
-    arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="perdure-crash-model-"))
-    try:
-        totals = run(arguments.kills, arguments.seed, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if arguments.json:
-        print(json.dumps(totals))
-    else:
-        for name, value in totals.items():
-            print(f"{name:>16}  {len(value) if isinstance(value, list) else value}")
-            for line in value[:10] if isinstance(value, list) else ():
-                print(f"{'':>18}{line}")
-    return 1 if any(totals[name] for name in ("lost", "twice", "never_read", "disagreements", "readable")) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    faults = ("lost", "twice", "never_read", "disagreements", "readable")
+    sys.exit(report(run, faults, __doc__ or "", kills=100))

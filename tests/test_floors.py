@@ -99,6 +99,14 @@ def test_there_are_no_import_cycles() -> None:
         visit(name, ())
 
 
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+
+
+def test_the_tests_own_files_have_bounds_too() -> None:
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in TESTS}
+    assert {name: count for name, count in lengths.items() if count > MAX_FILE} == {}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
 def test_bounds(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

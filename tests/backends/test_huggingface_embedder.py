@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,65 +21,11 @@ from perdure.backends.embedders import _huggingface_endpoint
 from perdure.backends.embedders.huggingface import DEFAULT, MODELS, HuggingFaceEmbedder
 from perdure.backends.metering import metered
 from perdure.backends.registry import build
-from perdure.domain.errors import ConfigError, DependencyError, EmbeddingError
+from perdure.domain.errors import ConfigError, DependencyError
+from tests.backends.embedder_calls import always, replies
+from tests.backends.huggingface_vectors import VARIABLES, at, embed, expected, fails, make
 from tests.backends.wire.huggingface import DIMENSION, KEY, MODEL, HuggingFaceWire, tei_error
-from tests.backends.wire.server import Heard, Reply
-from tests.backends.wire.vectors import vector_of
-
-T = TypeVar("T")
-Work = Callable[[HuggingFaceEmbedder], Awaitable[T]]
-
-JSON = {"content-type": "application/json"}
-VARIABLES = ("HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN")
-
-
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-
-
-def make(address: str, **config: Any) -> HuggingFaceEmbedder:
-    config = {"base_url": address, "model": MODEL, "retry_delay": 0, "retries": 2, "timeout": 30, **config}
-    return build("embedders", "huggingface", config)
-
-
-def at(wire: HuggingFaceWire, work: Work[T], **config: Any) -> T:
-    """What the work gives with a provider at the server, which is closed again."""
-
-    async def whole() -> T:
-        embedder = make(wire.address, **config)
-        try:
-            return await work(embedder)
-        finally:
-            await embedder.close()
-
-    return asyncio.run(whole())
-
-
-def embed(wire: HuggingFaceWire, *texts: str, **config: Any) -> np.ndarray:
-    return at(wire, lambda embedder: embedder.embed_batch(texts), **config)
-
-
-def fails(wire: HuggingFaceWire, *texts: str, **config: Any) -> EmbeddingError:
-    with pytest.raises(EmbeddingError) as caught:
-        embed(wire, *(texts or ("tea",)), **config)
-    assert caught.value.__cause__ is None
-    return caught.value
-
-
-def expected(*texts: str) -> np.ndarray:
-    return np.stack([vector_of(text, DIMENSION) for text in texts])
-
-
-def replies(*replies: Reply | None) -> Callable[[Heard], Reply | None]:
-    """These first, in order; None for the server's own."""
-    left = list(replies)
-    return lambda request: left.pop(0) if left else None
-
-
-def always(reply: Reply) -> Callable[[Heard], Reply | None]:
-    return lambda request: reply
+from tests.backends.wire.server import Reply
 
 
 # ------------------------------------------------------------------ text-embeddings-inference
@@ -284,102 +228,6 @@ def test_a_vector_for_each_token_is_refused_with_a_way_out() -> None:
         error = fails(wire)
     assert "a vector for each token" in str(error)
     assert "text-embeddings-inference" in str(error)
-
-
-# ------------------------------------------------------------------ what fails
-@pytest.mark.parametrize(
-    ("reply", "code", "requests"),
-    [
-        (tei_error("Empty", "`inputs` cannot be empty"), "embedding_error", 1),
-        (tei_error("Tokenizer", "Tokenization error"), "embedding_error", 1),
-        (tei_error("Backend", "Inference failed"), "server", 3),
-        (tei_error("Overloaded", "Model is overloaded"), "rate_limit", 3),
-        (tei_error("Unhealthy", "unhealthy"), "server", 3),
-        (Reply.of({"error": "Invalid username or password."}, 401), "authentication", 1),
-        (Reply.of({"error": "forbidden"}, 403), "authentication", 1),
-        (Reply(408), "timeout", 1),
-        (Reply.of({"error": ["Error in `inputs`", "no"]}, 400), "embedding_error", 1),
-        (Reply(302, b"", {"location": "http://localhost:1/"}), "embedding_error", 1),
-        (Reply(500, b"<html>\xff</html>"), "server", 3),
-        (Reply(502), "server", 3),
-        (Reply(reset=True), "connection", 3),
-        (Reply(500, b"half", {"content-length": "900"}), "connection", 3),
-    ],
-)
-def test_every_status_has_its_code_and_one_layer_of_retries(reply: Reply, code: str, requests: int) -> None:
-    with HuggingFaceWire(intercept=always(reply)) as wire:
-        assert fails(wire).code == code
-    assert len(wire.heard) == requests
-
-
-def test_what_passes_by_itself_is_tried_again() -> None:
-    first = (tei_error("Overloaded", "Model is overloaded"), Reply(reset=True))
-    with HuggingFaceWire(intercept=replies(*first)) as wire:
-        assert np.allclose(embed(wire, "tea"), expected("tea"), atol=1e-6)
-    assert len(wire.heard) == 3
-
-
-def test_retry_after_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    monkeypatch.setattr(service, "with_retry", partial(retrying.with_retry, sleep=sleep))
-    slow = Reply(429, b'{"error": "slow down"}', {**JSON, "retry-after": "7"})
-    past = Reply(503, b"", {"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"})
-    with HuggingFaceWire(intercept=replies(slow, past)) as wire:
-        embed(wire, "tea", retry_delay=0.25)
-    assert waits == [7.0, 0.0]
-
-
-def test_a_server_that_does_not_run() -> None:
-    with socket.socket() as taken:  # bound, and nobody listens
-        taken.bind(("127.0.0.1", 0))
-        with pytest.raises(EmbeddingError, match=r"no connection to 127\.0\.0\.1") as caught:
-            asyncio.run(make(f"http://127.0.0.1:{taken.getsockname()[1]}", retries=1).embed("tea"))
-    assert caught.value.code == "connection"
-
-
-def test_no_answer_in_time() -> None:
-    with HuggingFaceWire(intercept=always(Reply(wait=60))) as wire:
-        assert fails(wire, timeout=0.2).code == "timeout"
-    assert len(wire.heard) == 1
-
-
-def test_a_cancelled_call_hangs_up_and_is_not_tried_again() -> None:
-    async def cancelled(embedder: HuggingFaceEmbedder) -> None:
-        task = asyncio.ensure_future(embedder.embed("tea"))
-        while not wire.heard:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        while not wire.left:
-            await asyncio.sleep(0.01)
-
-    with HuggingFaceWire(intercept=always(Reply(wait=60))) as wire:
-        at(wire, cancelled)
-    assert len(wire.heard) == len(wire.left) == 1
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [b"", b"not JSON", b"[[0.1, 0.2", b"{}", b"null", b"7", b"[]", b"[[]]", b"[0.6, 0.8]", b"[[0.6, 0.8], [0.6, 0.8]]",
-     b'[["a", "b"]]', b"[[0.6, null]]", b"[[0.0, 0.0]]", b"[[NaN, 1.0]]", b"[[1e999, 1.0]]", b'[{"embedding": []}]',
-     b"\xff\xfe"],
-)  # fmt: skip
-def test_a_broken_answer_is_an_error_and_not_tried_again(answer: bytes) -> None:
-    with HuggingFaceWire(intercept=always(Reply(200, answer, JSON))) as wire:
-        assert fails(wire, model=None, dimensions=2).code == "embedding_error"
-    assert len(wire.heard) == 1
-
-
-def test_an_answer_that_breaks_off_is_tried_again() -> None:
-    half = Reply(200, b"[[0.1", {**JSON, "content-length": "900"})
-    with HuggingFaceWire(intercept=replies(half, half)) as wire:
-        assert np.allclose(embed(wire, "tea"), expected("tea"), atol=1e-6)
-    assert len(wire.heard) == 3
 
 
 # ------------------------------------------------------------------ keys

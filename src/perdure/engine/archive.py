@@ -24,6 +24,7 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem, check_metadata, read_id, text_hash
 from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.text import shown
 from perdure.engine.requests import read_addition, read_flag, read_share, read_text
 from perdure.engine.write_path import Addition
 
@@ -182,7 +183,7 @@ def read_line(text: str, default: Scope) -> Line:
         return _read_episode(value)
     if record is not None:
         raise InvalidInputError(
-            f"record must be memory, history or episode, not {record!r}", field="record", value=record
+            f"record must be memory, history or episode, not {shown(record)}", field="record", value=record
         )
     if "messages" in value or ("role" in value and "content" in value):
         return _read_said(value, text, default)
@@ -232,7 +233,7 @@ def _refuse_constant(name: str) -> float:
 def _read_header(value: dict[str, Any]) -> Header:
     format = value["perdure"]
     if isinstance(format, bool) or not isinstance(format, int) or format < 1:
-        raise InvalidInputError(f"perdure must be the number of a format, not {format!r}", field="perdure")
+        raise InvalidInputError(f"perdure must be the number of a format, not {shown(format)}", field="perdure")
     return Header(format)
 
 
@@ -241,11 +242,11 @@ def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
     _check_texts(payload, ("id", "memory", "hash", "created_at", "updated_at", "told_at"), _ROW_TEXTS)
     for name in ("id", "version_of"):
         if payload.get(name) is not None and read_id(payload[name]) != payload[name]:
-            raise InvalidInputError(f"{name} must be a UUID, not {payload[name]!r}", field=name)
+            raise InvalidInputError(f"{name} must be a UUID, not {shown(payload[name])}", field=name)
     for name in _TIMES:
         if payload.get(name) is not None and iso(parse_moment(payload[name], name)) != payload[name]:
             raise InvalidInputError(
-                f"{name} must be written as 2026-03-01T09:30:00.000000+00:00, not {payload[name]!r}", field=name
+                f"{name} must be written as 2026-03-01T09:30:00.000000+00:00, not {shown(payload[name])}", field=name
             )
     check_metadata(payload.get("metadata"))
     try:
@@ -262,9 +263,9 @@ def _read_event(value: dict[str, Any]) -> Event:
     _check_texts(value, ("id", "memory_id", "timestamp", "event"), _EVENT_TEXTS)
     confidence = read_share(value.get("confidence", 1.0), "confidence")
     if value["event"] not in ("ADD", "UPDATE", "DELETE"):
-        raise InvalidInputError(f"event must be ADD, UPDATE or DELETE, not {value['event']!r}", field="event")
+        raise InvalidInputError(f"event must be ADD, UPDATE or DELETE, not {shown(value['event'])}", field="event")
     if iso(parse_moment(value["timestamp"])) != value["timestamp"]:
-        raise InvalidInputError(f"timestamp is not written in full: {value['timestamp']!r}", field="timestamp")
+        raise InvalidInputError(f"timestamp is not written in full: {shown(value['timestamp'])}", field="timestamp")
     fields = {name: value[name] for name in _RECORD if name in value}
     fields |= {"is_deleted": value["event"] == "DELETE", "erased": read_flag(value.get("erased", False), "erased")}
     record = HistoryRecord(**{"old_value": None, "new_value": None, **fields, "confidence": confidence})
@@ -291,13 +292,13 @@ def _read_event(value: dict[str, Any]) -> Event:
 def _read_episode(value: dict[str, Any]) -> Episode:
     _check_texts(value, ("id", "add_id", "role", "content", "told_at", "created_at"), ("name", "message_id"))
     if value["role"] not in ROLES:
-        raise InvalidInputError(f"role must be one of {', '.join(ROLES)}, not {value['role']!r}", field="role")
+        raise InvalidInputError(f"role must be one of {', '.join(ROLES)}, not {shown(value['role'])}", field="role")
     for name in ("told_at", "created_at"):
         if iso(parse_moment(value[name], name)) != value[name]:
-            raise InvalidInputError(f"{name} is not written in full: {value[name]!r}", field=name)
+            raise InvalidInputError(f"{name} is not written in full: {shown(value[name])}", field=name)
     position = value.get("position", 0)
     if isinstance(position, bool) or not isinstance(position, int):
-        raise InvalidInputError(f"position must be a whole number, not {position!r}", field="position")
+        raise InvalidInputError(f"position must be a whole number, not {shown(position)}", field="position")
     return Episode(
         **{name: value[name] for name in _EPISODE if name in value and name != "position"},
         position=position,
@@ -360,7 +361,7 @@ def _stated_id(given: object, text: str, scope: Scope, told: str) -> str:
     if given is not None:
         id = read_id(given)
         if id is None:
-            raise InvalidInputError(f"id must be a UUID, not {given!r}", field="id", value=given)
+            raise InvalidInputError(f"id must be a UUID, not {shown(given)}", field="id", value=given)
         return id
     digest = hashlib.sha256(_ENCODE([text, scope.given(), told]).encode()).digest()
     return str(UUID(bytes=digest[:16], version=4))
@@ -370,7 +371,7 @@ def _check_texts(value: Mapping[str, Any], needed: Sequence[str], optional: Sequ
     for name in (*needed, *optional):
         given = value.get(name)
         if not isinstance(given, str) and (given is not None or name in needed):
-            raise InvalidInputError(f"{name} must be text, not {given!r}", field=name, value=given)
+            raise InvalidInputError(f"{name} must be text, not {shown(given)}", field=name, value=given)
 
 
 def _moment(value: Mapping[str, Any], name: str) -> str | None:

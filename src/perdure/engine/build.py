@@ -74,8 +74,11 @@ def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
 
 
 def _label(config: LLMConfig) -> str:
-    """The model and all its settings but the key, by which its answers are told from another's."""
-    settings = {name: value for name, value in config.config.items() if name != "api_key"}
+    """The model and all its settings but the key, by which its answers are told from another's.
+
+    The settings in force, not those given: an address or a model may come from the environment.
+    """
+    settings = registry.load("llms", config.provider).Settings(**config.config).model_dump(exclude={"api_key"})
     return json.dumps([config.provider, settings], sort_keys=True, default=str)
 
 

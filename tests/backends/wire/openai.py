@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.backends.wire.openai_checks import Refusal, check_format, check_messages, check_numbers, check_tools
 from tests.backends.wire.server import Heard, Reply, WireServer
 from tests.backends.wire.vectors import vector_of
 
@@ -34,17 +35,7 @@ _CHAT_FIELDS = {
     "safety_identifier", "web_search_options", "audio",
 }  # fmt: skip
 _EMBEDDING_FIELDS = {"model", "input", "encoding_format", "dimensions", "user"}
-_MESSAGE_FIELDS = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "audio"}
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(-preview)?")
-
-
-class Refusal(Exception):
-    """The reply to a request that is wrong."""
-
-    def __init__(self, message: str, *, status: int = 400, param: str | None = None, code: str | None = None) -> None:
-        super().__init__(message)
-        kind = "invalid_request_error"
-        self.reply = Reply.of({"error": {"message": message, "type": kind, "param": param, "code": code}}, status)
 
 
 @dataclass(frozen=True)
@@ -315,82 +306,6 @@ class OpenAIWire(WireServer):
         if form == "base64" and not self.floats_only:
             return base64.b64encode(vector.astype("<f4").tobytes()).decode()
         return [float(number) for number in vector]
-
-
-def check_messages(messages: Any) -> None:
-    """At least one, with known keys, roles, and texts."""
-    if not isinstance(messages, list):
-        raise Refusal("Missing required parameter: 'messages'.", param="messages", code="missing_required_parameter")
-    if not messages:
-        raise Refusal("Invalid 'messages': empty array.", param="messages", code="empty_array")
-    for position, message in enumerate(messages):
-        here = f"messages[{position}]"
-        for name in message:
-            if name not in _MESSAGE_FIELDS:
-                raise Refusal(f"Unknown parameter: '{here}.{name}'.", param=f"{here}.{name}", code="unknown_parameter")
-        if message.get("role") not in ("system", "developer", "user", "assistant", "tool"):
-            raise Refusal(f"Invalid value: '{message.get('role')}'.", param=f"{here}.role", code="invalid_value")
-        if message["role"] == "tool":
-            raise Refusal("messages with role 'tool' must be a response to a preceding message with 'tool_calls'.")
-        if not isinstance(message.get("content"), str):
-            raise Refusal(
-                f"Invalid value for 'content': expected a string, got {message.get('content')!r}.", param=here
-            )
-
-
-def check_numbers(body: Mapping[str, Any], *, reasoner: bool) -> None:
-    """The temperature and the length of the answer, which reasoning models take otherwise."""
-    heat = body.get("temperature")
-    if reasoner and heat not in (None, 1):
-        text = f"Unsupported value: 'temperature' does not support {heat} with this model. Only the default (1) value"
-        raise Refusal(f"{text} is supported.", param="temperature", code="unsupported_value")
-    if reasoner and "max_tokens" in body:
-        text = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'"
-        raise Refusal(f"{text} instead.", param="max_tokens", code="unsupported_parameter")
-    if heat is not None and (not isinstance(heat, int | float) or not 0 <= heat <= 2):
-        raise Refusal("Invalid 'temperature': decimal above maximum value.", param="temperature")
-    if "max_tokens" in body and "max_completion_tokens" in body:
-        text = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
-        raise Refusal(text, code="invalid_parameter_combination")
-    for name in ("max_tokens", "max_completion_tokens"):
-        limit = body.get(name)
-        if limit is not None and (not isinstance(limit, int) or not 1 <= limit <= 128_000):
-            raise Refusal(f"Invalid '{name}': integer out of range: {limit}.", param=name, code="invalid_value")
-
-
-def check_format(body: Mapping[str, Any]) -> None:
-    """JSON mode needs the word; the options of a stream need a stream."""
-    form = body.get("response_format")
-    if form is not None and form not in ({"type": "text"}, {"type": "json_object"}):
-        raise Refusal(f"Invalid value: '{form}'.", param="response_format.type", code="invalid_value")
-    words = " ".join(message["content"] for message in body["messages"]).lower()
-    if form == {"type": "json_object"} and "json" not in words:
-        text = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
-        raise Refusal(text, param="messages")
-    if "stream_options" in body and not body.get("stream"):
-        text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise Refusal(text, param="stream_options")
-    if set(body.get("stream_options") or {}) - {"include_usage", "include_obfuscation"}:
-        raise Refusal("Unknown parameter in 'stream_options'.", param="stream_options", code="unknown_parameter")
-
-
-def check_tools(body: Mapping[str, Any]) -> None:
-    """Functions with good names and schemas, at least one."""
-    if "tools" not in body:
-        return
-    if not isinstance(body["tools"], list) or not body["tools"]:
-        raise Refusal("Invalid 'tools': empty array.", param="tools", code="empty_array")
-    for position, tool in enumerate(body["tools"]):
-        here = f"tools[{position}].function"
-        if set(tool) != {"type", "function"} or tool["type"] != "function":
-            raise Refusal(f"Missing required parameter: '{here}'.", param=here, code="missing_required_parameter")
-        function = tool["function"]
-        if set(function) - {"name", "description", "parameters", "strict"}:
-            raise Refusal(f"Unknown parameter in '{here}'.", param=here, code="unknown_parameter")
-        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", str(function.get("name", ""))):
-            raise Refusal(f"Invalid '{here}.name': string does not match pattern.", param=f"{here}.name")
-        if function.get("parameters", {"type": "object"}).get("type") != "object":
-            raise Refusal(f"Invalid schema for function '{function['name']}'.", param=f"{here}.parameters")
 
 
 def streamed(said: Says, model: str, *, azure: bool, counted: bool) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import uuid4
 
-from sqlalchemy import Connection, Table, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select
 
 from perdure.backends.ledgers import _caches
 from perdure.backends.ledgers._history import redact
@@ -57,8 +57,10 @@ def count_places(
     }
 
 
-def _count(connection: Connection, table: Table, column: str, values: Sequence[str], *conditions: object) -> int:
-    query = select(func.count()).select_from(table).where(table.c[column].in_(values), *conditions)  # type: ignore[arg-type]  # conditions are columns
+def _count(
+    connection: Connection, table: Table, column: str, values: Sequence[str], *conditions: ColumnElement[bool]
+) -> int:
+    query = select(func.count()).select_from(table).where(table.c[column].in_(values), *conditions)
     found: int = connection.execute(query).scalar_one()
     return found
 
