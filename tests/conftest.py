@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ PROVIDERS_VARIABLES = (
     *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY"),
     *("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "AZURE_OPENAI_AD_TOKEN", "GOOGLE_GENAI_USE_VERTEXAI"),
     *("OLLAMA_HOST", "OLLAMA_API_KEY", "HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN", "DATABASE_URL"),
+    *("QDRANT_HOST", "QDRANT_PORT", "QDRANT_API_KEY", "CHROMA_HOST", "CHROMA_PORT", "REDIS_URL"),
+    *("PINECONE_API_KEY", "AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_API_KEY"),
 )
 """What providers read where their settings leave something out."""
 
@@ -79,3 +84,23 @@ def memory(request: pytest.FixtureRequest, open_memory: Open, loaded_model: Mini
 def quick(open_memory: Open) -> Memory:
     """A memory with the hashed embedder: for tests in which meaning plays no part."""
     return open_memory(embedder={"provider": "hashed"})
+
+
+# ------------------------------------------------------------------ which store passed what
+
+_SEEN: dict[str, Counter[str]] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count what the contract suite says of each store, for docs/stores_page.py."""
+    store = dict(report.user_properties).get("store")
+    if store is not None and (report.when == "call" or report.outcome != "passed"):
+        _SEEN.setdefault(str(store), Counter())[report.outcome] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write it down where PERDURE_STORES_REPORT asks for it; under xdist the gathering process alone does."""
+    place = os.environ.get("PERDURE_STORES_REPORT")
+    if place and not hasattr(session.config, "workerinput"):
+        told = {"date": datetime.now(UTC).date().isoformat(), "stores": {name: _SEEN[name] for name in sorted(_SEEN)}}
+        Path(place).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")

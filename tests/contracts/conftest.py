@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         provider = getattr(item, "callspec", None) and item.callspec.params.get("shelf")
         if provider in PROVIDERS and PROVIDERS[provider].server:
             item.add_marker(pytest.mark.xdist_group(provider))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note in each report which store it is about, so that it reaches the process that gathers them."""
+    report = yield
+    provider = getattr(item, "callspec", None) and item.callspec.params.get("shelf")
+    if provider in PROVIDERS:
+        report.user_properties.append(("store", provider))
+    return report
 
 
 @pytest.fixture

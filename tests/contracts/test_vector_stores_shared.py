@@ -288,6 +288,10 @@ def test_a_killed_process_loses_nothing_that_was_applied(durable: Shelf, delay: 
     process.stdin.close()
     process.stdout.close()
     store = durable.open()
+    seen = -1
+    while durable.entry.server and seen != (now := store.count("shared")):
+        seen = now  # the request under way may land after its client is gone
+        time.sleep(0.5)
     numbers = sorted(int(id.partition("-")[2]) for id in ids(store.list("shared")))
     last = max(told) + 10
     if durable.entry.atomic:

@@ -14,7 +14,7 @@ from tests.frontends.cli_runs import Folder, folder, perdure
 
 COMMANDS = [
     "init", "add", "search", "list", "get", "update", "delete", "forget", "history", "undo", "chat", "demo",
-    "doctor", "export", "import",
+    "doctor", "reindex", "copy", "export", "import",
 ]  # fmt: skip
 NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
 

@@ -9,6 +9,7 @@
     ├── ConflictError            the change would contradict a later one
     ├── ClosedError              the memory was closed
     ├── VectorStoreError         the vector store failed
+    │   └── NoCollectionError    it has no such collection
     ├── LedgerError              the ledger failed after it had been opened
     ├── EmbeddingError           the embedder failed
     ├── LLMError                 the language model failed
@@ -87,6 +88,15 @@ class VectorStoreError(PerdureError):
     """The vector store could not be reached or refused an operation."""
 
     code = "vector_store_error"
+
+
+class NoCollectionError(VectorStoreError):
+    """The collection does not exist, or no longer does."""
+
+    code = "no_collection"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no collection {name!r}: create it first")
 
 
 class LedgerError(PerdureError):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from perdure.backends import registry
 from perdure.backends.embedders.base import Embedder
@@ -15,18 +18,22 @@ from perdure.domain.errors import ConfigError
 from perdure.engine.config import LLMConfig, MemoryConfig
 from perdure.engine.curator import Curator, LLMCurator, RulesCurator
 from perdure.engine.engine import Engine
+from perdure.engine.generations import another_embedder
 from perdure.engine.kernel import Kernel
 
 
-def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
-    """The engine of a configuration; ConfigError names what is wrong with which setting."""
-    store_settings = dict(config.vector_store.config)
-    if config.vector_store.provider == "sqlite":
-        store_settings.setdefault("path", config.path / "memories.db")
+def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bool = False) -> Engine:
+    """The engine of a configuration; ConfigError names what is wrong with which setting.
+
+    With `any_embedder` the memories may be of another one than is configured, as they are until they are re-embedded.
+    """
+    store_settings = _with_path(config.vector_store.provider, config.vector_store.config, config.path)
     fresh_store = partial(registry.build, "vector_stores", config.vector_store.provider, store_settings)
     store: VectorStore = fresh_store()
     embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
-    _check_dimension(store, embedder, config.vector_store.collection_name)
+    stored = store.stored_dimension(config.vector_store.collection_name)
+    if not any_embedder and stored is not None and stored != embedder.dimension:
+        raise another_embedder(config.vector_store.collection_name, f"{stored} dimensions", embedder)
     llm: LLM | None = None
     if config.llm is not None:
         llm = registry.build("llms", config.llm.provider, config.llm.config)
@@ -41,6 +48,17 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock) -> Engine:
         fresh_store=fresh_store,
     )
     return Engine(kernel)
+
+
+def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The settings of a store; a `sqlite` one that names no file, also one behind another, lies in the folder."""
+    found = dict(settings)
+    if provider == "sqlite":
+        found.setdefault("path", folder / "memories.db")
+    behind = found.get("store")
+    if provider == "cached" and isinstance(behind, dict) and isinstance(behind.get("config", {}), dict):
+        found["store"] = {**behind, "config": _with_path(str(behind.get("provider")), behind.get("config", {}), folder)}
+    return found
 
 
 def _ledger(config: MemoryConfig) -> Ledger:
@@ -80,14 +98,3 @@ def _label(config: LLMConfig) -> str:
     """
     settings = registry.load("llms", config.provider).Settings(**config.config).model_dump(exclude={"api_key"})
     return json.dumps([config.provider, settings], sort_keys=True, default=str)
-
-
-def _check_dimension(store: VectorStore, embedder: Embedder, collection: str) -> None:
-    stored = store.stored_dimension(collection)
-    if stored is not None and stored != embedder.dimension:
-        raise ConfigError(
-            f"the collection {collection!r} holds vectors of {stored} dimensions, but the embedder {embedder.name!r}"
-            f" makes {embedder.dimension}: configure the embedder it was made with, or another collection_name",
-            field="embedder",
-            value=embedder.name,
-        )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from perdure.domain.errors import ClosedError
+from perdure.domain.errors import ClosedError, NoCollectionError, PerdureError
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.02
@@ -72,6 +72,9 @@ class Kernel(Protocol):
     def open(self) -> Callable[[], Awaitable[None]]:
         """Opens the backends once."""
 
+    async def why_gone(self, error: NoCollectionError) -> PerdureError:
+        """The error to tell a caller whose collection went while it was in use."""
+
 
 class Path(Protocol):
     """What works through a kernel."""
@@ -95,6 +98,9 @@ def call(
         kernel = path._kernel
         with kernel.calls.one():
             await kernel.open()
-            return await method(path, *args, **kwargs)
+            try:
+                return await method(path, *args, **kwargs)
+            except NoCollectionError as error:
+                raise await kernel.why_gone(error) from error
 
     return counted

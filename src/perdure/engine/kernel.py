@@ -16,7 +16,7 @@ from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
 from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.clock import Clock
-from perdure.domain.errors import ConflictError, LedgerError, NotFoundError, PerdureError
+from perdure.domain.errors import ConflictError, LedgerError, NoCollectionError, NotFoundError, PerdureError
 from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
 from perdure.domain.scope import Scope
 from perdure.engine.answers import Answers
@@ -25,8 +25,9 @@ from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator
 from perdure.engine.embedding import Embedding
 from perdure.engine.finish import finish
+from perdure.engine.generations import embedded_elsewhere, generations, open_collection
 from perdure.engine.once import Once
-from perdure.engine.rows import episode_item, net_rows
+from perdure.engine.rows import episode_item, net_rows, note_vectors
 from perdure.engine.soft import given_up
 from perdure.engine.ticker import Ticker
 
@@ -77,20 +78,30 @@ class Kernel:
         with self.calls.one():
             await self.open()
 
-    async def _open_all(self) -> None:
+    async def open_backends(self) -> None:
+        """Open store and ledger, whatever embedder the memories were made with; `ready` checks that too."""
         await self.store.open()
-        embedder = self.embedding.embedder
-        await self.store.create_collection(self.collection, embedder.dimension, model=embedder.label)
         self._identity = await self.store.identity()
         with given_up("the ledger could not be opened: no history, journal or episodes are kept"):
             await self._given_ledger.open()
             self.ledger = self._given_ledger
+
+    async def _open_all(self) -> None:
+        await self.open_backends()
+        self.collection = await open_collection(
+            self.store, self.config.vector_store.collection_name, self.embedding.embedder
+        )
         if not self.store.durable:
             logger.info("memories in the `memory` store do not outlive the process")
         elif self.ledger is not None:
             await self._heal()
         if self.store.durable:
             await self._embed_missing()
+
+    async def why_gone(self, error: NoCollectionError) -> PerdureError:
+        """What to tell a caller whose collection went while it was in use: another process embedded it anew (V60)."""
+        found = await generations(self.store, self.config.vector_store.collection_name)
+        return embedded_elsewhere(self.collection, self.embedding.embedder) if found else error
 
     async def close(self) -> None:
         """Let calls under way finish, sync the store, finish erasures that waited, and let go of every backend."""
@@ -148,7 +159,7 @@ class Kernel:
             for batch, entries in batches.items():
                 vectors: dict[str, Vector | None] = {}
                 for entry in entries:
-                    _note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
+                    note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
                 puts, deletes = await self._rows([entry.change for entry in entries], vectors)
                 await self.store.apply(entries[0].collection, puts, deletes)
                 await ledger.applied(batch)
@@ -292,7 +303,7 @@ class Kernel:
 
     def _answer_key(self, key: str) -> str:
         """The key as the ledger keeps it: the answer is about this store's memories, and others may share a ledger."""
-        return f"{self._identity}/{self.collection}/{key}"
+        return f"{self._identity}/{self.config.vector_store.collection_name}/{key}"
 
     async def remembered(self, key: str | None, scope: Scope) -> AddResult | None:
         """The answer that was given to this idempotency key, if one was given."""
@@ -367,15 +378,6 @@ class _Write:
     answer: Remembered | None
     puts: Sequence[Point]
     deletes: Sequence[str]
-
-
-def _note_vectors(
-    vectors: dict[str, Vector | None], change: Change, vector: Vector | None, keep_vector: Vector | None
-) -> None:
-    if change.after is not None:
-        vectors[change.after.id] = vector
-    if change.keep is not None:
-        vectors[change.keep.id] = keep_vector
 
 
 def _dump(result: AddResult) -> str:

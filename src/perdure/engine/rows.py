@@ -67,3 +67,13 @@ def episode_item(episode: Episode) -> MemoryItem:
         sources=(episode.id,),
         position=episode.position,
     )
+
+
+def note_vectors(
+    vectors: dict[str, Vector | None], change: Change, vector: Vector | None, keep_vector: Vector | None
+) -> None:
+    """Note the vectors of the rows that a change leaves behind, by the ids of these rows."""
+    if change.after is not None:
+        vectors[change.after.id] = vector
+    if change.keep is not None:
+        vectors[change.keep.id] = keep_vector

@@ -26,6 +26,8 @@ class Provider:
     The same folder gives the same settings, also in another process. Raises `pytest.skip.Exception` where the engine
     cannot be had on this machine.
     """
+    engine: str = "itself"
+    """What the tests run it against: a real engine with its version, or a fake, plainly said (docs/stores.md)."""
     server: bool = False
     """Whether an engine is started for it: its tests then stay on one worker."""
     shared: bool = False

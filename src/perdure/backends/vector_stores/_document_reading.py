@@ -39,8 +39,9 @@ class Reading(Generic[C]):
         if not engine.keeps_bare:
             clause = self._both(engine.grammar.none_of([BARE]))
         found: Hits | None = None
-        if query.any() and (engine.exact or engine._count(self.name, clause) > engine.few_rows):
-            found = self._best(lambda ask: engine._nearest(self.name, query, ask, clause), limit)
+        there = None if engine.exact else engine._count(self.name, clause)
+        if query.any() and (there is None or there > engine.few_rows):
+            found = self._best(lambda ask: engine._nearest(self.name, query, ask, clause), limit, there)
         return self._score_here(query, limit, clause) if found is None else found
 
     def ranked(self, asked: Sequence[str], limit: int) -> Hits:
@@ -87,16 +88,18 @@ class Reading(Generic[C]):
         for page in self.engine._scan(self.name, clause, with_vectors=with_vectors):
             yield self._matching(page)
 
-    def _best(self, ask: Callable[[int], Found], limit: int) -> Hits | None:
+    def _best(self, ask: Callable[[int], Found], limit: int, there: int | None = None) -> Hits | None:
         """The `limit` best matching rows, asking for more until no better or equal one can be missing.
 
-        None where the engine cannot give so many.
+        None where the engine cannot give so many, or gives fewer of the rows that are `there` than it was asked for.
         """
         most = self.engine.most_hits
         asked = min(limit + 1, most)
         while True:
             found = [(row, round(float(score), DIGITS) + 0.0) for row, score in ask(asked)]
             kept = [(row, score) for row, score in found if matches(self.filters, row.payload)]
+            if there is not None and len(found) < min(asked, there):
+                return None
             if len(found) < asked or (len(kept) >= limit and kept[limit - 1][1] > found[-1][1]):
                 kept.sort(key=lambda pair: (-pair[1], pair[0].id))
                 return [row.hit(score) for row, score in kept[:limit]]

@@ -9,7 +9,7 @@ run in threads, so its client must be one that threads may share.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from perdure.backends.blocking import run_blocking, run_unit
@@ -17,7 +17,7 @@ from perdure.backends.retrying import RetryLater, with_retry
 from perdure.backends.vector_stores._cosine import unit
 from perdure.backends.vector_stores._document_engine import DocumentEngine, EngineSettings, MissingCollection, Shape
 from perdure.backends.vector_stores._document_reading import Reading
-from perdure.backends.vector_stores._documents import Document, encode
+from perdure.backends.vector_stores._documents import Document, Row, encode
 from perdure.backends.vector_stores._facets import BARE
 from perdure.backends.vector_stores._narrowing import C, narrow
 from perdure.backends.vector_stores._rows import (
@@ -41,7 +41,7 @@ from perdure.backends.vector_stores.base import (
     Vector,
     VectorStore,
 )
-from perdure.domain.errors import ConfigError, NotFoundError, PerdureError, VectorStoreError
+from perdure.domain.errors import ConfigError, NotFoundError, PerdureError, NoCollectionError, VectorStoreError
 from perdure.domain.filter import Filter
 
 T = TypeVar("T")
@@ -251,6 +251,18 @@ class DocumentStore(DocumentEngine[C], VectorStore):
         narrowed = narrow(filters, self.grammar)
         return None if narrowed.nothing else Reading(self, collection, filters, narrowed)
 
+    async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
+        """Every row once, in the engine's own pages and order; a failure on the way ends it."""
+
+        def begin() -> Iterator[list[Row]]:
+            self._shape(collection)
+            return self._scan(collection, None, with_vectors=with_vectors)
+
+        pages = await self._read_in(collection, begin)
+        while (page := await self._read_in(collection, lambda: next(pages, None))) is not None:
+            if page:
+                yield [row.point() for row in page]
+
     async def unembedded(self, collection: str, limit: int) -> Points:
         """Rows that still have no vector, at most `limit`, by id."""
         limit = check_limit(limit)
@@ -286,7 +298,10 @@ class DocumentStore(DocumentEngine[C], VectorStore):
             return work()
         except MissingCollection:
             self._shapes.pop(name, None)
-            raise VectorStoreError(f"there is no collection {name!r}: create it first") from None
+            raise NoCollectionError(name) from None
+        except Exception:
+            self._shapes.pop(name, None)  # it may have been made anew meanwhile, with another dimension
+            raise
 
     async def _do(self, work: Callable[[], T], *, writing: bool) -> T:
         """Run in a thread; failures that pass by themselves are tried again, all of them are VectorStoreErrors."""

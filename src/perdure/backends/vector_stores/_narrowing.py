@@ -43,6 +43,8 @@ class Grammar(ABC, Generic[C]):
     """Clauses in one filter."""
     most_levels: int = 8
     """Levels of AND and OR in one filter."""
+    exact_numbers: bool = True
+    """Whether the engine compares numbers to the last digit; if not, `between` reaches out a little."""
 
     @abstractmethod
     def one_of(self, tokens: Sequence[str]) -> C:
@@ -188,16 +190,17 @@ def _ordering(condition: Condition, grammar: Grammar[C], *, positive: bool) -> N
     edge = _edge(condition)
     if edge is None:
         return _everything(exact=False)
+    exact = edge.exact and (edge.kind == "moment" or grammar.exact_numbers)
     upward = condition.operator in ("gt", "gte")
     if positive:
         clause = grammar.between(edge.side(upward=upward))
-        return Narrowed(clause, exact=edge.exact and clause is not None)
+        return Narrowed(clause, exact=exact and clause is not None)
     # Not on that side: it is no such value at all, or one on the other side.
     outside = grammar.between(edge.step(upward=not upward).side(upward=not upward))
     if outside is None:
         return _everything(exact=False)
     mark = number_mark(edge.path) if edge.kind == "number" else moment_mark(edge.path)
-    return Narrowed(grammar.some([grammar.none_of([mark]), outside]), edge.exact, size=2, levels=2)
+    return Narrowed(grammar.some([grammar.none_of([mark]), outside]), exact, size=2, levels=2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import sqlite3
 from dataclasses import dataclass
 from uuid import uuid4
 
-from perdure.domain.errors import ConfigError, VectorStoreError
+from perdure.domain.errors import ConfigError, NoCollectionError, VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
 
 VERSION = 1
@@ -142,7 +142,7 @@ def find_collection(connection: sqlite3.Connection, name: str) -> Collection:
         "SELECT number, dimension, model FROM collections WHERE name = ?", (text_key(name),)
     ).fetchone()
     if row is None:
-        raise VectorStoreError(f"there is no collection {name!r}: create it first")
+        raise NoCollectionError(name)
     return Collection(row[0], name, row[1], key_text(row[2]))
 
 

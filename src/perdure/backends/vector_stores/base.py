@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -58,6 +58,9 @@ Hits: TypeAlias = list[Hit]
 """Hits, best first."""
 Names: TypeAlias = list[str]
 """Names or sentences, in order."""
+
+STREAMED = 500
+"""Rows in a batch of `stream`."""
 
 
 class VectorStore(ABC):
@@ -168,6 +171,17 @@ class VectorStore(ABC):
     @abstractmethod
     async def count(self, collection: str, filters: Filter | None = None) -> int:
         """How many rows match."""
+
+    async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
+        """Every row once, in batches and any order; of rows that others write meanwhile some may be missed."""
+        cursor: str | None = None
+        while True:
+            page = await self.list(collection, None, STREAMED, cursor, with_vectors=with_vectors)
+            if page.points:
+                yield page.points
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     async def unembedded(self, collection: str, limit: int) -> Points:
         """Rows that still have no vector, at most `limit`; empty where a store cannot hold such rows."""

@@ -36,7 +36,7 @@ from perdure.backends.vector_stores.base import (
     Vector,
     VectorStore,
 )
-from perdure.domain.errors import ConfigError, NotFoundError, VectorStoreError
+from perdure.domain.errors import ConfigError, NotFoundError, NoCollectionError, VectorStoreError
 from perdure.domain.filter import Filter, matches
 
 
@@ -159,7 +159,7 @@ class MemoryVectorStore(VectorStore):
         try:
             return self._all()[name]
         except KeyError:
-            raise VectorStoreError(f"there is no collection {name!r}: create it first") from None
+            raise NoCollectionError(name) from None
 
     # ------------------------------------------------------------------ rows
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:

@@ -16,7 +16,17 @@ import typer
 
 from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
-from perdure.frontends.cli import carrying, chatting, demonstrating, examining, looking, removing, starting, writing
+from perdure.frontends.cli import (
+    carrying,
+    chatting,
+    demonstrating,
+    examining,
+    looking,
+    moving,
+    removing,
+    starting,
+    writing,
+)
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
 
 FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -86,6 +96,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("chat", chatting.chat, "Talk to a model that remembers."),
     ("demo", demonstrating.demo, "Live through a conversation and watch."),
     ("doctor", examining.doctor, "Look whether all of it agrees, and mend it."),
+    ("reindex", moving.reindex, "Embed all memories anew, and switch."),
+    ("copy", moving.copy, "Copy all memories into another store."),
     ("export", carrying.export, "Write a memory as lines of JSON."),
     ("import", carrying.import_lines, "Take in lines of JSON, or what other tools export."),
 )

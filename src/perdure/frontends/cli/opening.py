@@ -45,12 +45,12 @@ def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def with_engine(folder: Path, work: Callable[[Engine], Awaitable[T]]) -> T:
-    """The same for the commands that look behind a memory: export, import and doctor."""
+def with_engine(folder: Path, work: Callable[[Engine], Awaitable[T]], *, any_embedder: bool = False) -> T:
+    """The same for the commands that look behind a memory: export, import, doctor and reindex."""
     from perdure.engine.build import build  # heavy, see above
 
     async def run() -> T:
-        engine = build(read_settings(folder))
+        engine = build(read_settings(folder), any_embedder=any_embedder)
         try:
             return await work(engine)
         finally:
