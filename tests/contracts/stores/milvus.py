@@ -39,6 +39,14 @@ def in_process(folder: Path) -> dict[str, Any]:
 
 
 PROVIDERS = {
-    "milvus": Provider("milvus", on_server, server=True, shared=True, atomic=False, examples=50),
-    "milvus-lite": Provider("milvus", in_process, atomic=False, examples=50),
+    "milvus": Provider(
+        "milvus",
+        on_server,
+        engine="Milvus Lite 3.2.2 as a server of its own (not Milvus itself)",
+        server=True,
+        shared=True,
+        atomic=False,
+        examples=50,
+    ),
+    "milvus-lite": Provider("milvus", in_process, engine="Milvus Lite 3.2.2", atomic=False, examples=50),
 }
