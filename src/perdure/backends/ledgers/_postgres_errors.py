@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import psycopg
 
+from perdure.backends.postgres_service import NO_ROOM, is_away, why_away
 from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
 
 _UNCHANGED = "nothing was changed"
@@ -16,7 +15,7 @@ _BY_STATE = {
     "3F000": "has lost its schema while it was open: open it again",
     "53100": f"cannot grow: the server's disk is full; {_UNCHANGED}",
     "53200": f"failed: the server is out of memory; {_UNCHANGED}",
-    "53300": "cannot be reached: the server has no connection left (max_connections)",
+    "53300": NO_ROOM,
     "57014": f"took longer than statement_timeout; {_UNCHANGED}",
     "25P03": f"gave up a transaction in which this process had stood still; {_UNCHANGED}",
     "58030": f"failed: the server cannot read or write its files; {_UNCHANGED}",
@@ -24,9 +23,6 @@ _BY_STATE = {
 _LOCKED = ("55P03", "40P01", "40001")
 _DAMAGED = ("XX001", "XX002")
 _TOO_LONG = "54000"
-_LOGIN = re.compile(r"authentication|no password supplied|pg_hba\.conf|role \"[^\"]*\" does not exist", re.IGNORECASE)
-_NO_DATABASE = re.compile(r"database \"[^\"]*\" does not exist")
-_NO_ROOM = re.compile(r"too many clients|remaining connection slots|too many connections", re.IGNORECASE)
 
 
 def in_our_words(error: psycopg.Error, name: str, lock_timeout: float) -> PerdureError:
@@ -42,8 +38,8 @@ def in_our_words(error: psycopg.Error, name: str, lock_timeout: float) -> Perdur
         return LedgerError(f"the ledger {name} {_BY_STATE[state]}")
     if state in _DAMAGED:
         return LedgerError(f"the ledger {name} is damaged ({type(error).__name__}): restore a copy of the database")
-    if state is None or state[:2] in ("08", "57", "28", "3D"):
-        return LedgerError(f"the ledger {name} {_unreachable(error)}")
+    if is_away(error):
+        return LedgerError(f"the ledger {name} {why_away(error)}")
     return LedgerError(f"the ledger {name} failed: {type(error).__name__} ({state}); {_UNCHANGED}")
 
 
@@ -55,15 +51,3 @@ def locked(name: str, lock_timeout: float) -> LedgerError:
 def damaged(error: BaseException | None) -> bool:
     """Whether the server found bytes on its disk that it had not written."""
     return getattr(error, "sqlstate", None) in _DAMAGED
-
-
-def _unreachable(error: psycopg.Error) -> str:
-    said = str(error)
-    if _LOGIN.search(said):
-        return "refuses the login: check user and password of its address, and the server's pg_hba.conf"
-    if _NO_DATABASE.search(said):
-        return "lies in a database that does not exist: make it (CREATE DATABASE), or name another"
-    if _NO_ROOM.search(said):
-        return _BY_STATE["53300"]
-    reason = next((line.strip() for line in said.splitlines() if line.strip()), type(error).__name__)
-    return f"cannot be reached, and what was under way was undone: {reason}"

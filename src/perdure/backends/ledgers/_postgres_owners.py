@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sqlalchemy import text
 
 from perdure.backends.ledgers._owners import OwnerLostError, Owners
+from perdure.backends.postgres_service import lock_key
 
 if TYPE_CHECKING:
     import psycopg
     from sqlalchemy import Connection
 
-    from perdure.backends.ledgers._postgres_session import Sessions
+    from perdure.backends.postgres_service import Sessions
 
 _HELD = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
@@ -33,11 +33,6 @@ _STAY = text("SELECT pg_advisory_xact_lock_shared(:key)")
 
 _LEFT_TO_THE_PARENT: list[psycopg.Connection[Any]] = []
 """Connections that a forked process must neither use nor close."""
-
-
-def lock_key(*words: str) -> int:
-    """The 64 bits by which an advisory lock is known; the words tell it from others in the same database."""
-    return int.from_bytes(blake2b("\x00".join(("perdure", *words)).encode(), digest_size=8).digest(), signed=True)
 
 
 @dataclass(frozen=True, slots=True)

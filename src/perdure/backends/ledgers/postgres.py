@@ -85,8 +85,9 @@ class PostgresDatabase(Database):
 
     def __init__(self, settings: PostgresLedger.Settings) -> None:
         try:
-            from perdure.backends.ledgers._postgres_owners import PostgresOwners, lock_key
-            from perdure.backends.ledgers._postgres_session import Sessions
+            from perdure.backends.ledgers._postgres_owners import PostgresOwners
+            from perdure.backends.ledgers._postgres_text import hold_any_text
+            from perdure.backends.postgres_service import Sessions, lock_key
         except ImportError as error:
             raise missing_driver("postgres", error) from error
         assert settings.url is not None, "the settings were checked"
@@ -95,8 +96,11 @@ class PostgresDatabase(Database):
                 settings.url.get_secret_value(),
                 settings.schema_name,
                 connect_timeout=settings.connect_timeout,
-                lock_timeout=settings.lock_timeout,
-                statement_timeout=settings.statement_timeout,
+                settings={
+                    "lock_timeout": f"{int(settings.lock_timeout * 1000)}ms",
+                    "statement_timeout": f"{int(settings.statement_timeout * 1000)}ms",
+                },
+                set_up=hold_any_text,
             )
         except ValueError as error:
             raise ConfigError(f"history.config.url {error}", field="history.config.url") from None
@@ -261,11 +265,14 @@ class PostgresDatabase(Database):
     # ------------------------------------------------------------------ upkeep
     def scrub(self) -> bool:
         """Rewrite the tables (VACUUM FULL) once nobody reads an older state; the server's log is out of reach."""
-        from perdure.backends.ledgers import _postgres_upkeep as upkeep
+        from psycopg.sql import Identifier
+
+        from perdure.backends.ledgers._tables import metadata
+        from perdure.backends.postgres_service import rewrite
 
         self._opened()
         with self._told(), self._sessions.connect() as connection:
-            return upkeep.scrub(connection, self._scrubbers)
+            return rewrite(connection, self._scrubbers, map(Identifier, metadata.tables), options="FULL")
 
     def check(self) -> list[str]:
         """Indexes that are not whole, and tables that cannot be read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -12,22 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from perdure.backends.vector_stores._cosine import Matrix, exact_scores, unit, unit_rows
+from perdure.backends.vector_stores._cosine import exact_scores, unit
+from perdure.backends.vector_stores._memory_rows import Collection, Row, checked_row
 from perdure.backends.vector_stores._rows import (
     check_dimension,
     check_id,
     check_limit,
-    check_payload,
     check_vector,
     copy_payload,
     place_of,
     read_cursor,
     write_cursor,
 )
-from perdure.backends.vector_stores._words import query_words, sum_rarities, word_scores, words
+from perdure.backends.vector_stores._words import query_words, sum_rarities, word_scores
 from perdure.backends.vector_stores.base import (
     CollectionInfo,
-    Hit,
     Hits,
     Names,
     Page,
@@ -36,49 +34,8 @@ from perdure.backends.vector_stores.base import (
     Vector,
     VectorStore,
 )
-from perdure.domain.errors import ConfigError, NotFoundError, NoCollectionError, VectorStoreError
-from perdure.domain.filter import Filter, matches
-
-
-@dataclass(slots=True)
-class _Row:
-    """A stored row; never changed once stored, only replaced."""
-
-    id: str
-    vector: Vector | None
-    payload: dict[str, Any]
-    words: frozenset[str]
-    length: int
-
-    def point(self) -> Point:
-        vector = None if self.vector is None else self.vector.copy()
-        return Point(self.id, vector, copy_payload(self.payload))
-
-    def hit(self, score: float) -> Hit:
-        return Hit(self.id, float(score), copy_payload(self.payload))
-
-
-@dataclass(slots=True)
-class _Collection:
-    """The rows of a collection and, until the next write, their unit vectors as one matrix."""
-
-    name: str
-    dimension: int
-    model: str
-    rows: dict[str, _Row] = field(default_factory=dict)
-    matrix: tuple[dict[str, int], Matrix] | None = None
-
-    def units(self) -> tuple[dict[str, int], Matrix]:
-        """Where each embedded row stands in the matrix of unit vectors, and that matrix."""
-        if self.matrix is None:
-            embedded = [row for row in self.rows.values() if row.vector is not None]
-            vectors = [row.vector for row in embedded if row.vector is not None]
-            raw = np.stack(vectors) if vectors else np.empty((0, self.dimension), np.float32)
-            self.matrix = {row.id: place for place, row in enumerate(embedded)}, unit_rows(raw)
-        return self.matrix
-
-    def matching(self, filters: Filter | None) -> list[_Row]:
-        return [row for row in self.rows.values() if matches(filters, row.payload)]
+from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, VectorStoreError
+from perdure.domain.filter import Filter
 
 
 class MemoryVectorStore(VectorStore):
@@ -95,7 +52,7 @@ class MemoryVectorStore(VectorStore):
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._identity = str(uuid4())
-        self._collections: dict[str, _Collection] | None = None
+        self._collections: dict[str, Collection] | None = None
         self._lock = threading.RLock()
 
     async def open(self) -> None:
@@ -118,7 +75,7 @@ class MemoryVectorStore(VectorStore):
         """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
         check_dimension(dimension)
         with self._lock:
-            collection = self._all().setdefault(name, _Collection(name, dimension, model))
+            collection = self._all().setdefault(name, Collection(name, dimension, model))
             if collection.dimension != dimension:
                 raise ConfigError(
                     f"collection {name!r} holds vectors of dimension {collection.dimension}, not {dimension}: "
@@ -141,21 +98,20 @@ class MemoryVectorStore(VectorStore):
         """Row count, dimension and model of a collection."""
         with self._lock:
             collection = self._get(name)
-            return CollectionInfo(name, len(collection.rows), collection.dimension, collection.model)
+            return CollectionInfo(name, len(collection.all.rows), collection.dimension, collection.model)
 
     async def reset(self) -> None:
         """Remove every row of every collection, and keep the collections."""
         with self._lock:
             for collection in self._all().values():
-                collection.rows.clear()
-                collection.matrix = None
+                collection.clear()
 
-    def _all(self) -> dict[str, _Collection]:
+    def _all(self) -> dict[str, Collection]:
         if self._collections is None:
             raise VectorStoreError("the vector store is not open: call open() first")
         return self._collections
 
-    def _get(self, name: str) -> _Collection:
+    def _get(self, name: str) -> Collection:
         try:
             return self._all()[name]
         except KeyError:
@@ -166,12 +122,9 @@ class MemoryVectorStore(VectorStore):
         """Write rows whole and delete others, all or nothing; an id that is in both is written."""
         with self._lock:
             target = self._get(collection)
-            rows = [_row(point, target.dimension) for point in puts]
-            gone = [check_id(id) for id in deletes]
-            for id in gone:
-                target.rows.pop(id, None)
-            target.rows.update((row.id, row) for row in rows)
-            target.matrix = None
+            rows = [checked_row(point, target.dimension) for point in puts]
+            target.remove([check_id(id) for id in deletes])
+            target.put(rows)
 
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
@@ -179,20 +132,18 @@ class MemoryVectorStore(VectorStore):
         """Replace the vector, the whole payload, or both; None leaves it. An absent id is a NotFoundError."""
         with self._lock:
             target = self._get(collection)
-            old = target.rows.get(check_id(id))
+            old = target.all.rows.get(check_id(id))
             if old is None:
                 raise NotFoundError(f"there is no row {id!r} in collection {collection!r}")
             point = Point(
                 id, old.vector if vector is None else vector, old.payload if payload is None else dict(payload)
             )
-            target.rows[id] = _row(point, target.dimension)
-            if vector is not None:
-                target.matrix = None
+            target.put([checked_row(point, target.dimension)])
 
     async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
         """The rows of the ids that exist, in the order asked."""
         with self._lock:
-            rows = self._get(collection).rows
+            rows = self._get(collection).all.rows
             return [rows[id].point() for id in map(check_id, ids) if id in rows]
 
     # ------------------------------------------------------------------ reading
@@ -202,8 +153,9 @@ class MemoryVectorStore(VectorStore):
         with self._lock:
             target = self._get(collection)
             query = unit(check_vector(query_vector, target.dimension, "query_vector"))
-            places, matrix = target.units()
-            rows = [row for row in target.matching(filters) if row.vector is not None]
+            shelf = target.shelf(filters)
+            places, matrix = shelf.units()
+            rows = [row for row in shelf.matching(filters) if row.vector is not None]
             scores = exact_scores(matrix[[places[row.id] for row in rows]], query)
             return _best(rows, scores, limit)
 
@@ -212,7 +164,7 @@ class MemoryVectorStore(VectorStore):
         limit = check_limit(limit)
         asked = query_words(text)
         with self._lock:
-            rows = self._get(collection).matching(filters)
+            rows = self._get(collection).shelf(filters).matching(filters)
             postings = [np.array([n for n, row in enumerate(rows) if word in row.words], np.int64) for word in asked]
             found, weights = sum_rarities(postings, len(rows))
             hits = [rows[n] for n in found]
@@ -232,10 +184,8 @@ class MemoryVectorStore(VectorStore):
         limit = check_limit(limit)
         after = None if cursor is None else read_cursor(cursor)
         with self._lock:
-            placed = sorted(
-                ((place_of(row.id, row.payload), row) for row in self._get(collection).matching(filters)),
-                key=lambda pair: pair[0],
-            )
+            rows = self._get(collection).shelf(filters).matching(filters)
+            placed = sorted(((place_of(row.id, row.payload), row) for row in rows), key=lambda pair: pair[0])
             left = [pair for pair in placed if after is None or pair[0] > after]
             page = left if limit is None else left[:limit]
             points = [
@@ -246,24 +196,16 @@ class MemoryVectorStore(VectorStore):
     async def count(self, collection: str, filters: Filter | None = None) -> int:
         """How many rows match."""
         with self._lock:
-            return len(self._get(collection).matching(filters))
+            return len(self._get(collection).shelf(filters).matching(filters))
 
     async def unembedded(self, collection: str, limit: int) -> Points:
         """Rows that still have no vector, at most `limit`, by id."""
         limit = check_limit(limit)
         with self._lock:
-            bare = [row for row in self._get(collection).rows.values() if row.vector is None]
+            bare = [row for row in self._get(collection).all.rows.values() if row.vector is None]
             return [row.point() for row in sorted(bare, key=lambda row: row.id)[:limit]]
 
 
-def _row(point: Point, dimension: int) -> _Row:
-    payload = check_payload(point.payload)
-    text = payload.get("memory")
-    found = words(text) if isinstance(text, str) else []
-    vector = None if point.vector is None else check_vector(point.vector, dimension)
-    return _Row(check_id(point.id), vector, payload, frozenset(found), len(found))
-
-
-def _best(rows: Sequence[_Row], scores: NDArray[np.float64], limit: int) -> Hits:
+def _best(rows: Sequence[Row], scores: NDArray[np.float64], limit: int) -> Hits:
     order = sorted(range(len(rows)), key=lambda place: (-scores[place], rows[place].id))
     return [rows[place].hit(scores[place]) for place in order[:limit]]

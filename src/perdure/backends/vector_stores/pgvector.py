@@ -1,0 +1,336 @@
+"""The `pgvector` store: memories in tables of a PostgreSQL database, searched exactly inside their scope (000 §6.4)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any, ClassVar, LiteralString, cast
+from zlib import crc32
+
+import numpy as np
+import psycopg
+from pgvector import Vector as PgVector
+from pydantic import ConfigDict, Field, SecretStr, model_validator
+
+from perdure.backends.postgres_service import ADDRESS, lock_key
+from perdure.backends.service import secret_from
+from perdure.backends.vector_stores._document_engine import EngineSettings, Failure, MissingCollection, Shape
+from perdure.backends.vector_stores._document_store import DocumentStore
+from perdure.backends.vector_stores._documents import Document, Row, decode
+from perdure.backends.vector_stores._pgvector_filter import Clause, SqlGrammar
+from perdure.backends.vector_stores._pgvector_server import Server, ServerError
+from perdure.backends.vector_stores._pgvector_tables import Tables
+from perdure.backends.vector_stores._pgvector_text import escape, key_text, payload_json, to_json, word_key
+from perdure.backends.vector_stores._rows import Place
+from perdure.backends.vector_stores.base import Names, Vector
+from perdure.domain.errors import ConfigError
+
+# ruff: noqa: S608  (only names of our own, quoted, are written into SQL; every value is bound)
+
+logger = logging.getLogger("perdure")
+
+_PAGE = 1000
+"""Rows of a page of `_scan`."""
+_CHUNK = 100 if psycopg.capabilities.has_stream_chunked() else 1
+"""Rows that the driver takes up at one time: one where its libpq is older than 17."""
+_MOST_NEAR = 500
+"""Rows that the index of vectors is asked for: it is asked to look at twice as many, of which it takes 1,000."""
+_BATCH = 500
+_BATCH_TEXT = 4_000_000
+"""Documents, and characters of their records, in one statement of a write."""
+
+_EVERYTHING = Clause("true")
+
+_PUT: LiteralString = """
+INSERT INTO {table} (id, vector, payload, created_at, record, tokens, words, numbers, moments)
+SELECT i, v, p::jsonb, c, r, string_to_array(t, ' '), string_to_array(w, ' '), n::jsonb, m::jsonb
+FROM unnest(%b::text[], %b::vector[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+            %b::text[]) AS given (i, v, p, c, r, t, w, n, m)
+ON CONFLICT (id) DO UPDATE SET (vector, payload, created_at, record, tokens, words, numbers, moments) = (
+    EXCLUDED.vector, EXCLUDED.payload, EXCLUDED.created_at, EXCLUDED.record, EXCLUDED.tokens, EXCLUDED.words,
+    EXCLUDED.numbers, EXCLUDED.moments)
+"""
+
+_RANKED: LiteralString = """
+WITH held AS MATERIALIZED (
+    SELECT id, record, words, cardinality(words) AS length FROM {table} WHERE words && %s::text[] AND {clause}
+), shared AS MATERIALIZED (
+    SELECT DISTINCT id, word FROM held, unnest(words) AS word WHERE word = ANY(%s::text[])
+), rarities AS (
+    SELECT word, ln(1 + (greatest({total}, count(*)) - count(*) + 0.5) / (count(*) + 0.5))::float8 AS rarity
+    FROM shared GROUP BY word
+), weights AS (
+    SELECT id, sum(rarity) AS weight FROM shared JOIN rarities USING (word) GROUP BY id
+)
+SELECT record,
+    weight * 2.2 / (1 + 1.2 * (0.25 + 0.75 * length / greatest((SELECT avg(length) FROM held), 1)))::float8 AS score
+FROM weights JOIN held USING (id) ORDER BY score DESC, id LIMIT %s
+"""
+"""BM25 with the constants of `_words`, each word counted once; rarity is measured inside the filter."""
+
+
+class PgVectorStore(DocumentStore[Clause]):
+    """Memories in a PostgreSQL database (14 or newer) with the extension pgvector, for any number of processes.
+
+    A batch is one transaction. Deleted text is gone from the tables once a scrub is done; the server's write-ahead log,
+    backups and replicas keep it for their own time.
+    """
+
+    name: ClassVar[str] = "pgvector"
+    ranks_words: ClassVar[bool] = True
+    most_hits: ClassVar[int] = 1_000_000
+    grammar = SqlGrammar()
+
+    class Settings(EngineSettings):
+        """Where the database is, and how it is used."""
+
+        model_config = ConfigDict(populate_by_name=True)
+
+        connection_string: SecretStr | None = Field(default_factory=partial(secret_from, "DATABASE_URL"))
+        """`postgresql://user:password@host:5432/database`, with libpq's parameters; by default DATABASE_URL."""
+        schema_name: str = Field(default="public", alias="schema", pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")
+        """The schema of the store's tables (`schema` for short), made where it is missing; one schema is one store."""
+        pool_size: int = Field(default=8, ge=1, le=100)
+        """Connections that are open at most."""
+        hnsw: bool = False
+        """Whether new collections get an HNSW index, for searches without any filter; those become approximate."""
+
+        @model_validator(mode="after")
+        def _has_an_address(self) -> PgVectorStore.Settings:
+            # A complaint about the field itself would show its value, and with it the password.
+            if self.connection_string is None:
+                raise ValueError("connection_string is required: name the server, or set DATABASE_URL")
+            if not ADDRESS.match(self.connection_string.get_secret_value().strip()):
+                raise ValueError("connection_string must begin with postgresql:// or postgres://")
+            return self
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        assert settings.connection_string is not None, "the settings were checked"
+        try:
+            self._server = Server(
+                settings.connection_string.get_secret_value(),
+                settings.schema_name,
+                size=settings.pool_size,
+                timeout=settings.timeout,
+            )
+        except ValueError as error:
+            field = "vector_store.config.connection_string"
+            raise ConfigError(f"{field} {error}", field=field) from None
+        self._tables = Tables(self._server, settings.schema_name, hnsw=settings.hnsw)
+        self._hnsw = settings.hnsw
+
+    # ------------------------------------------------------------------ life
+    def _connect(self) -> None:
+        self._tables.prepare()
+        if not self._tables.syncs():
+            logger.warning(
+                "the server of the vector store %s runs with fsync off: what it acknowledges does not survive power "
+                "loss",
+                self._server.name,
+            )
+
+    def _disconnect(self) -> None:
+        try:
+            if self._tables.is_scrub_due():
+                self._tables.scrub()
+        except ServerError as error:
+            logger.info("the vector store %s", error.failure.message)
+        finally:
+            self._server.close()
+
+    def _identity(self) -> str:
+        return self._tables.identity()
+
+    def _failure(self, error: Exception) -> Failure | None:
+        return error.failure if isinstance(error, ServerError) else None
+
+    async def scrub(self) -> bool:
+        """Rewrite the tables without what was deleted; False if others are in the way: a later close does it."""
+        return await self._read(self._tables.scrub)
+
+    async def check(self, collection: str) -> Names:
+        """Indexes of the collection's table that are not whole, a sentence each."""
+
+        def read() -> Names:
+            self._shape(collection)
+            with self._on(collection):
+                return self._tables.check(collection)
+
+        return await self._read_in(collection, read)
+
+    # ------------------------------------------------------------------ collections
+    def _find(self, name: str) -> Shape | None:
+        return self._tables.find(name)
+
+    def _names(self) -> Names:
+        return self._tables.names()
+
+    def _make(self, name: str, shape: Shape) -> None:
+        self._tables.make(name, shape)
+
+    def _drop(self, name: str) -> None:
+        self._tables.drop(name)
+
+    def _clear(self, name: str) -> None:
+        try:
+            with self._server.connection() as connection:
+                connection.execute(f"TRUNCATE {self._tables.name_of(name)}")
+        except ServerError as error:
+            if not error.is_missing_table:
+                raise
+
+    # ------------------------------------------------------------------ documents
+    @contextmanager
+    def _on(self, name: str) -> Iterator[str]:
+        """The table of a collection; MissingCollection if it is not there."""
+        try:
+            yield self._tables.name_of(name)
+        except ServerError as error:
+            if error.is_missing_table:
+                raise MissingCollection from None
+            raise
+
+    def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
+        rows, gone = list(map(_columns, documents)), list(map(key_text, deletes))
+        with self._on(name) as table, self._server.connection() as connection, connection.transaction():
+            # One statement does not see what another transaction is about to commit: batches with an id in common take
+            # turns, in one order for all, so that they neither pass each other nor wait in a circle.
+            turns = sorted({lock_key(table, _share(id)) for id in (*gone, *(row[0] for row in rows))})
+            connection.execute("SELECT pg_advisory_xact_lock(turn) FROM unnest(%s::bigint[]) AS turn", [turns])
+            if gone:
+                connection.execute(f"DELETE FROM {table} WHERE id = ANY(%s::text[])", [gone])
+            for batch in _batches(rows):
+                connection.execute(_PUT.format(table=table), [list(column) for column in zip(*batch, strict=True)])
+
+    def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
+        return self._rows(name, "id = ANY(%s::text[])", [list(map(key_text, ids))], with_vectors=with_vectors)
+
+    def _rows(self, name: str, where: LiteralString, values: Sequence[object], *, with_vectors: bool) -> list[Row]:
+        with self._on(name) as table, self._server.connection() as connection:
+            query = f"SELECT {_wanted(with_vectors)} FROM {table} WHERE {where}"
+            return list(map(_row, connection.execute(query, values, binary=True)))
+
+    def _nearest(self, name: str, query: Vector, limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+        inside = clause or _EVERYTHING
+        if self._hnsw and clause is None and limit <= _MOST_NEAR:
+            found = self._near(name, query, limit)
+            if len(found) == limit:
+                return found
+        with self._on(name) as table, self._server.connection() as connection:
+            # Adding 0 keeps the planner from an index of vectors, which would lose rows of the scope.
+            sql = (
+                f"SELECT record, (vector <#> %s) + 0 AS distance FROM {table}"
+                f" WHERE vector IS NOT NULL AND {inside.sql} ORDER BY distance LIMIT %s"
+            )
+            return list(map(_scored, connection.execute(sql, (PgVector(query), *inside.values, limit), binary=True)))
+
+    def _near(self, name: str, query: Vector, limit: int) -> list[tuple[Row, float]]:
+        """Rows near the query in a whole collection, by the index of vectors; none where there are few rows."""
+        with self._on(name) as table, self._server.connection() as connection, connection.transaction():
+            many = f"SELECT EXISTS (SELECT FROM {table} OFFSET %s)"
+            if connection.execute(many, [self.few_rows]).fetchone() != (True,):
+                return []
+            breadth = "SELECT set_config('hnsw.ef_search', %s, true), set_config('hnsw.iterative_scan', %s, true)"
+            connection.execute(breadth, [str(max(2 * limit, 200)), "strict_order"])
+            sql = f"SELECT record, vector <#> %s FROM {table} WHERE vector IS NOT NULL ORDER BY vector <#> %s LIMIT %s"
+            asked = PgVector(query)
+            return list(map(_scored, connection.execute(sql, (asked, asked, limit), binary=True)))
+
+    def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
+        """All pages are of one moment: they come from one statement, as they are read."""
+        inside = clause or _EVERYTHING
+        with self._on(name) as table, self._server.connection() as connection, connection.cursor() as cursor:
+            query = f"SELECT {_wanted(with_vectors)} FROM {table} WHERE {inside.sql}"
+            found = cursor.stream(query, inside.values, binary=True, size=_CHUNK)
+            # A reader who leaves early must not leave the connection in the middle of its answer.
+            with closing(cast("Generator[tuple[Any, ...]]", found)) as rows:
+                while page := list(map(_row, islice(rows, _PAGE))):
+                    yield page
+
+    def _count(self, name: str, clause: Clause | None) -> int:
+        inside = clause or _EVERYTHING
+        with self._on(name) as table, self._server.connection() as connection:
+            row = connection.execute(f"SELECT count(*) FROM {table} WHERE {inside.sql}", inside.values).fetchone()
+            return 0 if row is None else int(row[0])
+
+    def _ordered(
+        self, name: str, clause: Clause | None, after: Place | None, limit: int, *, with_vectors: bool
+    ) -> list[Row]:
+        inside = clause or _EVERYTHING
+        if after is not None:
+            inside = self.grammar.every([inside, Clause("(created_at, id) > (%s, %s)", tuple(map(key_text, after)))])
+        where = f"{inside.sql} ORDER BY created_at, id LIMIT %s"
+        return self._rows(name, where, (*inside.values, limit), with_vectors=with_vectors)
+
+    def _ranked(self, name: str, asked: Sequence[str], limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+        inside = clause or _EVERYTHING
+        words = list(map(word_key, asked))
+        with self._on(name) as table, self._server.connection() as connection:
+            if clause is None:  # counting a whole table reads all of it; its size is known well enough
+                total = Clause("(SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s))", (table,))
+            else:
+                total = Clause(f"(SELECT count(*) FROM {table} WHERE {inside.sql})", inside.values)
+            sql = _RANKED.format(table=table, clause=inside.sql, total=total.sql)
+            values = (words, *inside.values, words, *total.values, limit)
+            return [(decode(record), score) for record, score in connection.execute(sql, values, binary=True)]
+
+
+# ------------------------------------------------------------------ rows
+
+
+def _share(id: str) -> str:
+    """One of 64 shares of all ids: a batch of any size needs few locks, and single rows seldom wait."""
+    return str(crc32(id.encode()) % 64)
+
+
+def _columns(document: Document) -> tuple[Any, ...]:
+    """What stands in a row, in the order of `_PUT`."""
+    return (
+        key_text(document.id),
+        None if document.vector is None else PgVector(document.vector),
+        payload_json(document.record),
+        key_text(document.created_at),
+        document.record,
+        " ".join(document.tokens),
+        " ".join(map(word_key, document.stems)),
+        _by_path(document.numbers),
+        _by_path(document.moments),
+    )
+
+
+def _by_path(values: dict[str, float] | dict[str, int]) -> str:
+    return to_json({escape(path): value for path, value in values.items()}) if values else "{}"
+
+
+def _batches(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows in order, as many at a time as one message can surely carry."""
+    batch: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row[4])
+        if len(batch) >= _BATCH or size >= _BATCH_TEXT:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _scored(found: tuple[Any, ...]) -> tuple[Row, float]:
+    record, distance = found
+    return decode(record), 0.0 - distance
+
+
+def _wanted(with_vectors: bool) -> LiteralString:
+    return "record, vector" if with_vectors else "record"
+
+
+def _row(found: tuple[Any, ...]) -> Row:
+    record, *vectors = found
+    if not vectors or vectors[0] is None:
+        return decode(record)
+    return decode(record, np.asarray(vectors[0].to_numpy(), np.float32))
