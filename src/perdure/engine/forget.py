@@ -255,12 +255,19 @@ class Forget:
         for place in report.places:
             where = "store" if place.place in ("store", "text_index", "versions") else "ledger"
             if done[where] or place.status != "erased":
-                note = kernel.ledger.scrub_note if where == "ledger" and kernel.ledger is not None else ""
+                note = _scrub_note(kernel, where)
                 places.append(replace(place, note=note) if note and place.status == "erased" else place)
             else:
                 note = "gone from every read; its bytes go when the file is closed by all"
                 places.append(replace(place, status="pending", note=note))
         return replace(report, places=places)
+
+
+def _scrub_note(kernel: Kernel, where: str) -> str:
+    """Where erased text may still be that nobody here can reach."""
+    if where == "store":
+        return kernel.store.scrub_note
+    return kernel.ledger.scrub_note if kernel.ledger is not None else ""
 
 
 def _place(name: str, count: int, request: Request, dry_run: bool) -> ErasedPlace:

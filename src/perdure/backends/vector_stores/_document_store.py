@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.retrying import RetryLater, with_retry
@@ -49,6 +49,10 @@ T = TypeVar("T")
 
 class DocumentStore(DocumentEngine[C], VectorStore):
     """A vector store whose engine keeps documents; a provider derives from it and fills in DocumentEngine's hooks."""
+
+    scrub_note: ClassVar[str] = (
+        "the engine frees deleted rows in its own time; its logs, snapshots, replicas and backups keep them for theirs"
+    )
 
     def __init__(self, settings: EngineSettings) -> None:
         self._engine_settings = settings

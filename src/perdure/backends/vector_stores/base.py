@@ -75,6 +75,8 @@ class VectorStore(ABC):
     """The provider's name."""
     durable: ClassVar[bool] = True
     """Whether rows outlive the process; a store that says no is used without a journal."""
+    scrub_note: ClassVar[str] = ""
+    """Where erased text may be that `scrub` cannot reach, for the report of an erasure."""
 
     @abstractmethod
     async def open(self) -> None:

@@ -34,6 +34,7 @@ class FaissVectorStore(DocumentStore[Sql]):
     """Keeps each collection's vectors in memory; threads, event loops and processes may share the folder."""
 
     name: ClassVar[str] = "faiss"
+    scrub_note: ClassVar[str] = ""
     grammar = FaissGrammar()
     most_hits = 2**31 - 1
 

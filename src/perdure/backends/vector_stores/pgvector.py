@@ -80,6 +80,9 @@ class PgVectorStore(DocumentStore[Clause]):
     """
 
     name: ClassVar[str] = "pgvector"
+    scrub_note: ClassVar[str] = (
+        "the server's write-ahead log, archives, backups and replicas keep it for their own time"
+    )
     ranks_words: ClassVar[bool] = True
     most_hits: ClassVar[int] = 1_000_000
     grammar = SqlGrammar()

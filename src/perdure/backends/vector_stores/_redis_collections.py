@@ -1,0 +1,172 @@
+"""Which collections a Redis store has: a hash of their names, each with its number, dimension, mode and model.
+
+All keys of a collection bear its number, and a number is never used twice. So a collection is emptied or dropped in
+one step, by taking its number away; the rows of that number are swept afterwards, by whoever opens the store next if
+it comes to that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from uuid import uuid4
+
+import redis
+from redis.exceptions import ResponseError
+
+from perdure.backends.vector_stores import _redis_scripts as scripts
+from perdure.backends.vector_stores._document_engine import Shape
+from perdure.domain.errors import VectorStoreError
+from perdure.domain.filter import TIME_FIELDS
+from perdure.domain.scope import SCOPE_FIELDS
+
+Mode = Literal["search", "vectorset"]
+
+_SWEPT = 1000
+"""Rows that one step of a sweep deletes: Redis serves nobody else meanwhile."""
+
+_COMMANDS: dict[Mode, str] = {"search": "FT.SEARCH", "vectorset": "VSIM"}
+_ADVICE: dict[Mode, str] = {
+    "search": "load the Search module (Redis 8, Redis Stack) and use database 0, or set mode to vectorset",
+    "vectorset": "use Redis 8 or newer, or load the Search module and use database 0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is known of a collection."""
+
+    number: int
+    dimension: int
+    mode: Mode
+    model: str
+
+    @property
+    def shape(self) -> Shape:
+        """Its dimension and model."""
+        return Shape(self.dimension, self.model)
+
+    def write(self) -> bytes:
+        """As it stands in the hash; our scripts read it too."""
+        return f"{self.number}:{self.dimension}:{self.mode}:{self.model}".encode("utf-8", "surrogatepass")
+
+    @staticmethod
+    def read(entry: bytes) -> Collection:
+        """What `write` wrote."""
+        number, dimension, mode, model = entry.decode("utf-8", "surrogatepass").split(":", 3)
+        return Collection(int(number), int(dimension), "search" if mode == "search" else "vectorset", model)
+
+
+def is_no_index(error: ResponseError) -> bool:
+    """Whether RediSearch says that an index does not exist; its words differ with its version."""
+    said = str(error).lower()
+    return "no such index" in said or "unknown index" in said or "index not found" in said
+
+
+class Collections:
+    """The collections under one prefix."""
+
+    def __init__(self, client: redis.Redis, prefix: str) -> None:
+        self._client: Any = client  # the driver's types leave open whether an answer must be awaited
+        self.prefix = prefix
+        self.key = f"{prefix}:collections"
+        self._retired = f"{prefix}:retired"
+        self._retire = client.register_script(scripts.RETIRE)
+        self._sweep = client.register_script(scripts.SWEEP)
+
+    def identity(self) -> str:
+        """The store's id, made with the first call."""
+        key = f"{self.prefix}:identity"
+        self._client.set(key, str(uuid4()), nx=True)
+        found: bytes = self._client.get(key)
+        return found.decode()
+
+    def best_mode(self, wanted: Mode | Literal["auto"]) -> Mode:
+        """How new collections are kept; VectorStoreError where the server cannot do it."""
+        known = self._client.execute_command("COMMAND INFO", *_COMMANDS.values())
+        able = {mode: bool(info) for mode, info in zip(_COMMANDS, known, strict=True)}
+        if self._client.connection_pool.connection_kwargs.get("db", 0) != 0:
+            able["search"] = False  # RediSearch indexes database 0 alone
+        mode = wanted if wanted != "auto" else "search" if able["search"] else "vectorset"
+        if able[mode]:
+            return mode
+        has = "in this database" if any(known) else "on this server"
+        raise VectorStoreError(f"redis: there is no {_COMMANDS[mode]} {has}: {_ADVICE[mode]}")
+
+    # ------------------------------------------------------------------ finding
+    def find(self, name: str) -> Collection | None:
+        """A collection, or None."""
+        entry = self._client.hget(self.key, _text(name))
+        return None if entry is None else Collection.read(entry)
+
+    def names(self) -> list[str]:
+        """The names of all."""
+        return [name.decode("utf-8", "surrogatepass") for name in self._client.hkeys(self.key)]
+
+    def base(self, number: int) -> str:
+        """What the keys of that number begin with; with RediSearch also the name of its index."""
+        return f"{self.prefix}:{number}"
+
+    # ------------------------------------------------------------------ changing
+    def add(self, name: str, shape: Shape, mode: Mode) -> None:
+        """Make a collection, unless another process has just made it."""
+        made = self._new(Collection(0, shape.dimension, mode, shape.model))
+        if not self._client.hsetnx(self.key, _text(name), made.write()):
+            self._discard(made)
+
+    def empty(self, name: str) -> None:
+        """Take every row away, in one step."""
+        while (old := self.find(name)) is not None:
+            new = self._new(old)
+            if self._retire(keys=[self.key, self._retired], args=[_text(name), old.write(), new.write()]):
+                self._clean(old.number, old.mode)
+                return
+            self._discard(new)
+
+    def drop(self, name: str) -> None:
+        """Remove a collection; one that is gone is no error."""
+        while (old := self.find(name)) is not None:
+            if self._retire(keys=[self.key, self._retired], args=[_text(name), old.write(), ""]):
+                self._clean(old.number, old.mode)
+                return
+
+    def clean_up(self) -> None:
+        """Sweep what processes that were killed have left behind."""
+        for entry in self._client.smembers(self._retired):
+            number, _, mode = entry.decode().partition(":")
+            self._clean(int(number), mode)
+
+    def _new(self, like: Collection) -> Collection:
+        """The same with a number of its own, and the index that it needs."""
+        new = replace(like, number=self._client.incr(f"{self.prefix}:last"))
+        if new.mode == "search":
+            base = self.base(new.number)
+            # FLAT compares with every vector that the filter lets through: exact, as HNSW is not. The inner product
+            # of vectors of length 1 is their cosine, and, other than COSINE, is defined for zeros.
+            vector = ["vector", "VECTOR", "FLAT", 6, "TYPE", "FLOAT32", "DIM", new.dimension, "DISTANCE_METRIC", "IP"]
+            tags = [part for field in (*SCOPE_FIELDS, "tokens") for part in (field, "TAG", "CASESENSITIVE")]
+            times = [part for field in sorted(TIME_FIELDS) for part in (f"at:{field}", "AS", field, "NUMERIC")]
+            where = ["ON", "HASH", "PREFIX", 1, f"{base}:row:", "SKIPINITIALSCAN"]
+            self._client.execute_command("FT.CREATE", base, *where, "SCHEMA", *tags, *times, *vector)
+        return new
+
+    def _discard(self, unused: Collection) -> None:
+        if unused.mode == "search":
+            self._drop_index(unused.number)
+
+    def _clean(self, number: int, mode: str) -> None:
+        if mode == "search":
+            self._drop_index(number)
+        while self._sweep(keys=[self._retired], args=[self.prefix, number, f"{number}:{mode}", _SWEPT]):
+            pass
+
+    def _drop_index(self, number: int) -> None:
+        try:
+            self._client.execute_command("FT.DROPINDEX", self.base(number))
+        except ResponseError as error:
+            if not is_no_index(error):
+                raise
+
+
+def _text(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
