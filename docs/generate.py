@@ -1,4 +1,4 @@
-"""Write the pages that are made from the code: docs/configuration.md and docs/cli.md.
+"""Write the pages that are made from the code: docs/configuration.md, docs/cli.md and docs/stores.md.
 
     python docs/generate.py [--check]
 
@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from stores_page import stores_page
 
 from perdure.backends import registry
 from perdure.engine.config import MemoryConfig
@@ -29,7 +30,9 @@ order: the file, the variables, the arguments. A part that is left out is the em
 error that names the nearest right one."""
 
 FOLDER = Path(__file__).parent
-FAMILIES = {"vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "ledgers": "history"}
+FAMILIES = {
+    "vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "ledgers": "history", "caches": "cache",
+}  # fmt: skip
 
 
 def configuration() -> str:
@@ -54,9 +57,9 @@ def rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, s
     for name, field in model.model_fields.items():
         inner = next((each for each in candidates(field.annotation) if is_model(each)), None)
         if inner is not None:
-            yield from rows(inner, f"{prefix}{name}.")
+            yield from rows(inner, f"{prefix}{field.alias or name}.")
         else:
-            yield f"`{prefix}{name}`", default(field), meaning(field)
+            yield f"`{prefix}{field.alias or name}`", default(field), meaning(field)
 
 
 def candidates(annotation: Any) -> tuple[Any, ...]:
@@ -119,7 +122,7 @@ def main() -> int:
     # Defaults that come from the environment are told by their meaning, and are none here whoever runs this.
     for name in set(os.environ) - {"PATH", "HOME", "LANG", "VIRTUAL_ENV"}:
         del os.environ[name]
-    pages = {"configuration.md": configuration(), "cli.md": command_line()}
+    pages = {"configuration.md": configuration(), "cli.md": command_line(), "stores.md": stores_page(table)}
     stale = [name for name, text in pages.items() if not same(FOLDER / name, text)]
     if "--check" in sys.argv[1:]:
         for name in stale:

@@ -38,7 +38,7 @@ def open_server(host: str, port: int, *, ssl: bool, headers: dict[str, str], tim
             chroma_server_headers=headers,
         )
     )
-    api = system.instance(ServerAPI)
+    api = system.instance(ServerAPI)  # type: ignore[type-abstract]  # Chroma finds its implementation by it
     assert isinstance(api, FastAPI)
     # Chroma's client waits for ever and tells no status; it has no setting for either.
     api._session.timeout = httpx.Timeout(timeout)
@@ -63,14 +63,14 @@ def open_folder(folder: str) -> System:
             persist_directory=folder,
         )
     )
-    system.instance(ServerAPI)
+    system.instance(ServerAPI)  # type: ignore[type-abstract]  # as above
     system.start()
     return system
 
 
 def close(system: System) -> None:
     """Let go of the client's connections, or of the engine."""
-    api = system.instance(ServerAPI)
+    api = system.instance(ServerAPI)  # type: ignore[type-abstract]  # Chroma finds its implementation by it
     if isinstance(api, FastAPI):
         api._session.close()  # stopping it leaves its connections open
     system.stop()

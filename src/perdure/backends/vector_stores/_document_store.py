@@ -41,7 +41,7 @@ from perdure.backends.vector_stores.base import (
     Vector,
     VectorStore,
 )
-from perdure.domain.errors import ConfigError, NotFoundError, PerdureError, NoCollectionError, VectorStoreError
+from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, PerdureError, VectorStoreError
 from perdure.domain.filter import Filter
 
 T = TypeVar("T")

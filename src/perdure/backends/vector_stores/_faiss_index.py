@@ -83,7 +83,7 @@ class VectorIndex:
             most, selector = len(numbers), _batch(numbers)
         if not most:
             return []
-        parameters = faiss.SearchParameters(sel=selector) if selector is not None else None
+        parameters = None if selector is None else faiss.SearchParameters(sel=selector)  # type: ignore[call-arg]  # its stubs lack it
         scores, found = self._index.search(query[None, :], min(limit, most), params=parameters)
         return [(int(n), float(score)) for n, score in zip(found[0], scores[0], strict=True) if n >= 0]
 

@@ -53,7 +53,8 @@ def scrub(client: Any, timeout: float) -> bool:
     try:
         if client.info("persistence").get("aof_enabled") and not _rewrite(client, client.bgrewriteaof, deadline):
             return False
-        return not client.config_get("save").get("save") or _rewrite(client, client.bgsave, deadline)
+        snapshots = any(client.config_get("save").values())
+        return not snapshots or _rewrite(client, client.bgsave, deadline)
     except (NoPermissionError, ResponseError):
         return False
 

@@ -1,0 +1,99 @@
+"""docs/stores.md: every vector store, from its class, its way of being tested, and the last test run.
+
+The run writes what it saw where PERDURE_STORES_REPORT names a file:
+
+    PERDURE_STORES_REPORT=docs/stores.json .venv/bin/python -m pytest tests/contracts -n auto --dist loadgroup
+    .venv/bin/python docs/generate.py
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
+
+from tests.contracts.stores import Provider, all_providers  # noqa: E402
+
+from perdure.backends import registry  # noqa: E402 - the tests stand beside this folder
+from perdure.backends.vector_stores._document_store import DocumentStore  # noqa: E402
+from perdure.backends.vector_stores._narrowing import Grammar  # noqa: E402
+
+INTRODUCTION = """\
+Every store passes one contract suite and gives the same answers ([how](adr/0011-one-base-for-every-engine.md)). Filters
+are exact on all of them: what an engine cannot express is finished here, and never costs a result. Every store honours
+`expires_at`. Keyword search is the engine's own where the table says so, else computed here over the rows that have a
+word of the query."""
+HEAD = ["store", "tested against", "contract tests", "keyword search", "pushed down besides eq, in, ne, nin", "batches"]
+
+
+def stores_page(table: Callable[[list[str], Iterator[tuple[str, ...]]], str]) -> str:
+    report = json.loads((FOLDER / "stores.json").read_text(encoding="utf-8"))
+    known = all_providers()
+    parts = [
+        "# Stores",
+        "<!-- made by docs/generate.py from the code and docs/stores.json: do not edit -->",
+        INTRODUCTION,
+        table(
+            [
+                "store",
+                "tested against",
+                "contract tests",
+                "keyword search",
+                "pushed down besides eq, in, ne, nin",
+                "batches",
+            ],
+            (row(id, known[id], report["stores"].get(id, {})) for id in sorted(known)),
+        ),
+        f"The tests were run on {report['date']}: passed, and skipped by a flag that the provider's fixture names.",
+        "## Scale",
+        "\n".join(f"- **{link(name)}** {scale(name)}" for name in registry.providers("vector_stores")),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def row(id: str, provider: Provider, seen: dict[str, int]) -> tuple[str, ...]:
+    store = registry.load("vector_stores", provider.name)
+    told = f"{seen.get('passed', 0)} passed, {seen.get('skipped', 0)} skipped" if seen else "not run"
+    batches = "all or nothing" if provider.atomic else "completed by the journal"
+    return (link(provider.name, id), provider.engine, told, keyword(store), pushed(store), batches)
+
+
+def link(name: str, text: str | None = None) -> str:
+    page = FOLDER / "providers" / f"{name}.md"
+    return f"[{text or name}](providers/{name}.md)" if page.exists() else f"`{text or name}`"
+
+
+def keyword(store: type[Any]) -> str:
+    if not issubclass(store, DocumentStore):
+        return {"sqlite": "FTS5", "memory": "here", "cached": "of the store behind"}[store.name]
+    return "the engine's" if store.ranks_words else "here, by word tokens"
+
+
+def pushed(store: type[Any]) -> str:
+    if not issubclass(store, DocumentStore):
+        return {"sqlite": "everything", "memory": "-", "cached": "as the store behind"}[store.name]
+    module = importlib.import_module(f"perdure.backends.vector_stores._{store.name}_filter")
+    grammar = next(
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Grammar) and each is not Grammar
+    )
+    found = ["ranges"] if grammar.between is not Grammar.between else []
+    found += ["contains"] if grammar.holds is not Grammar.holds else []
+    return ", ".join(found) or "-"
+
+
+def scale(name: str) -> str:
+    """The first paragraph of the provider's page under a heading that says Scale, else of its class."""
+    page = FOLDER / "providers" / f"{name}.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    found = re.search(r"^## Scale[^\n]*\n+(.+?)(?:\n\n|\n#|\Z)", text, re.DOTALL | re.MULTILINE)
+    said = found[1] if found else (registry.load("vector_stores", name).__doc__ or "").strip().split("\n")[0]
+    return " ".join(line.removeprefix("- ").strip() for line in said.splitlines())
