@@ -22,7 +22,7 @@ PROVIDERS = {
         "cached",
         lambda folder: settings(folder, {"provider": "memory"}),
         engine="SQLite behind a cache in process",
-        examples=100,
+        examples=50,
     ),
     "cached-redis": Provider(
         "cached", on_redis, engine="SQLite behind Redis 8.2.3", server=True, shared=True, examples=50

@@ -43,5 +43,5 @@ PROVIDERS = {
         atomic=False,
         examples=50,
     ),
-    "qdrant-path": Provider("qdrant", _embedded, engine="Qdrant's engine (edge 0.9)", atomic=False, examples=100),
+    "qdrant-path": Provider("qdrant", _embedded, engine="Qdrant's engine (edge 0.9)", atomic=False, examples=50),
 }

@@ -31,9 +31,9 @@ _LONGEST = 200
 
 def connect(url: str, timeout: float) -> redis.Redis:
     """A client with a pool that threads may share; connects with its first command."""
-    client = redis.Redis.from_url(url)
+    pool = redis.ConnectionPool.from_url(url)
     # What follows is ours to say, whatever parameters the address has.
-    client.connection_pool.connection_kwargs.update(
+    pool.connection_kwargs.update(
         protocol=3,
         decode_responses=False,
         socket_timeout=timeout,
@@ -42,7 +42,7 @@ def connect(url: str, timeout: float) -> redis.Redis:
         retry_on_error=[],
         health_check_interval=30,
     )
-    return client
+    return redis.Redis.from_pool(pool)
 
 
 def check_connection(client: redis.Redis, field: str) -> None:
