@@ -4,8 +4,6 @@ Each function gets a store that holds the rows and gives `ask(user, query)`, whi
 the user as its only filter, the engine's exact search and the payload's text; nothing else of ours takes part.
 """
 
-
-
 from __future__ import annotations
 
 import asyncio

@@ -201,14 +201,9 @@ class _Walk:
 
 
 async def pages(kernel: Kernel) -> AsyncIterator[list[Point]]:
-    """Every row of the store, a page at a time."""
-    cursor: str | None = None
-    while True:
-        page = await kernel.store.list(kernel.collection, None, PAGE, cursor)
-        yield page.points
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    """Every row of the store, some at a time."""
+    async for points in kernel.store.stream(kernel.collection):
+        yield points
 
 
 async def missing_episodes(ledger: Ledger, items: Sequence[MemoryItem]) -> set[str]:
