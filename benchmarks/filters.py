@@ -2,8 +2,8 @@
 
     python benchmarks/filters.py [--stores sqlite pgvector ...] [--filters 10000]
 
-Each store gets some hundred odd rows (Hypothesis draws them as the tests do), then each filter, no two of them the same,
-is listed and searched. 10,000 filters for an embedded store and 1,000 for one on a server unless told otherwise.
+Each store gets some hundred odd rows (Hypothesis draws them as the tests do), then each filter, no two of them the
+same, is listed and searched. 10,000 filters for an embedded store and 1,000 for one on a server unless told otherwise.
 """
 
 from __future__ import annotations

@@ -100,7 +100,8 @@ def elasticsearch_ask(store: Any, collection: str) -> Ask:
             "filter": {"term": {"user_id": user}},
         }
         body = {"knn": knn, "size": LIMIT, "_source": ["record"]}
-        headers = {"accept": "application/json", "content-type": "application/json"}
+        versioned = "application/vnd.elasticsearch+json; compatible-with=8"
+        headers = {"accept": versioned, "content-type": versioned}
         found = client.perform_request("POST", f"/{index}/_search", headers=headers, body=body)
         return [json.loads(hit["_source"]["record"]) for hit in found["hits"]["hits"]]
 

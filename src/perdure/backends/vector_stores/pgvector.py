@@ -56,7 +56,7 @@ ON CONFLICT (id) DO UPDATE SET (vector, payload, created_at, record, tokens, wor
 
 _RANKED: LiteralString = """
 WITH held AS MATERIALIZED (
-    SELECT id, record, words, cardinality(words) AS length FROM {table} WHERE words && %s::text[] AND {clause}
+    SELECT id, record, words, cardinality(words) AS length FROM {table} WHERE {having} AND {clause}
 ), shared AS MATERIALIZED (
     SELECT DISTINCT id, word FROM held, unnest(words) AS word WHERE word = ANY(%s::text[])
 ), rarities AS (
@@ -277,7 +277,9 @@ class PgVectorStore(DocumentStore[Clause]):
                 total = Clause("(SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s))", (table,))
             else:
                 total = Clause(f"(SELECT count(*) FROM {table} WHERE {inside.sql})", inside.values)
-            sql = _RANKED.format(table=table, clause=inside.sql, total=total.sql)
+            # Inside a scope, whose rows have an index, the one of words would read everybody's.
+            having: LiteralString = "(words && %s::text[]) IS TRUE" if inside.scoped else "words && %s::text[]"
+            sql = _RANKED.format(table=table, having=having, clause=inside.sql, total=total.sql)
             values = (words, *inside.values, words, *total.values, limit)
             return [(decode(record), score) for record, score in connection.execute(sql, values, binary=True)]
 
