@@ -85,7 +85,7 @@ def main() -> int:
     ids = arguments.stores or sorted(known)
     most = max(arguments.filters or (1_000 if known[id].server else 10_000) for id in ids)
     payloads = drawn(strategies.payloads(), -(-ROWS // DRAWN) * 2)[:ROWS]
-    filters = list({str(one): one for one in drawn(strategies.filters(), 4 * most // DRAWN + 1)}.values())[:most]
+    filters = list({str(one): one for one in drawn(strategies.filters(), 10 * most // DRAWN + 1)}.values())[:most]
     chance = np.random.default_rng(1)
     points = [
         Point(f"r{n}", chance.normal(size=4).astype(np.float32), {**payload, "id": f"r{n}"})
