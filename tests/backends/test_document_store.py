@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,12 +15,12 @@ from hypothesis import strategies as st
 from perdure.backends.vector_stores._document_engine import Failure
 from perdure.backends.vector_stores._documents import decode, encode
 from perdure.backends.vector_stores._facets import facets, token
-from perdure.backends.vector_stores._narrowing import narrow
+from perdure.backends.vector_stores._narrowing import Span, narrow
 from perdure.backends.vector_stores.base import Point
 from perdure.backends.vector_stores.memory import MemoryVectorStore
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, matches, parse_filter
-from tests.backends.document_engine import DictStore, Plain, Ranking, Rich, Weak
+from tests.backends.document_engine import Clause, DictStore, Plain, Ranking, Rich, Weak
 from tests.contracts import strategies
 from tests.contracts.conftest import Sync, ids, moment, row, vector
 
@@ -87,6 +88,25 @@ def test_bounds_are_neither_missed_nor_overstepped(
             assert narrowed.clause is not None
             assert narrowed.clause(document) or not wanted
             assert not narrowed.exact or narrowed.clause(document) == wanted
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound"), [("lte", 1.7976931348623157e308), ("gte", -1.7976931348623157e308), ("gt", -(2**63))]
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_no_engine_is_asked_about_infinity(operator: str, bound: float, turned: bool) -> None:
+    class Finite(Rich):
+        def between(self, span: Span) -> Clause:
+            assert all(edge is None or math.isfinite(edge) for edge in (span.low, span.high))
+            return super().between(span)
+
+    condition = Condition("n", operator, bound)
+    one = Not(condition) if turned else condition
+    narrowed = narrow(one, Finite())
+    for value in (5, -1.7976931348623157e308, 1.7976931348623157e308, 2**1000, "5", None, [5]):
+        payload = {"metadata": {"n": value}}
+        if matches(one, payload):
+            assert narrowed.clause is None or narrowed.clause(encode("a", None, payload, word_tokens=False))
 
 
 def test_what_can_never_match_asks_nothing(loop: asyncio.AbstractEventLoop) -> None:

@@ -193,14 +193,27 @@ def _ordering(condition: Condition, grammar: Grammar[C], *, positive: bool) -> N
     exact = edge.exact and (edge.kind == "moment" or grammar.exact_numbers)
     upward = condition.operator in ("gt", "gte")
     if positive:
-        clause = grammar.between(edge.side(upward=upward))
+        clause = _between(grammar, edge.side(upward=upward))
         return Narrowed(clause, exact=exact and clause is not None)
     # Not on that side: it is no such value at all, or one on the other side.
-    outside = grammar.between(edge.step(upward=not upward).side(upward=not upward))
+    outside = _between(grammar, edge.step(upward=not upward).side(upward=not upward))
     if outside is None:
         return _everything(exact=False)
-    mark = number_mark(edge.path) if edge.kind == "number" else moment_mark(edge.path)
+    mark = _mark(edge.path, edge.kind)
     return Narrowed(grammar.some([grammar.none_of([mark]), outside]), exact, size=2, levels=2)
+
+
+def _between(grammar: Grammar[C], span: Span) -> C | None:
+    """Rows inside the span; no engine is asked about infinity, beyond which all values of the kind lie."""
+    bounds = [bound for bound in (span.low, span.high) if bound is not None]
+    if any(map(math.isinf, bounds)):
+        return grammar.one_of([_mark(span.path, span.kind)])
+    return grammar.between(span)
+
+
+def _mark(path: str, kind: Literal["number", "moment"]) -> str:
+    """The token of rows whose field is one value of the kind."""
+    return number_mark(path) if kind == "number" else moment_mark(path)
 
 
 @dataclass(frozen=True, slots=True)
