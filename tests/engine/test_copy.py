@@ -15,7 +15,7 @@ from perdure.engine.build import build
 from perdure.engine.config import read_config
 from perdure.engine.copy import CopyReport, copy_memories
 from perdure.engine.engine import Engine
-from tests.engine.transfers import export, live_a_little, records, rifts, run, say
+from tests.engine.transfers import export, records, rifts, run, say
 
 HASHED: dict[str, Any] = {"provider": "hashed"}
 SHORT: dict[str, Any] = {"provider": "hashed", "config": {"dimensions": 64}}
@@ -148,7 +148,7 @@ def test_what_is_written_meanwhile_comes_too(lived: Path, monkeypatch: pytest.Mo
 
 
 def test_an_embedder_that_fails_costs_no_work(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perdure.engine.copy.BATCH", 3)
+    monkeypatch.setattr("perdure.engine.carrying.BATCH", 3)
     plain, batches = HashedEmbedder.embed_batch, 0
 
     async def failing(self: HashedEmbedder, texts: Any) -> Any:
@@ -181,6 +181,29 @@ def test_a_target_that_loses_rows_is_found_out(lived: Path, monkeypatch: pytest.
         copied(lived, elsewhere(lived), lose)
 
 
+def test_a_target_without_its_weights_takes_the_texts(lived: Path, tmp_path: Path) -> None:
+    """They are found by their words until the embedder is there (U21)."""
+    missing = {"provider": "minilm", "config": {"path": str(tmp_path / "nowhere")}}
+    report = copied(lived, elsewhere(lived, missing))
+    assert report.embedded == 0
+    assert report.copied == report.rows > 5
+    assert copied(lived, elsewhere(lived, missing)).copied == 0
+
+
+def test_a_text_that_stayed_is_not_embedded_again(lived: Path) -> None:
+    first = copied(lived, elsewhere(lived, SHORT))
+
+    async def touch(source: Engine, target: Engine) -> None:
+        await source.kernel.ready()
+        for point in (await source.kernel.store.list(source.kernel.collection)).points[:3]:
+            payload = {**point.payload, "access_count": 7}
+            await source.kernel.store.update(source.kernel.collection, point.id, payload=payload)
+
+    again = copied(lived, elsewhere(lived, SHORT), touch)
+    assert first.embedded == first.rows
+    assert (again.copied, again.embedded) == (3, 0)
+
+
 def test_what_makes_no_sense_is_refused(lived: Path) -> None:
     before = export(lived)
     with pytest.raises(ConfigError, match="same collection"):
@@ -188,4 +211,3 @@ def test_what_makes_no_sense_is_refused(lived: Path) -> None:
     with pytest.raises(ConfigError, match="keeps nothing"):
         copied(lived, {**elsewhere(lived), "vector_store": {"provider": "memory"}})
     assert export(lived)[1:] == before[1:]
-    run(lived, live_a_little)

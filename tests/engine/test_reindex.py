@@ -17,7 +17,7 @@ from perdure.engine.config import read_config
 from perdure.engine.engine import Engine
 from perdure.engine.generations import generations
 from perdure.engine.reindex import ReindexReport, reindex
-from tests.engine.transfers import ANA, export, live_a_little, records, rifts, run, say
+from tests.engine.transfers import export, records, rifts, run, say
 
 NEW: dict[str, Any] = {"embedder": {"provider": "hashed", "config": {"dimensions": 128}}}
 OTHER: dict[str, Any] = {"embedder": {"provider": "hashed", "config": {"dimensions": 64}}}
@@ -147,7 +147,7 @@ def test_what_others_change_meanwhile_is_carried_over(lived: Path) -> None:
 
 def test_an_embedder_that_fails_half_way_is_gone_on_with(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = HashedEmbedder.embed_batch
-    monkeypatch.setattr("perdure.engine.reindex.BATCH", 3)
+    monkeypatch.setattr("perdure.engine.carrying.BATCH", 3)
     batches = 0
 
     async def failing(self: HashedEmbedder, texts: Any) -> Any:
@@ -214,5 +214,3 @@ def test_names_that_only_look_like_generations_are_others(lived: Path) -> None:
 def test_a_memory_that_is_empty_says_so(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="nothing to embed"):
         reindexed(tmp_path)
-    assert ANA.user_id == "ana"
-    run(tmp_path, live_a_little)

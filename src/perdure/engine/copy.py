@@ -7,29 +7,23 @@ a ledger of its own, history and messages go there too.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.errors import ConfigError, EmbeddingError, PerdureError
+from perdure.domain.errors import ConfigError, PerdureError
 from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
+from perdure.engine.carrying import FEW, PASSES, Carrier, Progress, batches
 from perdure.engine.config import MemoryConfig
 from perdure.engine.engine import Engine
 from perdure.engine.kernel import Kernel
 from perdure.engine.transfer import export_archive, import_archive
 
-BATCH = 256
-"""Rows compared, embedded and written at a time."""
-FEW = 256
-"""Changes of one pass below which the next one may hold up the writers."""
-PASSES = 8
-"""Passes before the writers are held up however much they write."""
-
-Progress = Callable[[int, int], None]
-"""Called now and then with how many rows are done, and of how many."""
+LAST = 2
+"""Passes while the writers wait: one that writes, and one that finds everything as it was written."""
 
 
 @dataclass(slots=True)
@@ -44,8 +38,6 @@ class CopyReport(Answer):
     """Rows that had been changed in the target later than in the source, and stay as they are there."""
     embedded: int = 0
     """Texts that were embedded anew, because the target's embedder is another one."""
-    missing: int = 0
-    """Rows that the target did not give back as they were written; 0 unless it is at fault."""
     history: int = 0
     """Events written into the target's own ledger."""
     episodes: int = 0
@@ -90,15 +82,19 @@ class _Copying:
 
     async def begin(self) -> None:
         """Open both; errors before anything is written."""
-        await self._source.ready()
-        await self._target.ready()
-        if not self._target.store.durable:
+        source, target = self._source, self._target
+        await source.ready()
+        await target.ready()
+        same = source.embedding.embedder.label == target.embedding.embedder.label
+        embedding = None if same else target.embedding
+        self._carrier = Carrier(target.store, target.collection, embedding, "perdure copy")
+        if not target.store.durable:
             raise ConfigError(
-                f"the store {self._target.store.name!r} keeps nothing: copy into another one",
+                f"the store {target.store.name!r} keeps nothing: copy into another one",
                 field="vector_store.provider",
-                value=self._target.store.name,
+                value=target.store.name,
             )
-        places = [(await kernel.store.identity(), kernel.collection) for kernel in (self._source, self._target)]
+        places = [(await kernel.store.identity(), kernel.collection) for kernel in (source, target)]
         if places[0] == places[1]:
             raise ConfigError(
                 f"source and target are the same collection {places[0][1]!r} of the same store",
@@ -107,15 +103,21 @@ class _Copying:
             )
 
     async def run(self) -> CopyReport:
-        """Pass after pass until little changes, then one more while the writers wait."""
+        """Pass after pass until little changes, then, while the writers wait, until one finds all of it there."""
         for _ in range(PASSES):
-            if await self._pass(locked=False) < FEW:
+            if await self._pass(self._target.lock) < FEW:
                 break
         async with self._both_locked():
-            await self._pass(locked=True)
+            changed = 1
+            for _ in range(LAST):
+                changed = changed and await self._pass(_unlocked)
             await self._target.sync()
-            await self._compare()
-        self._report.kept = len(self._kept)
+        if changed:
+            raise PerdureError(
+                f"{changed} of {self._report.rows} rows did not come back from the store {self._target.store.name!r} as"
+                " they were written: do not use it before you know why"
+            )
+        self._report.kept, self._report.embedded = len(self._kept), self._carrier.embedded
         return self._report
 
     @asynccontextmanager
@@ -127,65 +129,29 @@ class _Copying:
             async with self._target.lock(Scope()):
                 yield
 
-    async def _pass(self, *, locked: bool) -> int:
-        """Write what is missing or older in the target; how many rows that was."""
-        total, done, changed = await self._source.store.count(self._source.collection), 0, 0
-        self._progress(0, total)
-        async for points in self._source.store.stream(self._source.collection, with_vectors=True):
-            for start in range(0, len(points), BATCH):
-                batch = points[start : start + BATCH]
-                if locked:
-                    changed += await self._carry(batch)
-                else:
-                    async with self._target.lock(Scope()):
-                        changed += await self._carry(batch)
-                done += len(batch)
-                self._progress(done, total)
-        self._report.rows = done
+    async def _pass(self, lock: Callable[[Scope], AbstractAsyncContextManager[None]]) -> int:
+        """Write what is missing or older in the target, each batch under a lock; how many rows that was."""
+        seen = changed = 0
+        source = self._source
+        async for rows in batches(source.store, source.collection, self._progress, with_vectors=True):
+            async with lock(Scope()):
+                changed += await self._carrier.carry(rows, stays=self._stays)
+            seen += len(rows)
+        self._report.rows = seen
+        self._report.copied += changed
         return changed
 
-    async def _carry(self, batch: Sequence[Point]) -> int:
-        store, collection = self._target.store, self._target.collection
-        there = {point.id: point for point in await store.get_many(collection, [point.id for point in batch])}
-        wanted = []
-        for point in batch:
-            found = there.get(point.id)
-            if found is None or (found.payload != point.payload and not _is_later(found, point)):
-                wanted.append(point)
-            elif found.payload != point.payload:
-                self._kept.add(point.id)
-        if wanted:
-            await store.apply(collection, await self._with_vectors(wanted))
-            self._report.copied += len(wanted)
-        return len(wanted)
+    def _stays(self, found: Point, row: Point) -> bool:
+        if not _is_later(found, row):
+            return False
+        self._kept.add(row.id)
+        return True
 
-    async def _with_vectors(self, points: Sequence[Point]) -> list[Point]:
-        target = self._target.embedding
-        if self._source.embedding.embedder.label == target.embedder.label:
-            return list(points)
-        result = await target.texts([str(point.payload.get("memory", "")) for point in points])
-        if result.failed:
-            raise EmbeddingError(
-                f"{len(result.failed)} of {len(points)} texts could not be embedded ({result.warnings[0]}): what is"
-                " done is kept, run `perdure copy` again to go on"
-            )
-        self._report.embedded += sum(vector is not None for vector in result.vectors)
-        return [Point(point.id, vector, point.payload) for point, vector in zip(points, result.vectors, strict=True)]
 
-    async def _compare(self) -> None:
-        """Read everything back while nobody writes."""
-        async for points in self._source.store.stream(self._source.collection):
-            ids = [point.id for point in points]
-            there = {point.id: point for point in await self._target.store.get_many(self._target.collection, ids)}
-            for point in points:
-                found = there.get(point.id)
-                if point.id not in self._kept and (found is None or found.payload != point.payload):
-                    self._report.missing += 1
-        if self._report.missing:
-            raise PerdureError(
-                f"{self._report.missing} of {self._report.rows} rows did not come back from the store"
-                f" {self._target.store.name!r} as they were written: do not use it before you know why"
-            )
+@asynccontextmanager
+async def _unlocked(scope: Scope) -> AsyncIterator[None]:
+    """Where a lock is held already."""
+    yield
 
 
 def _is_later(found: Point, point: Point) -> bool:

@@ -7,33 +7,25 @@ under the lock of all writers, and then dropping the old collection is the switc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
+from hashlib import blake2b
 from typing import Any
 
 from perdure.backends.vector_stores.base import CollectionInfo, Point, Vector
-from perdure.domain.errors import DependencyError, EmbeddingError, InvalidInputError
+from perdure.domain.errors import DependencyError, InvalidInputError
 from perdure.domain.filter import Filter, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, Answer
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.engine.carrying import FEW, PASSES, Carrier, Progress, batches
 from perdure.engine.engine import Engine
 from perdure.engine.finish import finish
 from perdure.engine.generations import generation_name, generations
 
-BATCH = 256
-"""Rows compared and embedded at a time."""
-FEW = 256
-"""Changes of one pass below which the next one may hold up the writers."""
-PASSES = 8
-"""Passes before the writers are held up however much they write."""
 SAMPLED = 200
 """Memories whose neighbours are compared."""
 NEIGHBOURS = 10
 """Neighbours of each that are compared."""
-
-Progress = Callable[[int, int], None]
-"""Called now and then with how many rows are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +74,6 @@ class _Reindexing:
         self._store = engine.kernel.store
         self._embedding = engine.kernel.embedding
         self._progress = progress
-        self._embedded = 0
         self._sample = _Sample(SAMPLED)
 
     async def run(self, min_agreement: float | None, switch: bool) -> ReindexReport:
@@ -100,20 +91,21 @@ class _Reindexing:
             return await self._nothing_to_do(base, old, existing[1:])
         new = generation_name(base, existing[0] + 1)
         await self._make(new, already=existing[0] + 1 in existing)
+        carrier = Carrier(self._store, new, self._embedding, "perdure reindex")
         for _ in range(PASSES):
-            if await self._pass(old.name, new) < FEW:
+            if await self._pass(old.name, carrier) < FEW:
                 break
         agreement, compared = await self._agreement(old.name, new)
         reason = _reason(agreement, min_agreement, switch)
         if not reason:
-            await finish(self._switch(old.name, new))
+            await finish(self._switch(old.name, carrier))
         rows = await self._store.count(new)
         return ReindexReport(
             collection=old.name if reason else new,
             old_model=old.model,
             new_model=embedder.label,
             rows=rows,
-            embedded=self._embedded,
+            embedded=carrier.embedded,
             agreement=agreement,
             compared=compared,
             switched=not reason,
@@ -144,68 +136,32 @@ class _Reindexing:
                 await self._store.delete_collection(new)
         await self._store.create_collection(new, embedder.dimension, model=embedder.label)
 
-    async def _switch(self, old: str, new: str) -> None:
+    async def _switch(self, old: str, carrier: Carrier) -> None:
         async with self._kernel.lock(Scope()):
-            await self._pass(old, new)
+            await self._pass(old, carrier)
             await self._kernel.sync()  # the new collection, before what it was made of goes
             await self._store.delete_collection(old)
             await self._store.sync()
 
     # ------------------------------------------------------------------ one pass
-    async def _pass(self, old: str, new: str) -> int:
+    async def _pass(self, old: str, carrier: Carrier) -> int:
         """Make the new collection hold what the old one does; how many rows had to change."""
-        total, done, changed = await self._store.count(old), 0, 0
-        self._progress(0, total)
-        batch: list[Point] = []
-        async for points in self._store.stream(old):
-            batch += points
-            while len(batch) >= BATCH:
-                changed += await self._carry(new, batch[:BATCH])
-                batch, done = batch[BATCH:], done + BATCH
-                self._progress(done, total)
-        if batch:
-            changed += await self._carry(new, batch)
-        self._progress(total, total)
-        async for points in self._store.stream(new):
+        changed = 0
+        async for rows in batches(self._store, old, self._progress):
+            self._sample.see(rows)
+            changed += await carrier.carry(rows)
+        async for points in self._store.stream(carrier.collection):
             kept = {point.id for point in await self._store.get_many(old, [point.id for point in points])}
             gone = [point.id for point in points if point.id not in kept]
             if gone:
-                await self._store.apply(new, (), gone)
+                await self._store.apply(carrier.collection, (), gone)
                 changed += len(gone)
         return changed
-
-    async def _carry(self, new: str, rows: Sequence[Point]) -> int:
-        self._sample.see(rows)
-        there = {point.id: point for point in await self._store.get_many(new, [row.id for row in rows])}
-        changed: list[Point] = []
-        for row in rows:
-            found = there.get(row.id)
-            same_text = found is not None and _text(found) == _text(row) and found.vector is not None
-            if found is not None and same_text and found.payload == row.payload:
-                continue
-            changed.append(Point(row.id, found.vector if found is not None and same_text else None, row.payload))
-        if not changed:
-            return 0
-        missing = [row for row in changed if row.vector is None]
-        vectors: dict[str, Vector | None] = {row.id: row.vector for row in changed}
-        vectors.update(zip((row.id for row in missing), await self._embed(missing), strict=True))
-        await self._store.apply(new, [Point(row.id, vectors[row.id], row.payload) for row in changed])
-        return len(changed)
-
-    async def _embed(self, rows: Sequence[Point]) -> list[Vector | None]:
-        result = await self._embedding.texts([_text(row) for row in rows])
-        if result.failed:
-            raise EmbeddingError(
-                f"{len(result.failed)} of {len(rows)} texts could not be embedded ({result.warnings[0]}): what is done"
-                " is kept, run `perdure reindex` again to go on"
-            )
-        self._embedded += len(rows)
-        return result.vectors
 
     # ------------------------------------------------------------------ agreement
     async def _agreement(self, old: str, new: str) -> tuple[float | None, int]:
         """How many of the nearest neighbours inside its scope a memory keeps, each searched with its own vector."""
-        ids = [row.id for row in self._sample.rows]
+        ids = self._sample.ids
         before = {point.id: point for point in await self._store.get_many(old, ids)}
         after = {point.id: point for point in await self._store.get_many(new, ids)}
         shares = []
@@ -231,28 +187,24 @@ class _Reindexing:
 
 
 class _Sample:
-    """Some of the live rows seen, each with the same chance (reservoir sampling), the same ones in every run."""
+    """Some of the live rows seen: those with the smallest digests of their ids, the same ones in every run."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._seen: set[str] = set()
-        self._random = Random(0)  # noqa: S311 - a sample, no secret
-        self.rows: list[Point] = []
+        self._digests: dict[str, bytes] = {}
 
     def see(self, rows: Sequence[Point]) -> None:
+        """Look at rows; to see one twice changes nothing."""
         for row in rows:
-            if row.payload.get("state") != LIVE or row.id in self._seen:
-                continue
-            self._seen.add(row.id)
-            if len(self.rows) < self._size:
-                self.rows.append(row)
-            elif (place := self._random.randrange(len(self._seen))) < self._size:
-                self.rows[place] = row
+            if row.payload.get("state") == LIVE:
+                self._digests[row.id] = blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        smallest = sorted(self._digests.items(), key=lambda pair: pair[1])[: self._size]
+        self._digests = dict(smallest)
 
-
-def _text(row: Point) -> str:
-    text = row.payload.get("memory", "")
-    return text if isinstance(text, str) else ""
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the rows in the sample."""
+        return list(self._digests)
 
 
 def _neighbourhood(payload: dict[str, Any]) -> Filter:

@@ -7,25 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from perdure.backends.service import ServiceSettings
 from perdure.backends.vector_stores._documents import Document, Row
 from perdure.backends.vector_stores._narrowing import C, Grammar
 from perdure.backends.vector_stores._rows import Place
 from perdure.backends.vector_stores.base import Names, Vector
 
 
-class EngineSettings(BaseModel):
-    """What every store on an engine is told."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, hide_input_in_errors=True
-    )
+class EngineSettings(ServiceSettings):
+    """What every store on an engine is told; an engine answers sooner than a model does."""
 
     timeout: float = Field(default=30.0, gt=0, le=3600)
     """Seconds that one request may take."""
-    retries: int = Field(default=3, ge=0, le=10)
-    """Further attempts after a failure that passes by itself."""
     retry_delay: float = Field(default=0.5, ge=0, le=60)
     """Seconds before the second attempt; doubled before each further one."""
 
@@ -132,4 +127,4 @@ class DocumentEngine(ABC, Generic[C]):
 
     def _ranked(self, name: str, asked: Sequence[str], limit: int, clause: C | None) -> list[tuple[Row, float]]:
         """The rows that have some of the stems, best first, where `ranks_words`."""
-        raise NotImplementedError
+        raise NotImplementedError("an engine that says ranks_words has this")

@@ -60,14 +60,6 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
                 raise ValueError("must be an address such as https://name.search.windows.net")
             return value
 
-        @field_validator("api_key")
-        @classmethod
-        def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
-            key = value.get_secret_value().strip() if value else ""
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise ValueError("a key is printable ASCII without spaces")
-            return SecretStr(key) if key else None
-
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.settings = settings

@@ -99,14 +99,6 @@ class ChromaVectorStore(DocumentStore[Where]):
             _ = parts.port  # raises ValueError for one that is none
             return host
 
-        @field_validator("api_key")
-        @classmethod
-        def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
-            text = key.get_secret_value().strip() if key else ""
-            if not text.isascii() or not text.isprintable() or " " in text:
-                raise ValueError("a key is printable ASCII without spaces")
-            return SecretStr(text) if text else None
-
         @model_validator(mode="after")
         def _either_or(self) -> ChromaVectorStore.Settings:
             if self.path is not None and self.model_fields_set & {"host", "port", "ssl", "api_key"}:

@@ -77,14 +77,6 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
         def _is_addresses(cls, value: str) -> str:
             return ",".join(_address(part.strip()) for part in value.split(","))
 
-        @field_validator("api_key")
-        @classmethod
-        def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
-            key = value.get_secret_value().strip() if value else ""
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise ValueError("a key is printable ASCII without spaces")
-            return SecretStr(key) if key else None
-
         @model_validator(mode="after")
         def _is_one_identity(self) -> ElasticsearchVectorStore.Settings:
             if (self.username is None) != (self.password is None):

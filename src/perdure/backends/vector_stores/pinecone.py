@@ -91,14 +91,6 @@ class PineconeVectorStore(DocumentStore[Clause]):
         """With what the names of all namespaces begin: stores of different ones share indexes and see nothing of each
         other."""
 
-        @field_validator("api_key")
-        @classmethod
-        def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
-            key = value.get_secret_value().strip() if value else ""
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise ValueError("a key is printable ASCII without spaces")
-            return SecretStr(key) if key else None
-
         @field_validator("base_url")
         @classmethod
         def _is_an_address(cls, value: str | None) -> str | None:

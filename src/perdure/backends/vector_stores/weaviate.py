@@ -78,7 +78,7 @@ class WeaviateVectorStore(DocumentStore[Clause]):
 
         @field_validator("url")
         @classmethod
-        def _is_an_address(cls, value: str) -> str:
+        def _is_the_servers_address(cls, value: str) -> str:
             try:
                 parts = urlsplit(value)
                 good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -95,14 +95,6 @@ class WeaviateVectorStore(DocumentStore[Clause]):
             if not host or not port.isdecimal() or "/" in host or "@" in host:
                 raise ValueError("must be a host and a port such as localhost:50051")
             return value
-
-        @field_validator("api_key")
-        @classmethod
-        def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
-            key = value.get_secret_value().strip() if value else ""
-            if not key.isascii() or not key.isprintable() or " " in key:
-                raise ValueError("a key is printable ASCII without spaces")
-            return SecretStr(key) if key else None
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
