@@ -315,6 +315,8 @@ def test_v67_a_memory_over_a_cached_store(tmp_path: Path) -> None:
         assert [item.memory for item in memory.search("where does she live", user_id="ana").results] == [
             "User moved to Porto"
         ]
+        report = memory.forget(user_id="ana", erase=True)
+        assert "at most 300 seconds" in next(place.note for place in report.places if place.place == "store")
     assert (tmp_path / "memories.db").exists()
     assert json.loads(json.dumps(first[0].model_dump()))["memory"] == "User lives in Lisbon"
 

@@ -7,7 +7,7 @@ was under way meanwhile. Empty answers are kept too. Without the cache, the stor
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,33 +18,19 @@ from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.caches.base import Cache
 from perdure.backends.vector_stores._cached_answers import Answers
 from perdure.backends.vector_stores._cached_keys import digest, dump, question, still_true
+from perdure.backends.vector_stores._wrapping import Part, WrappingStore
 from perdure.backends.vector_stores.base import (
-    CollectionInfo,
     Hits,
     Names,
-    Page,
     Point,
-    Points,
     Vector,
-    VectorStore,
 )
 from perdure.domain.filter import Filter
 
 Ask = Callable[[], Awaitable[Hits | None]]
 
 
-class Part(BaseModel):
-    """A provider and its settings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    provider: str
-    """Name of the provider, or package.module:Class."""
-    config: dict[str, Any] = Field(default_factory=dict)
-    """The provider's own settings."""
-
-
-class CachedVectorStore(VectorStore):
+class CachedVectorStore(WrappingStore):
     """Answers searches from a cache for a while, and everything else from the store behind it."""
 
     name: ClassVar[str] = "cached"
@@ -62,49 +48,29 @@ class CachedVectorStore(VectorStore):
         """Seconds for which an answer may be given again."""
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.store)
         self.settings = settings
-        self._store: VectorStore = registry.build("vector_stores", settings.store.provider, settings.store.config)
         self._cache: Cache = registry.build("caches", settings.cache.provider, settings.cache.config)
-        self.durable = self._store.durable  # type: ignore[misc]  # that of the store behind
-        self.scrub_note = self._store.scrub_note  # type: ignore[misc]
         self._answers = Answers(self._cache, settings.ttl)
         self._identity = ""
+        kept = f"answers in the cache, out of reach, keep it for at most {settings.ttl:g} seconds"
+        self.scrub_note = "; ".join(note for note in (self.scrub_note, kept) if note)  # type: ignore[misc]  # as durable
 
     # ------------------------------------------------------------------ life
     async def open(self) -> None:
         """Open the store behind."""
-        await self._store.open()
+        await super().open()
         self._identity = await self._store.identity()
 
     async def close(self) -> None:
         """Close both."""
-        await self._store.close()
+        await super().close()
         await run_unit(self._cache.close)
 
-    async def identity(self) -> str:
-        """That of the store behind."""
-        return await self._store.identity()
-
-    def stored_dimension(self, collection: str) -> int | None:
-        """That of the store behind."""
-        return self._store.stored_dimension(collection)
-
     # ------------------------------------------------------------------ collections
-    async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
-        """Make a collection in the store behind."""
-        await self._store.create_collection(name, dimension, model=model)
-
     async def delete_collection(self, name: str) -> None:
         """Remove a collection, and what was cached of it."""
         await self._writing([self._whole(name)], lambda: self._store.delete_collection(name))
-
-    async def list_collections(self) -> Names:
-        """Those of the store behind."""
-        return await self._store.list_collections()
-
-    async def get_collection_info(self, name: str) -> CollectionInfo:
-        """That of the store behind."""
-        return await self._store.get_collection_info(name)
 
     async def reset(self) -> None:
         """Remove every row of every collection, and all that was cached."""
@@ -127,10 +93,6 @@ class CachedVectorStore(VectorStore):
         if payload is not None:
             users.add(_user(payload))
         await self._writing(self._marks(collection, users), lambda: self._store.update(collection, id, vector, payload))
-
-    async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
-        """The rows of the store behind."""
-        return await self._store.get_many(collection, ids)
 
     async def _users_of(self, collection: str, ids: Sequence[str]) -> set[str | None]:
         return {_user(point.payload) for point in await self._store.get_many(collection, ids)} if ids else set()
@@ -159,44 +121,6 @@ class CachedVectorStore(VectorStore):
             filters,
             lambda: self._store.keyword_search(collection, text, limit, filters),
         )
-
-    async def list(
-        self,
-        collection: str,
-        filters: Filter | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-        *,
-        with_vectors: bool = False,
-    ) -> Page:
-        """A page of the store behind."""
-        return await self._store.list(collection, filters, limit, cursor, with_vectors=with_vectors)
-
-    async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
-        """The rows of the store behind."""
-        async for points in self._store.stream(collection, with_vectors=with_vectors):
-            yield points
-
-    async def count(self, collection: str, filters: Filter | None = None) -> int:
-        """The count of the store behind."""
-        return await self._store.count(collection, filters)
-
-    async def unembedded(self, collection: str, limit: int) -> Points:
-        """Those of the store behind."""
-        return await self._store.unembedded(collection, limit)
-
-    # ------------------------------------------------------------------ durability
-    async def sync(self) -> None:
-        """Sync the store behind."""
-        await self._store.sync()
-
-    async def scrub(self) -> bool:
-        """Scrub the store behind; cached answers with deleted text are out of reach, and gone after `ttl`."""
-        return await self._store.scrub()
-
-    async def check(self, collection: str) -> Names:
-        """What disagrees in the store behind."""
-        return await self._store.check(collection)
 
     # ------------------------------------------------------------------ the cache
     async def _reading(
