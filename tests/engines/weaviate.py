@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import shutil
 import signal
 import socket
@@ -23,11 +22,9 @@ import time
 import urllib.request
 from pathlib import Path
 
-VERSION = "1.39.0"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perdure" / "engines"
-"""Where the binary is kept; told on import, since tests are given another home."""
+from tests.engines.programs import CACHE, ENVIRONMENT, Pausing, Unavailable, signal_group
 
-ENVIRONMENT = dict(os.environ)
+VERSION = "1.39.0"
 PROGRAM = "weaviate-server"
 PACKAGE = f"github.com/weaviate/weaviate/cmd/{PROGRAM}@v{VERSION}"
 BUILDING = 3600
@@ -35,10 +32,6 @@ BUILDING = 3600
 STARTING = 120
 """Seconds in which a server must answer."""
 STOPPING = 30
-
-
-class Unavailable(Exception):
-    """No Weaviate can be had on this machine; says why."""
 
 
 def binary() -> Path:
@@ -83,7 +76,7 @@ def _build(program: Path) -> None:
         (Path(name) / PROGRAM).rename(program)
 
 
-class Server:
+class Server(Pausing):
     """One Weaviate node with its data in a folder; no modules, and no key unless one is given."""
 
     def __init__(self, folder: Path, *, api_key: str | None = None) -> None:
@@ -93,7 +86,7 @@ class Server:
         self._api_key = api_key
         self._binary = binary()
         self._others: list[int] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
         self._watch: subprocess.Popen[bytes] | None = None
 
     @property
@@ -179,7 +172,7 @@ class Server:
     def stop(self) -> None:
         """Stop it; does nothing if it does not run."""
         if self._process is not None:
-            _signal(self._process, signal.SIGTERM)
+            signal_group(self._process, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOPPING)
         self.kill()
@@ -192,24 +185,8 @@ class Server:
         if self._watch is not None:
             self._watch.kill()
             self._watch.communicate()
-        _signal(process, signal.SIGKILL)
+        signal_group(process, signal.SIGKILL)
         process.wait()
-
-    def pause(self) -> None:
-        """Let it answer nothing until `resume`."""
-        assert self._process is not None
-        _signal(self._process, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it answer again."""
-        assert self._process is not None
-        _signal(self._process, signal.SIGCONT)
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signal the process group, which is the server's alone."""
-    if process.poll() is None:
-        os.killpg(process.pid, number)
 
 
 def _free_ports(count: int) -> list[int]:

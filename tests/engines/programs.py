@@ -1,0 +1,41 @@
+"""What the engines that tests start have in common: where programs are kept, and how their processes are signalled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perdure" / "engines"
+"""Where engines are kept, outside the checkout; told on import, since tests are given another home."""
+
+ENVIRONMENT = dict(os.environ)
+"""The developer's own, likewise."""
+
+
+class Unavailable(Exception):
+    """An engine cannot be had on this machine; says why."""
+
+
+def signal_group(process: subprocess.Popen[Any], number: signal.Signals) -> None:
+    """Signal the process group that a process was started with, which is its alone."""
+    if process.poll() is None:
+        os.killpg(process.pid, number)
+
+
+class Pausing:
+    """A server that can be made to stand still; `_process` leads a group of its own."""
+
+    _process: subprocess.Popen[Any] | None
+
+    def pause(self) -> None:
+        """Let it answer nothing until `resume`."""
+        assert self._process is not None
+        signal_group(self._process, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it answer again."""
+        assert self._process is not None
+        signal_group(self._process, signal.SIGCONT)
