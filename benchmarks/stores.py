@@ -1,12 +1,12 @@
 """What each store costs beside its engine used bare: writing, and searching inside one user of many.
 
-    python benchmarks/stores.py [--stores memory sqlite pgvector ...] [--rows 100000] [--users 10000] [--bare]
+    python benchmarks/stores.py [--stores memory sqlite pgvector ...] [--rows 100000] [--users 10000]
 
 Every store gets the same rows (384 numbers each, evenly over the users) in batches of 500, then answers searches for
-the ten nearest of one user, through `VectorStore.search` with the filter that the engine sends. `bare` is the same
-question asked of the engine's own client in the same run, with the vector and payload handling that it needs alone, and
-`ratio` is what the store adds. `recall` is against exact cosine over the user's vectors: 1.0 is demanded. The engines
-are started as the tests start them.
+the ten nearest of one user, through `VectorStore.search` with the filter that the engine sends. `bare` is one user's
+ten nearest asked of the engine's own client in the same run, as one would write it by hand (stores_bare.py), and
+`ratio` is what the store costs beside it. `recall` is against exact cosine over the user's vectors, `foreign` counts
+rows of other users among all answers: 1.0 and 0 are demanded. The engines are started as the tests start them.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def measure(store: VectorStore, rows: int, users: int) -> dict[str, Any]:
     await store.sync()
     writing += time.perf_counter() - moment
     chance = np.random.default_rng(2)
-    seconds, recalls = [], []
+    seconds, recalls, foreign = [], [], 0
     names = sorted(kept)
     for turn in range(QUERIES + len(names)):
         user = names[turn % len(names)]
@@ -110,12 +110,14 @@ async def measure(store: VectorStore, rows: int, users: int) -> dict[str, Any]:
         if turn >= len(names):  # each user once, to be warm
             seconds.append(time.perf_counter() - moment)
         recalls.append(recall(query, kept[user], [hit.id for hit in hits]))
+        foreign += sum(hit.payload["user_id"] != user or int(hit.id, 16) % users != int(user[5:]) for hit in hits)
     return {
         "rows/s": rows / writing,
         "p50": statistics.median(seconds) * 1000,
         "p95": sorted(seconds)[int(len(seconds) * 0.95)] * 1000,
         "recall": statistics.fmean(recalls),
         "worst": min(recalls),
+        "foreign": foreign,
         "users": names,
     }
 
@@ -154,7 +156,8 @@ def main() -> int:
 
     known = all_providers()
     if not arguments.json:
-        print(f"{'store':>20} {'rows/s':>8} {'p50 ms':>8} {'p95 ms':>8} {'recall':>7} {'bare ms':>8} {'ratio':>6}")
+        heads = "".join(f" {head:>8}" for head in ("rows/s", "p50 ms", "p95 ms", "recall", "foreign", "bare ms"))
+        print(f"{'store':>20}{heads}  ratio")
     failed = False
     for id in arguments.stores or sorted(known):
         with tempfile.TemporaryDirectory(prefix="perdure-stores-") as folder:
@@ -163,16 +166,21 @@ def main() -> int:
             store = registry.build("vector_stores", known[id].name, known[id].settings(place))
             found = asyncio.run(measure(store, arguments.rows, arguments.users))
             bare = BARE.get(id)
-            found["bare"] = bare_p50(bare(store, "bench"), found["users"]) if bare else None
+            if bare:
+                with bare(store, "bench", batches(arguments.rows, arguments.users)) as ask:
+                    found["bare"] = bare_p50(ask, found["users"])
+            else:
+                found["bare"] = None
             asyncio.run(store.close())
-        failed |= found["worst"] < 1
+        failed |= found["worst"] < 1 or found["foreign"] > 0
         del found["users"]
         if arguments.json:
             print(json.dumps({"store": id, **found}), flush=True)
             continue
         told = "" if found["bare"] is None else f"{found['bare']:8.2f} {found['p50'] / found['bare']:6.2f}"
         print(
-            f"{id:>20} {found['rows/s']:8,.0f} {found['p50']:8.2f} {found['p95']:8.2f} {found['recall']:7.3f} {told}",
+            f"{id:>20} {found['rows/s']:8,.0f} {found['p50']:8.2f} {found['p95']:8.2f} {found['recall']:8.3f}"
+            f" {found['foreign']:8} {told}",
             flush=True,
         )
     return 1 if failed else 0

@@ -1,41 +1,130 @@
 """The same question asked of each engine's own client, as one would write it by hand: one user's ten nearest rows.
 
-Each function gets a store that holds the rows and gives `ask(user, query)`, which answers from the same collection with
-the user as its only filter, the engine's exact search and the payload's text; nothing else of ours takes part.
+Each function gets a store that holds the rows, and the rows, and gives `ask(user, query)` while it is open: it answers
+with the user as the only filter, the engine's exact search and the payload, and nothing of ours takes part. A server is
+asked for the collection that the store wrote; NumPy, SQLite and FAISS, being libraries, hold the rows themselves.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from perdure.domain.filter import eq
+from perdure.backends.vector_stores.base import Point
 
 LIMIT = 10
 Ask = Callable[[str, Any], list[Any]]
+Batches = Iterable[list[Point]]
 
 
-def numpy_ask(store: Any, collection: str) -> Ask:
+def unit(point: Point) -> Any:
+    return point.vector / np.linalg.norm(point.vector)
+
+
+@contextmanager
+def numpy_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
     """What this process could do at best: the user's vectors as a matrix, one product."""
-    held: dict[str, tuple[list[str], Any]] = {}
+    texts: dict[str, list[str]] = {}
+    vectors: dict[str, list[Any]] = {}
+    for point in (point for batch in batches for point in batch):
+        texts.setdefault(point.payload["user_id"], []).append(json.dumps(point.payload))
+        vectors.setdefault(point.payload["user_id"], []).append(unit(point))
+    held = {user: np.stack(rows) for user, rows in vectors.items()}
 
     def ask(user: str, query: Any) -> list[Any]:
-        if user not in held:
-            page = asyncio.run(store.list(collection, eq("user_id", user), with_vectors=True))
-            matrix = np.stack([point.vector for point in page.points])
-            held[user] = [json.dumps(point.payload) for point in page.points], matrix
-        texts, matrix = held[user]
-        best = np.argsort(-(matrix @ query))[:LIMIT]
-        return [json.loads(texts[place]) for place in best]
+        best = np.argsort(-(held[user] @ query))[:LIMIT]
+        return [json.loads(texts[user][place]) for place in best]
 
-    return ask
+    yield ask
 
 
-def pgvector_ask(store: Any, collection: str) -> Ask:
+@contextmanager
+def sqlite_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
+    """A table with an index on the user; the vectors are compared by NumPy."""
+    with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(Path(folder) / "bare.db")) as file:
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("CREATE TABLE rows (user_id TEXT, record TEXT, vector BLOB)")
+        for batch in batches:
+            values = [(point.payload["user_id"], json.dumps(point.payload), unit(point).tobytes()) for point in batch]
+            file.executemany("INSERT INTO rows VALUES (?, ?, ?)", values)
+        file.execute("CREATE INDEX by_user ON rows (user_id)")
+        file.commit()
+
+        def ask(user: str, query: Any) -> list[Any]:
+            rows = file.execute("SELECT rowid, vector FROM rows WHERE user_id = ?", (user,)).fetchall()
+            matrix = np.stack([np.frombuffer(vector, np.float32) for _, vector in rows])
+            best = [rows[place][0] for place in np.argsort(-(matrix @ query))[:LIMIT]]
+            marks = ", ".join("?" * len(best))
+            found = dict(file.execute(f"SELECT rowid, record FROM rows WHERE rowid IN ({marks})", best))
+            return [json.loads(found[number]) for number in best]
+
+        yield ask
+
+
+@contextmanager
+def faiss_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
+    """A flat index of all vectors, asked for the user's numbers alone; the payloads are in a dictionary."""
+    import faiss
+
+    index: faiss.IndexFlatIP | None = None
+    texts: list[str] = []
+    numbers: dict[str, list[int]] = {}
+    for batch in batches:
+        index = index or faiss.IndexFlatIP(len(batch[0].vector))
+        for point in batch:
+            numbers.setdefault(point.payload["user_id"], []).append(len(texts))
+            texts.append(json.dumps(point.payload))
+        index.add(np.stack([unit(point) for point in batch]))
+
+    def ask(user: str, query: Any) -> list[Any]:
+        among = faiss.SearchParameters(sel=faiss.IDSelectorBatch(np.array(numbers[user], np.int64)))
+        _, found = index.search(query[None, :], min(LIMIT, len(numbers[user])), params=among)
+        return [json.loads(texts[number]) for number in found[0]]
+
+    yield ask
+
+
+@contextmanager
+def weaviate_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
+    import weaviate
+    from weaviate.classes.query import Filter, MetadataQuery
+
+    http, grpc = store.settings.url.removeprefix("http://").split(":"), store._grpc_address.split(":")
+    client = weaviate.connect_to_custom(
+        http_host=http[0],
+        http_port=int(http[1]),
+        http_secure=False,
+        grpc_host=grpc[0],
+        grpc_port=int(grpc[1]),
+        grpc_secure=False,
+        skip_init_checks=True,
+    )
+    with client:
+        rows = client.collections.use(store._class(collection))
+
+        def ask(user: str, query: Any) -> list[Any]:
+            found = rows.query.near_vector(
+                query.tolist(),
+                target_vector="default",
+                limit=LIMIT,
+                filters=Filter.by_property("user_id").equal(user),
+                return_properties=["record"],
+                return_metadata=MetadataQuery(distance=True),
+            )
+            return [json.loads(each.properties["record"]) for each in found.objects]
+
+        yield ask
+
+
+@contextmanager
+def pgvector_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
     from pgvector import Vector
 
     table = store._tables.name_of(collection)
@@ -48,10 +137,11 @@ def pgvector_ask(store: Any, collection: str) -> Ask:
         with store._server.connection() as connection:
             return [json.loads(row[0]) for row in connection.execute(sql, (Vector(query), user), binary=True)]
 
-    return ask
+    yield ask
 
 
-def qdrant_ask(store: Any, collection: str) -> Ask:
+@contextmanager
+def qdrant_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
     from qdrant_client import models
 
     engine = store._engine
@@ -70,10 +160,11 @@ def qdrant_ask(store: Any, collection: str) -> Ask:
         )
         return [json.loads(point.payload["record"]) for point in found.points]
 
-    return ask
+    yield ask
 
 
-def chroma_ask(store: Any, collection: str) -> Ask:
+@contextmanager
+def chroma_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
     held = store._look(collection).collection
 
     def ask(user: str, query: Any) -> list[Any]:
@@ -85,10 +176,11 @@ def chroma_ask(store: Any, collection: str) -> Ask:
         )
         return [json.loads(text) for text in found["documents"][0]]
 
-    return ask
+    yield ask
 
 
-def elasticsearch_ask(store: Any, collection: str) -> Ask:
+@contextmanager
+def elasticsearch_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
     client, index = store._client(), store._alias(collection)
 
     def ask(user: str, query: Any) -> list[Any]:
@@ -105,10 +197,11 @@ def elasticsearch_ask(store: Any, collection: str) -> Ask:
         found = client.perform_request("POST", f"/{index}/_search", headers=headers, body=body)
         return [json.loads(hit["_source"]["record"]) for hit in found["hits"]["hits"]]
 
-    return ask
+    yield ask
 
 
-def milvus_ask(store: Any, collection: str) -> Ask:
+@contextmanager
+def milvus_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
     def ask(user: str, query: Any) -> list[Any]:
         (hits,) = store._call(
             collection,
@@ -123,10 +216,11 @@ def milvus_ask(store: Any, collection: str) -> Ask:
         )
         return [hit["entity"] for hit in hits]
 
-    return ask
+    yield ask
 
 
-def redis_ask(store: Any, collection: str) -> Ask:
+@contextmanager
+def redis_ask(store: Any, collection: str, batches: Batches) -> Iterator[Ask]:
     rows = store._in(collection, lambda found: found)
 
     def ask(user: str, query: Any) -> list[Any]:
@@ -138,31 +232,21 @@ def redis_ask(store: Any, collection: str) -> Ask:
         )
         return [json.loads(fields[b"record"]) for fields in found]
 
-    return ask
+    yield ask
 
 
-def hook_ask(store: Any, collection: str) -> Ask:
-    """For clients of which the store uses the wire alone: one plain request by the user, without what we add to it."""
-
-    def ask(user: str, query: Any) -> list[Any]:
-        clause = store.grammar.scope_is("user_id", [user])
-        return list(store._nearest(collection, query, LIMIT, clause))
-
-    return ask
-
-
-BARE: dict[str, Callable[[Any, str], Ask]] = {
+BARE: dict[str, Callable[[Any, str, Batches], AbstractContextManager[Ask]]] = {
     "memory": numpy_ask,
-    "sqlite": numpy_ask,
-    "cached": numpy_ask,
-    "faiss": hook_ask,
+    "sqlite": sqlite_ask,
+    "cached": sqlite_ask,
+    "faiss": faiss_ask,
     "pgvector": pgvector_ask,
     "qdrant": qdrant_ask,
-    "qdrant-path": hook_ask,
     "chroma": chroma_ask,
     "chroma-path": chroma_ask,
     "elasticsearch": elasticsearch_ask,
     "milvus": milvus_ask,
+    "milvus-lite": milvus_ask,
     "redis": redis_ask,
-    "weaviate": hook_ask,
+    "weaviate": weaviate_ask,
 }
