@@ -13,6 +13,7 @@
     ├── LedgerError              the ledger failed after it had been opened
     ├── EmbeddingError           the embedder failed
     ├── LLMError                 the language model failed
+    ├── RerankerError            the reranker failed
     └── DependencyError          a driver is not installed: says the pip line
 
 Vendor exceptions are translated into these inside `backends/`; HTTP status codes are chosen in `frontends/faults.py`.
@@ -115,6 +116,12 @@ class LLMError(PerdureError):
     """The language model could not be reached or refused the request."""
 
     code = "llm_error"
+
+
+class RerankerError(PerdureError):
+    """The reranker could not score texts against a query."""
+
+    code = "reranker_error"
 
 
 class DependencyError(PerdureError, ImportError):

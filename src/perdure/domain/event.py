@@ -146,6 +146,11 @@ class Episode:
     pending: bool = False
     """Not extracted yet, because the curator failed; `doctor --repair` extracts it."""
 
+    def as_message(self) -> dict[str, Any]:
+        """The message as a caller gives one, with the id of the episode."""
+        named = {} if self.name is None else {"name": self.name}
+        return {"id": self.id, "role": self.role, "content": self.content, "timestamp": self.told_at, **named}
+
     def hide(self, hidden: bool = True) -> Episode:
         """A copy that is hidden, or shown again."""
         return replace(self, hidden=hidden)
@@ -181,10 +186,21 @@ class SearchResult(Answer):
     results: list[MemoryItem]
     coverage: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    held_back: int = 0
+    """Texts that were left out because later ones have replaced them, or because they are no longer valid."""
+    facets: dict[str, Any] = field(default_factory=dict)
+    """What the question asks about, and which of it the memories hold: `words`, `names`, `time`; empty for presets that
+    go by cosine alone."""
 
     def model_dump(self) -> dict[str, Any]:
-        """`{"results": [...], "coverage": ...}`, with warnings where there are some."""
-        dump: dict[str, Any] = {"results": [item.model_dump() for item in self.results], "coverage": self.coverage}
+        """`{"results": [...], "coverage": ..., "held_back": ...}`, with facets and warnings where there are some."""
+        dump: dict[str, Any] = {
+            "results": [item.model_dump() for item in self.results],
+            "coverage": self.coverage,
+            "held_back": self.held_back,
+        }
+        if self.facets:
+            dump["facets"] = dict(self.facets)
         if self.warnings:
             dump["warnings"] = list(self.warnings)
         return dump

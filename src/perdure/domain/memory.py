@@ -127,6 +127,8 @@ class MemoryItem(Answer):
     score: float | None = None
     similarity: float | None = None
     explanation: dict[str, Any] | None = None
+    messages: tuple[dict[str, Any], ...] | None = None
+    """The messages that it came from, as they were said, where a search was asked for them (`hydrate`)."""
 
     def with_(self, **changes: Any) -> MemoryItem:
         """A copy with some fields changed."""
@@ -192,10 +194,12 @@ class MemoryItem(Answer):
                 dump[name] = getattr(self, name)
         if self.older:
             dump["older"] = list(self.older)
+        if self.messages is not None:
+            dump["messages"] = [dict(message) for message in self.messages]
         return dump
 
 
-_NOT_STORED = {"scope", "slots", "score", "similarity", "explanation"}
+_NOT_STORED = {"scope", "slots", "score", "similarity", "explanation", "messages"}
 _STORED = tuple(item.name for item in fields(MemoryItem) if item.name not in _NOT_STORED)
 
 

@@ -12,6 +12,7 @@ from perdure.backends import registry
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.llms.base import LLM
+from perdure.backends.rerankers.base import Reranker
 from perdure.backends.vector_stores.base import VectorStore
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import ConfigError
@@ -37,12 +38,16 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
     llm: LLM | None = None
     if config.llm is not None:
         llm = registry.build("llms", config.llm.provider, config.llm.config)
+    reranker: Reranker | None = None
+    if config.reranker is not None:
+        reranker = registry.build("rerankers", config.reranker.provider, config.reranker.config)
     kernel = Kernel(
         config,
         store=store,
         embedder=embedder,
         ledger=_ledger(config),
         llm=llm,
+        reranker=reranker,
         curator=_curator(config, llm),
         clock=clock,
         fresh_store=fresh_store,

@@ -14,12 +14,13 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.config import MemoryConfig
 from perdure.engine.engine import Engine
-from perdure.engine.read_path import Query
+from perdure.engine.queries import Query
 from perdure.engine.soft import given_up
 from perdure.engine.write_path import Addition
 from perdure.pipeline.inject import render
 from perdure.pipeline.llm.thoughts import without_thoughts
 from perdure.pipeline.prompts import load
+from perdure.pipeline.recall.presets import PRESETS
 
 RECALLED = 8
 """Memories that an answer is given: about as many as fit a system prompt without drowning it."""
@@ -50,7 +51,8 @@ class Chat:
     async def recall(self, text: str) -> Sequence[MemoryItem]:
         """Take in what the user says; what is remembered that has to do with it, best first."""
         said = Message("user", text)
-        query = Query(text=text, scope=self._scope, limit=RECALLED, threshold=LEAST_SCORE)
+        preset = PRESETS[self._engine.kernel.config.preset]
+        query = Query(text=text, scope=self._scope, limit=RECALLED, threshold=LEAST_SCORE, preset=preset)
         self._recalled = ()
         with given_up("nothing was recalled", self.warnings):
             self._recalled = (await self._engine.read.search(query)).results

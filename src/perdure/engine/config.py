@@ -63,6 +63,13 @@ class EmbedderConfig(Section):
     config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
 
 
+class RerankerConfig(Section):
+    """Which reranker, and its settings."""
+
+    provider: str = Field(description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
 class HistoryConfig(Section):
     """Which ledger, where it lies, and its settings."""
 
@@ -111,7 +118,10 @@ class MemoryConfig(BaseSettings):
         "in_place",
         description="Whether an update keeps the id (the old text stays a version) or makes a new memory (U3)",
     )
-    preset: Literal["plain"] = Field("plain", description="Steps of the read path")
+    reranker: RerankerConfig | None = Field(None, description="Model that reads question and memory; none by default")
+    preset: Literal["best", "plain", "router", "proxy"] = Field(
+        "best", description="Steps of a search (docs/recall.md)"
+    )
     version: Literal["v1.0", "v1.1"] = Field("v1.1", description='"v1.0" answers `add` with a bare list (000 §8.1)')
 
     @classmethod

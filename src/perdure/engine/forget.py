@@ -15,9 +15,11 @@ from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.calls import call
 from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
-from perdure.engine.read_path import Query, ReadPath
+from perdure.engine.queries import Query
+from perdure.engine.read_path import ReadPath
 from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
+from perdure.pipeline.recall.presets import PLAIN
 
 PAGE = 500
 """Rows looked at at a time where a whole scope is walked."""
@@ -86,6 +88,7 @@ class Forget:
         if kernel.ledger is not None:
             ids = list(found.memories), list(found.episodes)
             await kernel.ledger.erase(*ids, request.whole, cached_in=walls if any(ids) else None)
+        self._read_path.forget_copies()
         return await self._scrub(report)
 
     # ------------------------------------------------------------------ finding
@@ -121,7 +124,12 @@ class Forget:
     async def _note_answers(self, found: _Found, request: Request) -> None:
         """Note what the query finds; of what was deleted too, whose text `as_of` and `history` still show."""
         query = Query(
-            text=request.query or "", scope=request.scope, threshold=request.threshold, include_past=True, limit=1000
+            text=request.query or "",
+            scope=request.scope,
+            threshold=request.threshold,
+            include_past=True,
+            limit=1000,
+            preset=PLAIN,  # each memory is judged by itself, and not beside what else was found
         )
         for earlier in (False, True):
             for item in await self._all_that_score(replace(query, versions=earlier)):

@@ -14,6 +14,7 @@ from uuid import uuid4
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
 from perdure.backends.llms.base import LLM
+from perdure.backends.rerankers.base import Reranker
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.clock import Clock
 from perdure.domain.errors import ConflictError, LedgerError, NoCollectionError, NotFoundError, PerdureError
@@ -27,6 +28,7 @@ from perdure.engine.embedding import Embedding
 from perdure.engine.finish import finish
 from perdure.engine.generations import embedded_elsewhere, generations, open_collection
 from perdure.engine.once import Once
+from perdure.engine.passages import with_passages
 from perdure.engine.rows import episode_item, net_rows, note_vectors
 from perdure.engine.soft import given_up
 from perdure.engine.ticker import Ticker
@@ -50,6 +52,7 @@ class Kernel:
         embedder: Embedder,
         ledger: Ledger,
         llm: LLM | None,
+        reranker: Reranker | None,
         curator: Curator,
         clock: Clock,
         fresh_store: Callable[[], VectorStore],
@@ -65,7 +68,8 @@ class Kernel:
         self.calls = Calls()
         self._given_ledger = ledger
         self._fresh_store = fresh_store
-        self._llm = llm
+        self.llm = llm
+        self.reranker = reranker
         self.open = Once(self._open_all)
         self._close = Once(self._close_all)
         self._identity = ""
@@ -119,8 +123,9 @@ class Kernel:
         with given_up("the ledger could not be closed"):
             await self._given_ledger.close()
         await self.embedding.embedder.close()
-        if self._llm is not None:
-            await self._llm.close()
+        for model in (self.llm, self.reranker):
+            if model is not None:
+                await model.close()
 
     def forsake(self) -> None:
         """This process was forked from the one that opened the backends: leave those to it, and begin anew."""
@@ -253,10 +258,6 @@ class Kernel:
         await self._sync()
 
     # ------------------------------------------------------------------ vectors
-    async def vector(self, text: str) -> Vector | None:
-        """The vector of one text; None without an embedder; EmbeddingError where it fails."""
-        return await self.embedding.query(text)
-
     async def _embed_missing(self) -> None:
         """Embed the memories that were stored while no embedder was there."""
         while self.embedding.available:
@@ -287,7 +288,7 @@ class Kernel:
             visible = [episode for episode in [*episodes, *again] if moved.get(episode.id, True)]
             puts += await self._episode_points(visible)
             deletes += [id for id, is_shown in moved.items() if not is_shown]
-        return puts, deletes
+        return await with_passages(self.embedding, puts), deletes
 
     async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
         embedded = await self.embedding.texts([episode.content for episode in episodes])

@@ -1,44 +1,28 @@
-"""The read path, preset `plain`: exact cosine, threshold, validity, limit (DESIGN §5)."""
+"""The read path: a query becomes memories, best first, by the steps of its preset (DESIGN §5)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from perdure.backends.vector_stores.base import Hit
 from perdure.domain.event import HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import Condition, Filter, all_of
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
-from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
+from perdure.engine.fused_search import FusedSearch
 from perdure.engine.kernel import Kernel
+from perdure.engine.queries import Query
+from perdure.engine.receipts import fused_receipt, similarity_receipt
+from perdure.engine.similarity_search import SimilaritySearch
 from perdure.engine.visibility import visible
+from perdure.pipeline.gate import is_greeting
 from perdure.pipeline.inject import render
 from perdure.pipeline.recency import newer_first
 from perdure.pipeline.rewrite import with_history
-from perdure.pipeline.words import word_score
 
 CONTEXT_CANDIDATES = 50
 """Memories that compete for a context block; ten lines fill the default budget of most prompts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """One call of `search`, checked."""
-
-    text: str
-    scope: Scope
-    limit: int = 100
-    filters: Filter | None = None
-    threshold: float | None = None
-    types: tuple[str, ...] = ()
-    history: tuple[Message, ...] = ()
-    as_of: datetime | None = None
-    include_past: bool = False
-    explain: bool = False
-    versions: bool = False
-    """Earlier texts instead of those that stand now."""
 
 
 class ReadPath:
@@ -46,32 +30,53 @@ class ReadPath:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self._fused = FusedSearch(kernel)
 
     @call
     async def search(self, query: Query) -> SearchResult:
-        """The memories nearest to the query, best first by `score`."""
+        """The memories that answer the query, best first by `score`."""
         return await self.find(query)
 
     async def find(self, query: Query) -> SearchResult:
         """`search` for a call that is under way already."""
-        kernel = self._kernel
+        if query.preset.gate and is_greeting(query.text):
+            return SearchResult([])
         text = with_history(query.text, query.history)
-        vector = await kernel.embedding.query(text)
-        within = self._within(query)
-        if vector is not None:
-            hits = await kernel.store.search(kernel.collection, vector, query.limit, within)
-            scored = [_scored(hit, kernel.embedding.embedder.score(hit.score), hit.score) for hit in hits]
-        else:
-            found = await kernel.store.keyword_search(kernel.collection, text, query.limit, within) or []
-            scored = [_scored(hit, word_score(text, hit.payload.get("memory", "")), None) for hit in found]
-        scored.sort(key=lambda item: (-(item.score or 0.0), item.id))
-        kept = [item for item in scored if query.threshold is None or (item.score or 0.0) >= query.threshold]
-        results = newer_first(kept)
-        if query.explain:
-            results = [item.with_(explanation=_explain(item, text, query)) for item in results]
-        return SearchResult(results, coverage=results[0].score or 0.0 if results else 0.0)
+        return await (self._by_fusion if query.preset.ranking == "fused" else self._by_similarity)(query, text)
 
-    def _within(self, query: Query) -> Filter:
+    async def _by_similarity(self, query: Query, text: str) -> SearchResult:
+        warnings: list[str] = []
+        search = SimilaritySearch(self._kernel, _shown, warnings)
+        results = newer_first(await search(query, text, self._within(query)))
+        if query.explain:
+            results = [item.with_(explanation=similarity_receipt(item, text, query)) for item in results]
+        return SearchResult(
+            await self._hydrated(query, results),
+            coverage=results[0].score or 0.0 if results else 0.0,
+            warnings=warnings,
+            held_back=_earlier_texts(results),
+        )
+
+    async def _by_fusion(self, query: Query, text: str) -> SearchResult:
+        past = None if query.include_past else self._within(query, include_past=True)
+        found = await self._fused(query, text, self._within(query), past)
+        items: list[MemoryItem] = []
+        for number in range(len(found.points)):
+            item = found.item(number, _shown)
+            if query.threshold is not None and (item.score or 0.0) < query.threshold:
+                break
+            if query.explain:
+                item = item.with_(explanation=fused_receipt(item, found, number, query))
+            items.append(item)
+        results = newer_first(items)
+        return SearchResult(
+            await self._hydrated(query, results),
+            coverage=found.coverage,
+            warnings=found.warnings,
+            held_back=_earlier_texts(results) + found.skipped_past,
+        )
+
+    def _within(self, query: Query, *, include_past: bool = False) -> Filter:
         types = Condition("type", "in", query.types) if query.types else None
         kinds = ("facts", "messages") if self._kernel.config.episodes == "search" else ("facts",)
         return visible(
@@ -79,10 +84,21 @@ class ReadPath:
             now=self._kernel.ticker.now(),
             kinds=kinds,
             as_of=query.as_of,
-            include_past=query.include_past,
+            include_past=query.include_past or include_past,
             filters=all_of(types, query.filters),
             state=VERSION if query.versions else LIVE,
         )
+
+    async def _hydrated(self, query: Query, items: list[MemoryItem]) -> list[MemoryItem]:
+        """The memories with the messages that they came from, as these were said; hidden ones stay hidden."""
+        ledger = self._kernel.ledger
+        if not query.hydrate or ledger is None:
+            return items
+        ids = dict.fromkeys(id for item in items for id in item.sources)
+        said = {episode.id: episode for episode in await ledger.get_episodes(list(ids)) if not episode.hidden}
+        return [
+            item.with_(messages=tuple(said[id].as_message() for id in item.sources if id in said)) for item in items
+        ]
 
     @call
     async def get(self, id: str) -> MemoryItem | None:
@@ -122,23 +138,17 @@ class ReadPath:
         found = await self.find(query)
         return render(found.results, max_tokens=max_tokens)
 
+    def forget_copies(self) -> None:
+        """Something was erased: let go of what was kept in memory of the store's text."""
+        self._fused.indexes.forget()
 
-def _scored(hit: Hit, score: float, similarity: float | None) -> MemoryItem:
-    return _shown(hit.payload, score, similarity)
+
+def _earlier_texts(items: list[MemoryItem]) -> int:
+    """Texts of these memories that later ones have replaced."""
+    return sum(item.version - 1 for item in items)
 
 
-def _shown(payload: dict[str, object], score: float | None = None, similarity: float | None = None) -> MemoryItem:
+def _shown(payload: dict[str, Any], score: float | None = None, similarity: float | None = None) -> MemoryItem:
     """The item as readers see it: an earlier version answers under the id of its memory."""
     item = MemoryItem.from_payload(payload, score=score, similarity=similarity)
     return item if item.version_of is None else item.with_(id=item.version_of)
-
-
-def _explain(item: MemoryItem, text: str, query: Query) -> dict[str, object]:
-    return {
-        "preset": "plain",
-        "query": text,
-        "similarity": item.similarity,
-        "score": item.score,
-        "threshold": query.threshold,
-        "matched_by": "words" if item.similarity is None else "meaning",
-    }

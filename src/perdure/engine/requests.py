@@ -14,7 +14,6 @@ from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
 from perdure.domain.text import check_unicode, shown
 from perdure.engine.forget import Request
-from perdure.engine.read_path import CONTEXT_CANDIDATES, Query
 from perdure.engine.write_path import Addition
 
 Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
@@ -23,8 +22,6 @@ Moment = str | date | datetime
 """A time: an aware datetime, a date (its midnight), or ISO 8601 text; without a zone it is UTC."""
 Filters = Mapping[str, Any]
 """A filter expression as spec 000 §7.1 writes it."""
-
-PRESETS = ("plain",)
 
 MAX_LIMIT = 2**31 - 1
 """What a greater limit comes to: no scope holds as many memories, and every store counts as far."""
@@ -110,47 +107,6 @@ def read_flag(value: object, field: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidInputError(f"{field} must be true or false, not {shown(value)}", field=field, value=value)
     return value
-
-
-def read_query(
-    query: str,
-    scope: Scope,
-    *,
-    limit: int,
-    filters: Filters | None,
-    threshold: float | None,
-    types: Sequence[str] | None,
-    rerank: bool,
-    history: Sequence[Message | Mapping[str, Any]] | None,
-    as_of: Moment | None,
-    include_past: bool,
-    preset: str | None,
-    explain: bool,
-) -> Query:
-    """A `search`, checked."""
-    if preset is not None and preset not in PRESETS:
-        raise InvalidInputError(
-            f"unknown preset {shown(preset)}: there is {', '.join(PRESETS)}", field="preset", value=preset
-        )
-    if read_flag(rerank, "rerank"):
-        raise InvalidInputError("no reranker is configured: search with rerank=False", field="rerank", value=rerank)
-    return Query(
-        text=read_text(query, "query"),
-        scope=scope,
-        limit=read_limit(limit),
-        filters=parse_filter(filters),
-        threshold=None if threshold is None else read_share(threshold, "threshold"),
-        types=() if types is None else tuple(read_texts(types, "types")),
-        history=() if history is None else tuple(read_messages(history)),
-        as_of=None if as_of is None else parse_moment(as_of, "as_of"),
-        include_past=read_flag(include_past, "include_past"),
-        explain=read_flag(explain, "explain"),
-    )
-
-
-def read_context_query(query: str, scope: Scope) -> Query:
-    """The search behind `context`."""
-    return Query(text=read_text(query, "query"), scope=scope, limit=CONTEXT_CANDIDATES)
 
 
 def read_forget(

@@ -53,7 +53,7 @@ class Revise:
         """Overwrite a memory's text, keeping its id; the old text stays as a version."""
         kernel = self._kernel
         scope = (await self._standing(id))[0].scope
-        vector = await kernel.vector(text)
+        vector = await kernel.embedding.query(text)
         async with kernel.lock(scope):
             before, old_vector = await self._standing(id)
             batch = _Batch()
@@ -153,11 +153,11 @@ class Revise:
             hides = tuple(id for id, hidden in taken_back.hidden.items() if not hidden)
             self._remove(batch, now, old, actor=actor, reason=reason, undoes=undoes, hides=hides)
         elif now is None and target is not None:
-            vector = await self._kernel.vector(target.memory)
+            vector = await self._kernel.embedding.query(target.memory)
             shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
             self._revive(batch, target, vector, actor=actor, reason=reason, undoes=undoes, hides=shows)
         elif now is not None and target is not None and not _says_the_same(now, target):
-            vector = await self._kernel.vector(target.memory)
+            vector = await self._kernel.embedding.query(target.memory)
             self._replace(batch, now, target, old, vector, actor=actor, reason=reason, undoes=undoes)
 
     def _replace(

@@ -26,6 +26,11 @@ class Embedder(ABC):
         """Length of every vector, known without loading a model."""
 
     @property
+    def local(self) -> bool:
+        """Whether texts are embedded on this machine, where a thousand single words cost nothing but a moment."""
+        return False
+
+    @property
     def label(self) -> str:
         """Which model's vectors these are: vectors of two labels are never compared (U21)."""
         return f"{self.name}-{self.dimension}"

@@ -40,6 +40,11 @@ class HashedEmbedder(Embedder):
         self._dimension = settings.dimensions
 
     @property
+    def local(self) -> bool:
+        """It runs on this machine."""
+        return True
+
+    @property
     def dimension(self) -> int:
         """As configured; 384 by default."""
         return self._dimension

@@ -62,6 +62,11 @@ class MiniLMEmbedder(Embedder):
         self._lock = threading.Lock()
 
     @property
+    def local(self) -> bool:
+        """It runs on this machine."""
+        return True
+
+    @property
     def dimension(self) -> int:
         """384."""
         return HIDDEN

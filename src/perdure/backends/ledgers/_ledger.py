@@ -18,7 +18,7 @@ from perdure.backends.ledgers._owners import boot_id
 from perdure.backends.ledgers._scope_lock import ScopeLock
 from perdure.backends.ledgers._scope_queue import QUEUES
 from perdure.backends.ledgers._transactions import Transaction, Transactions
-from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Remembered
+from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Mark, Remembered, Touched
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import PerdureError
 from perdure.domain.event import Change, Episode, HistoryRecord
@@ -216,6 +216,10 @@ class SqlLedger(Transactions, Ledger):
     async def events_of_scope(self, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
         """One page of records."""
         return await self._read(units.history.page_of_scope, scope, limit, after)
+
+    async def touched(self, scope: Scope, since: Mark | None = None) -> Touched:
+        """Rows that may have changed."""
+        return await self._read(units.feed.touched, scope, since)
 
     # ------------------------------------------------------------------ episodes
     async def insert_episodes(self, episodes: Sequence[Episode]) -> int:

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from perdure.backends.ledgers import _caches as caches
     from perdure.backends.ledgers import _episodes as episodes
     from perdure.backends.ledgers import _erasure as erasure
+    from perdure.backends.ledgers import _feed as feed
     from perdure.backends.ledgers import _history as history
     from perdure.backends.ledgers import _journal as journal
     from perdure.backends.ledgers import _locks as locks
     from perdure.backends.ledgers import _schema as schema
     from perdure.backends.ledgers import _upkeep as upkeep
 
-__all__ = ["caches", "episodes", "erasure", "history", "journal", "load", "locks", "schema", "upkeep"]
+__all__ = ["caches", "episodes", "erasure", "feed", "history", "journal", "load", "locks", "schema", "upkeep"]
 
 
 def load() -> None:

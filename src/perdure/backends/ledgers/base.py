@@ -71,6 +71,26 @@ class Remembered:
     """JSON, as the engine made it."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """A moment of the ledger: the last numbers that were taken for changes and for episodes."""
+
+    change: int
+    episode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Rows that were written, and rows that were removed, since a mark; a row that is both is where it was last."""
+
+    mark: Mark
+    written: tuple[str, ...]
+    """Ids of memories and of messages; a store may not hold them yet, or not at all."""
+    gone: tuple[str, ...]
+    reset: bool = False
+    """The ledger was cleared meanwhile: nothing is known of what stood before."""
+
+
 @dataclass(frozen=True, slots=True)
 class EpisodePage:
     """Episodes by the time at which they were told, oldest first, equal times in the order in which they were kept."""
@@ -199,6 +219,14 @@ class Ledger(ABC):
     @abstractmethod
     async def events_of_scope(self, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
         """One page of a scope's records by sequence; the last one's `sequence` is the next call's `after`."""
+
+    @abstractmethod
+    async def touched(self, scope: Scope, since: Mark | None = None) -> Touched:
+        """Which rows of stores may have changed inside a scope since a mark; without one only the mark of now.
+
+        What a writer has under way is told again by the next call, so that nothing is missed however calls cross.
+        Erasures are not told: whoever keeps copies looks at the store before showing one.
+        """
 
     # ------------------------------------------------------------------ episodes
     @abstractmethod

@@ -14,9 +14,10 @@ from perdure.backends.vector_stores._documents import Row
 from perdure.backends.vector_stores._facets import BARE, word_token
 from perdure.backends.vector_stores._narrowing import C, Narrowed
 from perdure.backends.vector_stores._rows import Place, place_of
-from perdure.backends.vector_stores._words import sum_rarities, word_scores, words
+from perdure.backends.vector_stores._words import sum_rarities, word_scores
 from perdure.backends.vector_stores.base import Hits, Vector
 from perdure.domain.filter import Filter, matches
+from perdure.domain.terms import words
 
 DIGITS = 6
 """Decimals of a cosine that float32 engines agree on; further ones would break ties by chance."""

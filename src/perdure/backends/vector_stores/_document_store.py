@@ -30,7 +30,6 @@ from perdure.backends.vector_stores._rows import (
     read_cursor,
     write_cursor,
 )
-from perdure.backends.vector_stores._words import query_words
 from perdure.backends.vector_stores.base import (
     CollectionInfo,
     Hits,
@@ -43,6 +42,7 @@ from perdure.backends.vector_stores.base import (
 )
 from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, PerdureError, VectorStoreError
 from perdure.domain.filter import Filter
+from perdure.domain.terms import query_words
 
 T = TypeVar("T")
 

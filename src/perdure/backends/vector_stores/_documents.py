@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from perdure.backends.vector_stores._facets import BARE, facets, word_token
-from perdure.backends.vector_stores._words import words
 from perdure.backends.vector_stores.base import Hit, Point, Vector
 from perdure.domain.scope import SCOPE_FIELDS
+from perdure.domain.terms import words
 
 _NONE, _ZERO, _PLAIN = 0, 1, 2
 """Whether a row has no vector, one of zeros, or another: some engines can keep neither of the first two."""

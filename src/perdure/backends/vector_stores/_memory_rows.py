@@ -10,10 +10,10 @@ import numpy as np
 
 from perdure.backends.vector_stores._cosine import Matrix, unit_rows
 from perdure.backends.vector_stores._rows import check_id, check_payload, check_vector, copy_payload
-from perdure.backends.vector_stores._words import words
 from perdure.backends.vector_stores.base import Hit, Point, Vector
 from perdure.domain.filter import And, Condition, Filter, matches
 from perdure.domain.scope import SCOPE_FIELDS
+from perdure.domain.terms import words
 
 
 @dataclass(slots=True)

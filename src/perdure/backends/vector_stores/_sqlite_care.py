@@ -19,9 +19,9 @@ from perdure.backends.vector_stores._sqlite_schema import (
     read_meta,
     write_meta,
 )
-from perdure.backends.vector_stores._words import index_text
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
+from perdure.domain.terms import index_text
 
 _SCRUB = "scrub"
 """The key in the file's meta table that tells how far a scrub that was asked for has come; absent when it is done."""

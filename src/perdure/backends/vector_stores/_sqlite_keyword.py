@@ -19,9 +19,10 @@ from perdure.backends.vector_stores._sqlite_filter import translate
 from perdure.backends.vector_stores._sqlite_read import Part, parts_of
 from perdure.backends.vector_stores._sqlite_schema import Collection
 from perdure.backends.vector_stores._sqlite_search import Found, Rows, hits
-from perdure.backends.vector_stores._words import index_text, query_words, sum_rarities, word_scores
+from perdure.backends.vector_stores._words import sum_rarities, word_scores
 from perdure.backends.vector_stores.base import Hit
 from perdure.domain.filter import Filter
+from perdure.domain.terms import index_text, query_words
 
 _EVERYWHERE = (0, 2**63 - 1)
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from perdure.backends.vector_stores._rows import check_id, check_payload, check_vector, place_of
 from perdure.backends.vector_stores._sqlite_schema import COLUMNS, key_text, text_key
-from perdure.backends.vector_stores._words import index_text
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
+from perdure.domain.terms import index_text
 
 TIME_COLUMNS = TIME_FIELDS & set(COLUMNS)
 

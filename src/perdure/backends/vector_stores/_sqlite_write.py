@@ -25,9 +25,9 @@ from perdure.backends.vector_stores._sqlite_records import (
     to_record,
 )
 from perdure.backends.vector_stores._sqlite_schema import HOME_BITS, Collection, text_key
-from perdure.backends.vector_stores._words import index_text
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.errors import NotFoundError
+from perdure.domain.terms import index_text
 
 GONE_KEPT = 512
 """Lost vectors that gone_c remembers for each home at least; twice as many at most."""

@@ -1,84 +1,15 @@
-"""Words of a text as keyword search sees them, and how much sharing some is worth.
-
-The same words as SQLite's FTS5 with `porter unicode61 remove_diacritics 2`: lower case, no accents, runs of letters and
-digits, Porter's stems. Chinese, Japanese, Korean, Thai and the like are not spaced: there every character is a word,
-and of a query every two neighbours together are one.
-"""
+"""How much sharing words is worth: BM25 over rows that hold each word once (see `perdure.domain.terms`)."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.backends.vector_stores._stem import stem
-
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-    "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\U00020000-\U0003ffff"  # kana, Han, Hangul
-)
-_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
-_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
-
-_ACCENT = re.compile("[\u0300-\u036f]")
-
 K1 = 1.2
 B = 0.75
 """BM25's usual constants (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009)."""
-
-
-def index_text(text: str) -> str:
-    """The words of the text, with spaces between those that need them, as the full-text index gets them.
-
-    An index that keeps no texts must be told the same again to forget one: whoever changes what this gives must have
-    every index made anew.
-    """
-    if text.isascii():
-        return text  # SQLite finds the same words in it
-    return " ".join(" ".join(run) if _UNSPACED_CHARACTER.match(run) else run for run in _runs(text))
-
-
-def _runs(text: str) -> Iterator[str]:
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
-    for found in _RUN.finditer(text.lower()):
-        run = found[0]
-        if _UNSPACED_CHARACTER.match(run):
-            run = "".join(character for character in run if character.isalnum())  # vowel signs are no words
-        if run:
-            yield run
-
-
-def words(text: str) -> list[str]:
-    """The stems of a stored text, in order; of unspaced scripts its characters and each two neighbours."""
-    found: list[str] = []
-    for run in _runs(text):
-        if _UNSPACED_CHARACTER.match(run):
-            found.extend(run)
-            found.extend(_pairs(run))
-        else:
-            found.append(stem(run))
-    return found
-
-
-def query_words(text: str) -> dict[str, str]:
-    """The distinct words asked for: stem to the word as it was written (two characters of unspaced script)."""
-    asked: dict[str, str] = {}
-    for run in _runs(text):
-        if _UNSPACED_CHARACTER.match(run):
-            for pair in _pairs(run) if len(run) > 1 else [run]:
-                asked.setdefault(pair, pair)
-        else:
-            asked.setdefault(stem(run), run)
-    return asked
-
-
-def _pairs(run: str) -> list[str]:
-    return [run[place : place + 2] for place in range(len(run) - 1)]
 
 
 def rarity(total: int, found: int) -> float:

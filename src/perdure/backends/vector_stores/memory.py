@@ -23,7 +23,7 @@ from perdure.backends.vector_stores._rows import (
     read_cursor,
     write_cursor,
 )
-from perdure.backends.vector_stores._words import query_words, sum_rarities, word_scores
+from perdure.backends.vector_stores._words import sum_rarities, word_scores
 from perdure.backends.vector_stores.base import (
     CollectionInfo,
     Hits,
@@ -36,6 +36,7 @@ from perdure.backends.vector_stores.base import (
 )
 from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, VectorStoreError
 from perdure.domain.filter import Filter
+from perdure.domain.terms import query_words
 
 
 class MemoryVectorStore(VectorStore):

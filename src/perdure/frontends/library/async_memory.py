@@ -14,11 +14,13 @@ from perdure.domain.event import AddResult, ErasureReport, HistoryRecord, ListRe
 from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
-from perdure.engine import requests
+from perdure.engine import requests, search_requests
 from perdure.engine.build import build
 from perdure.engine.config import MemoryConfig, read_config, read_file
 from perdure.engine.engine import Engine
+from perdure.engine.read_path import CONTEXT_CANDIDATES
 from perdure.engine.requests import Filters, Messages, Moment
+from perdure.engine.search_requests import TimeWindow
 
 
 class AsyncMemory:
@@ -193,14 +195,20 @@ class AsyncMemory:
         include_past: bool = False,
         preset: str | None = None,
         explain: bool = False,
+        hydrate: bool = False,
+        reference_time: Moment | None = None,
+        time_window: TimeWindow | None = None,
     ) -> SearchResult:
         """The memories that answer a query, best first.
 
         `threshold` is the least `score` in [0, 1]; `types` keeps only those types; `history` lends its key words to a
         query that cannot stand alone; `as_of` reads what had been told by then; `include_past` adds what is no longer
-        valid; `explain` tells how each score came about.
+        valid; `preset` names the steps; `rerank` lets the configured reranker order what was found; `explain` tells how
+        each score came about; `hydrate` brings the messages behind each memory; `reference_time` is the now of "last
+        week" in the query, and `time_window` a (start, end) that is asked about instead.
         """
-        request = requests.read_query(
+        request = search_requests.read_query(
+            self._engine.kernel,
             query,
             requests.read_scope(user_id, agent_id, run_id),
             limit=limit,
@@ -213,6 +221,9 @@ class AsyncMemory:
             include_past=include_past,
             preset=preset,
             explain=explain,
+            hydrate=hydrate,
+            reference_time=reference_time,
+            time_window=time_window,
         )
         return await self._engine.read.search(request)
 
@@ -265,7 +276,7 @@ class AsyncMemory:
     ) -> str:
         """What is remembered of a query as a block for a prompt: quoted data, delimited, within `max_tokens`."""
         scope = requests.read_scope(user_id, agent_id, run_id)
-        request = requests.read_context_query(query, scope)
+        request = search_requests.read_query(self._engine.kernel, query, scope, limit=CONTEXT_CANDIDATES)
         return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
 
     @property

@@ -16,6 +16,7 @@ from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.engine.config import MemoryConfig, read_file
 from perdure.engine.requests import Filters, Messages, Moment
+from perdure.engine.search_requests import TimeWindow
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.portal import PORTAL
 
@@ -214,6 +215,9 @@ class Memory:
         include_past: bool = False,
         preset: str | None = None,
         explain: bool = False,
+        hydrate: bool = False,
+        reference_time: Moment | None = None,
+        time_window: TimeWindow | None = None,
     ) -> SearchResult:
         """The memories that answer a query, best first."""
         return PORTAL.call(
@@ -232,6 +236,9 @@ class Memory:
                 include_past=include_past,
                 preset=preset,
                 explain=explain,
+                hydrate=hydrate,
+                reference_time=reference_time,
+                time_window=time_window,
             )
         )
 

@@ -1,0 +1,185 @@
+"""What rerankers behind an address share: the key, lists of texts within a service's bounds, answers, failures.
+
+By plain HTTP: the three services differ in a word or two, and each vendor's client brings its own layer of retries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, SecretStr, ValidationError
+
+from perdure.backends.rerankers._texts import readable_query, readable_texts
+from perdure.backends.rerankers.base import Reranker
+from perdure.backends.retrying import RetryLater, retry_after
+from perdure.backends.service import NO_KEY, Service, ServiceSettings, code_of, host_of, key_or_fail
+from perdure.domain.errors import RerankerError
+
+if TYPE_CHECKING:
+    import httpx2
+
+MOST_TEXTS = 1_000
+"""Texts in one request: Voyage takes no more, Cohere advises against more, Jina names no bound."""
+MOST_QUERY = 8_000
+"""Characters of a query that are sent. They are about 2,000 tokens, as many as Cohere reads of a query (2,048); the
+services count the query once for each text."""
+
+
+class HostedSettings(ServiceSettings):
+    """What every reranker behind an address is told."""
+
+    model: str
+    api_key: SecretStr | None
+    base_url: str
+    batch_size: int = Field(default=MOST_TEXTS, ge=1, le=MOST_TEXTS)
+    """Texts in one request at most."""
+
+
+class HostedReranker(Reranker):
+    """A reranking model behind POST `base_url`/rerank.
+
+    Construction needs a key, unless `base_url` is one's own (ConfigError); it sends nothing. Failures are
+    RerankerError with the codes of the `openai` language model.
+    """
+
+    hosts: ClassVar[tuple[str, ...]]
+    """The vendor's own hosts: where a key is demanded, and where the environment's is sent."""
+    variable: ClassVar[str]
+    """The environment variable that an error names for the key."""
+    most_bytes: ClassVar[int]
+    """Bytes of text in one request, the query counted once for each text; a text beyond them goes alone."""
+
+    def __init__(self, settings: HostedSettings) -> None:
+        key = _key_to_send(settings, self.hosts, self.variable)
+        headers = {"authorization": f"Bearer {key}"} if key != NO_KEY else {}
+
+        def make(sdk: Any) -> httpx2.AsyncClient:
+            client: httpx2.AsyncClient = sdk.AsyncClient(timeout=settings.timeout, headers=headers)
+            return client
+
+        self._settings = settings
+        self._address = f"{settings.base_url.rstrip('/')}/rerank"
+        self._service = _Service(self.name, settings, make, RerankerError, key)  # type: ignore[arg-type]  # until Service names it
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The service's relevance of each text; an empty text or query is read as one space.
+
+        Long lists become several requests, one after the other; of a long query the first MOST_QUERY characters count.
+        """
+        asked = readable_query(query)[:MOST_QUERY] or " "  # the services refuse an empty text
+        readable = [text or " " for text in readable_texts(texts)]
+        scores: list[float] = []
+        for batch in batches(asked, readable, self._settings.batch_size, self.most_bytes):
+            scores += await self._ask(asked, batch)
+        return scores
+
+    def unavailable(self) -> str | None:
+        """The pip line if the HTTP client is not installed."""
+        return None if find_spec("httpx2") else f'{self.name} needs httpx2: pip install "perdure[{self.name}]"'
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
+        """The request, in the words that all three services share."""
+        return {"model": self._settings.model, "query": query, "documents": texts}
+
+    async def _ask(self, query: str, texts: list[str]) -> list[float]:
+        request = partial(_content, address=self._address, body=self._body(query, texts))
+        content = await self._service.ask(request)
+        try:
+            return _in_order(_Answer.model_validate_json(content).results, len(texts))
+        except (ValidationError, ValueError):
+            raise self._service.broken("the answer is not one score for each text") from None
+
+
+def batches(query: str, texts: Sequence[str], most_texts: int, most_bytes: int) -> Iterator[list[str]]:
+    """The texts in order, in lists within both bounds, the query counted once for each; one beyond the bytes alone."""
+    asked = len(query.encode())
+    batch: list[str] = []
+    total = 0
+    for text in texts:
+        size = asked + len(text.encode())
+        if batch and (len(batch) == most_texts or total + size > most_bytes):
+            yield batch
+            batch, total = [], 0
+        batch.append(text)
+        total += size
+    if batch:
+        yield batch
+
+
+class _Result(BaseModel):
+    index: int
+    relevance_score: FiniteFloat
+
+
+class _Answer(BaseModel):
+    results: list[_Result] = Field(validation_alias=AliasChoices("results", "data"))
+
+
+def _in_order(results: Sequence[_Result], count: int) -> list[float]:
+    """The scores in the order of the texts, from an answer that is sorted by them; ValueError unless one for each."""
+    by_index = {result.index: result.relevance_score for result in results}
+    if len(results) != count or set(by_index) != set(range(count)):
+        raise ValueError("not one score for each text")
+    return [by_index[index] for index in range(count)]
+
+
+def _key_to_send(settings: HostedSettings, hosts: Sequence[str], variable: str) -> str:
+    """The key in clear, NO_KEY where none is sent: the environment's never goes to a stranger's address."""
+    host = host_of(settings.base_url)
+    own = any(f".{host}".endswith(f".{each}") for each in hosts)
+    key = settings.api_key if own or "api_key" in settings.model_fields_set else None
+    advice = ", or set base_url to a service of your own"
+    return key_or_fail(key, needed=own, section="reranker", variable=variable, advice=advice)
+
+
+class _StatusError(Exception):
+    """An answer with a status other than success, as it came."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        super().__init__(response.status_code)
+        self.status = response.status_code
+        self.after = retry_after(response.headers)
+        try:
+            told = response.json()
+        except ValueError:
+            told = None
+        told = told if isinstance(told, dict) else {}
+        # Cohere says `message`, Jina and Voyage `detail`, servers of one's own `error`.
+        error = told.get("message") or told.get("detail") or told.get("error")
+        page = response.text if not response.text.lstrip().startswith("<") else ""  # no proxy's web page
+        self.said = (error if isinstance(error, str) else json.dumps(error) if error else page).strip()
+
+
+class _Service(Service["httpx2.AsyncClient"]):
+    """Sends requests by HTTP."""
+
+    sdk: ClassVar[str] = "httpx2"
+
+    def _translated(self, sdk: Any, error: Exception) -> Exception | None:
+        if isinstance(error, _StatusError):
+            return self._told(error.status, self._clean(error.said), code=code_of(error.status), after=error.after)
+        if isinstance(error, sdk.TimeoutException):
+            return self._timed_out()
+        if isinstance(error, sdk.ConnectError):
+            return self._unreachable(host_of(str(error.request.url)), error)
+        if isinstance(error, sdk.TransportError):
+            return RetryLater(self.broken(f"the connection broke ({type(error).__name__})", "connection"))
+        return self.broken("the answer cannot be read") if isinstance(error, sdk.RequestError) else None
+
+    async def _closed(self, client: httpx2.AsyncClient) -> None:
+        await client.aclose()
+
+
+async def _content(client: httpx2.AsyncClient, address: str, body: Mapping[str, Any]) -> bytes:
+    response = await client.post(address, json=dict(body))
+    if not response.is_success:
+        raise _StatusError(response)
+    return response.content

@@ -1,0 +1,43 @@
+"""A search, checked: what `read_path` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.domain.filter import Filter
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.pipeline.recall.presets import BEST, Preset
+from perdure.pipeline.recall.time_window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One call of `search`, checked."""
+
+    text: str
+    scope: Scope
+    limit: int = 100
+    filters: Filter | None = None
+    threshold: float | None = None
+    types: tuple[str, ...] = ()
+    history: tuple[Message, ...] = ()
+    as_of: datetime | None = None
+    include_past: bool = False
+    explain: bool = False
+    versions: bool = False
+    """Earlier texts instead of those that stand now."""
+    preset: Preset = BEST
+    rerank: bool = False
+    hydrate: bool = False
+    """Whether each memory brings the messages that it came from."""
+    reference_time: datetime | None = None
+    """What "last week" in the question goes by; the clock without one."""
+    time_window: Window | None = None
+    """The time that is asked about, in place of what the question says."""
+
+    @property
+    def reads_past(self) -> bool:
+        """Whether rows are read that do not stand now."""
+        return self.versions or self.as_of is not None

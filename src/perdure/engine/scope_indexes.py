@@ -1,0 +1,195 @@
+"""The indexes that recall works on: one for each scope that is asked for, read once and then kept up to date.
+
+A search asks the ledger what was written inside the scope since the last one, by this process or another, and takes in
+those rows alone. What is found is looked up in the store before it is shown, so that nothing that was erased, and no
+text that another process has replaced, is ever answered with.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.ledgers.base import Mark
+from perdure.backends.vector_stores.base import Point, Vector
+from perdure.domain.filter import Condition, Filter, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE
+from perdure.domain.scope import Scope
+from perdure.engine.entries import entry_of, stamp_of
+from perdure.engine.kernel import Kernel
+from perdure.engine.soft import given_up
+from perdure.pipeline.recall.scope_index import ScopeIndex
+
+MOST_MEMORIES = 250_000
+"""Memories that all indexes hold together: some 2 KB each, half a gigabyte. The scopes longest unused go first."""
+AWAITED = 30.0
+"""Seconds for which a row is looked for that the ledger has told of and the store does not hold yet."""
+INLINE = 2_000
+"""Units up to which an index is changed on the event loop itself: a few milliseconds."""
+WORDS_KEPT = 20_000
+"""Words whose vectors are kept for all scopes: 30 MB."""
+
+
+@dataclass(slots=True)
+class Held:
+    """An index, the moment that it is true for, and who is at it."""
+
+    index: ScopeIndex
+    mark: Mark
+    awaited: dict[str, float] = field(default_factory=dict)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+
+class ScopeIndexes:
+    """The indexes of one engine, within a budget of memories."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._held: OrderedDict[Scope, Held] = OrderedDict()
+        self._words: OrderedDict[str, Vector] = OrderedDict()
+        self._collection = ""
+
+    async def of(self, scope: Scope) -> Held | None:
+        """The index of a scope as it stands now; None where there is no ledger to follow, or the scope is too large."""
+        kernel = self._kernel
+        if kernel.ledger is None:
+            return None
+        if self._collection != kernel.collection:
+            self._held.clear()
+            self._collection = kernel.collection
+        held = self._held.get(scope)
+        if held is not None and not await self._follow(held, scope):
+            held = None
+        if held is None:
+            held = await self._read(scope)
+            if held is None:
+                return None
+            self._held[scope] = held
+        if scope in self._held:
+            self._held.move_to_end(scope)
+        self._make_room()
+        await self._give_words(held)
+        return held
+
+    async def words(self, asked: Iterable[str]) -> dict[str, Vector]:
+        """The vectors of words; without those that could not be had."""
+        embedder = self._kernel.embedding
+        if not embedder.available or not embedder.embedder.local:
+            return {}
+        asked = list(dict.fromkeys(asked))
+        missing = [word for word in asked if word not in self._words]
+        if missing:
+            with given_up("words are compared by their stems alone"):
+                self._words.update(zip(missing, await embedder.embedder.embed_batch(missing), strict=True))
+        found = {word: self._words[word] for word in asked if word in self._words}
+        while len(self._words) > WORDS_KEPT:
+            self._words.popitem(last=False)
+        return found
+
+    def drop(self, held: Held, ids: Iterable[str]) -> None:
+        """These memories are no longer in the store."""
+        with held.turn:
+            for id in ids:
+                held.index.remove(id)
+
+    def refresh(self, held: Held, points: Sequence[Point]) -> None:
+        """These rows are not as the index has them."""
+        _take_in(held, points, self._dimension)
+
+    def forget(self) -> None:
+        """Let go of all indexes and words: something was erased."""
+        self._held.clear()
+        self._words.clear()
+
+    # ------------------------------------------------------------------ pieces
+    @property
+    def _dimension(self) -> int:
+        return self._kernel.embedding.embedder.dimension
+
+    def _kinds(self) -> Filter:
+        if self._kernel.config.episodes == "search":
+            return Condition("kind", "in", ("facts", "messages"))
+        return eq("kind", "facts")
+
+    async def _read(self, scope: Scope) -> Held | None:
+        """The index of a scope from the store, true for a moment before it was read."""
+        kernel = self._kernel
+        assert kernel.ledger is not None, "without one nothing is indexed"
+        mark = (await kernel.ledger.touched(scope)).mark
+        within = all_of(scope_filter(scope), self._kinds(), eq("state", LIVE))
+        if await kernel.store.count(kernel.collection, within) > MOST_MEMORIES:
+            return None
+        page = await kernel.store.list(kernel.collection, within, with_vectors=True)
+        held = Held(ScopeIndex(self._dimension), mark)
+        await self._change(held, page.points, ())
+        return held
+
+    async def _follow(self, held: Held, scope: Scope) -> bool:
+        """Take in what changed; False where the index is to be read anew."""
+        kernel = self._kernel
+        assert kernel.ledger is not None, "without one nothing is indexed"
+        touched = await kernel.ledger.touched(scope, held.mark)
+        if touched.reset or held.index.dead_units > max(1_000, len(held.index.alive) // 2):
+            return False
+        now = time.monotonic()
+        awaited = {id: until for id, until in held.awaited.items() if until > now}
+        wanted = dict.fromkeys((*awaited, *touched.written))
+        if wanted or touched.gone:
+            points = await kernel.store.get_many(kernel.collection, list(wanted)) if wanted else []
+            there = {point.id for point in points}
+            absent = [id for id in wanted if id not in there]
+            await self._change(held, points, (*touched.gone, *absent))
+            for id in absent:
+                awaited.setdefault(id, now + AWAITED)
+            held.awaited = {id: until for id, until in awaited.items() if id not in there}
+        held.mark = max(held.mark, touched.mark)
+        return True
+
+    async def _change(self, held: Held, points: Sequence[Point], gone: Sequence[str]) -> None:
+        kinds = ("facts", "messages") if self._kernel.config.episodes == "search" else ("facts",)
+        fitting = [
+            point for point in points if point.payload.get("state") == LIVE and point.payload.get("kind") in kinds
+        ]
+        hidden = {point.id for point in points} - {point.id for point in fitting}
+        with held.turn:
+            for id in (*gone, *hidden):
+                held.index.remove(id)
+        if len(fitting) <= INLINE:
+            _take_in(held, fitting, self._dimension)
+        else:
+            await run_blocking(_take_in, held, fitting, self._dimension)
+
+    async def _give_words(self, held: Held) -> None:
+        if not held.index.unvectored:
+            return
+        with held.turn:
+            wanted = list(held.index.unvectored)
+        for start in range(0, len(wanted), WORDS_KEPT // 2):
+            vectors = await self.words(wanted[start : start + WORDS_KEPT // 2])
+            with held.turn:
+                held.index.give_vectors(vectors)
+
+    def _make_room(self) -> None:
+        total = sum(held.index.alive_entries for held in self._held.values())
+        while total > MOST_MEMORIES and len(self._held) > 1:
+            _, oldest = self._held.popitem(last=False)
+            total -= oldest.index.alive_entries
+
+
+def _take_in(held: Held, points: Sequence[Point], dimension: int) -> None:
+    entries = [entry_of(point, dimension) for point in points if held.index.stamps.get(point.id) != stamp_of(point)]
+    with held.turn:
+        for entry in entries:
+            held.index.put(entry)
+
+
+def transient(points: Sequence[Point], dimension: int) -> ScopeIndex:
+    """An index of a few rows, for one search."""
+    index = ScopeIndex(dimension)
+    for point in points:
+        index.put(entry_of(point, dimension))
+    return index

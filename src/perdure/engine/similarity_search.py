@@ -1,0 +1,104 @@
+"""Similarity search: the store's cosine and the steps that a preset names after it (U12); words without vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from perdure.backends.vector_stores.base import Hit, Point
+from perdure.domain.clock import read_moment
+from perdure.domain.filter import Filter
+from perdure.domain.memory import MemoryItem
+from perdure.engine.kernel import Kernel
+from perdure.engine.queries import Query
+from perdure.engine.reranking import relevance
+from perdure.pipeline.recall.adaptive import adaptive_threshold
+from perdure.pipeline.recall.decay import blend, recency
+from perdure.pipeline.recall.diversify import mmr
+from perdure.pipeline.recall.hybrid import hybrid
+from perdure.pipeline.recall.min_max import min_max
+from perdure.pipeline.recall.reflection import Candidate, choose
+from perdure.pipeline.recall.type_routing import procedural_first
+from perdure.pipeline.words import word_score
+
+Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
+"""Makes the item that readers see of a payload, a score and a similarity."""
+
+
+@dataclass(slots=True)
+class SimilaritySearch:
+    """Fetches candidates and takes the preset's steps."""
+
+    kernel: Kernel
+    shown: Shown
+    warnings: list[str]
+    """What had to be given up."""
+
+    async def __call__(self, query: Query, text: str, within: Filter) -> list[MemoryItem]:
+        """At most `limit` memories inside the filter, best first by `score`."""
+        preset = query.preset
+        hits, items = await self._candidates(query, text, within)
+        scores = [item.score or 0.0 for item in items]
+        if preset.hybrid is not None:
+            scores = hybrid(text, [item.memory for item in items], scores, preset.hybrid)
+        if query.rerank or (preset.rerank and self.kernel.reranker is not None):
+            scores = await relevance(self.kernel, text, [item.memory for item in items], scores, self.warnings)
+        elif preset.relative:
+            scores = min_max(scores)
+        items = _best_first(items, scores)
+        floor = preset.threshold if query.threshold is None else query.threshold
+        if preset.adaptive and items:
+            floor = adaptive_threshold([item.score or 0.0 for item in items], floor or 0.0)
+        items = [item for item in items if floor is None or (item.score or 0.0) >= floor]
+        now = query.as_of or self.kernel.ticker.now()
+        if preset.recency_weight:
+            blended = [blend(item.score or 0.0, recency(_age(item, now)), preset.recency_weight) for item in items]
+            items = _best_first(items, blended)
+        if preset.reflection is not None:
+            items = _reflected(items, preset, now)
+        if preset.diversity is not None and len(items) > query.limit:
+            items = await self._diverse(items, hits, query.limit, preset.diversity)
+        if preset.procedures_first:
+            items = [items[place] for place in procedural_first(text, [item.type for item in items])]
+        return items[: query.limit]
+
+    async def _candidates(self, query: Query, text: str, within: Filter) -> tuple[list[Hit], list[MemoryItem]]:
+        kernel, most = self.kernel, query.limit * query.preset.candidates
+        vector = await kernel.embedding.query(text)
+        if vector is not None:
+            hits = await kernel.store.search(kernel.collection, vector, most, within)
+            score = kernel.embedding.embedder.score
+            items = [self.shown(hit.payload, score(hit.score), hit.score) for hit in hits]
+        else:
+            hits = await kernel.store.keyword_search(kernel.collection, text, most, within) or []
+            items = [self.shown(hit.payload, word_score(text, hit.payload.get("memory", "")), None) for hit in hits]
+        return hits, _best_first(items, [item.score or 0.0 for item in items])
+
+    async def _diverse(
+        self, items: Sequence[MemoryItem], hits: Sequence[Hit], limit: int, trade: float
+    ) -> list[MemoryItem]:
+        """MMR chooses who comes; the order stays that of the scores."""
+        rows: list[Point] = await self.kernel.store.get_many(self.kernel.collection, [hit.id for hit in hits])
+        vectors = {row.id: row.vector for row in rows}
+        chosen = mmr([item.score or 0.0 for item in items], [vectors.get(item.id) for item in items], limit, trade)
+        return [items[place] for place in sorted(chosen)]
+
+
+def _best_first(items: Sequence[MemoryItem], scores: Sequence[float]) -> list[MemoryItem]:
+    rescored = [item.with_(score=score) for item, score in zip(items, scores, strict=True)]
+    return sorted(rescored, key=lambda item: (-(item.score or 0.0), item.id))
+
+
+def _age(item: MemoryItem, now: datetime) -> float:
+    """Days since it was told."""
+    told = read_moment(item.told_at)
+    return 0.0 if told is None else float(np.maximum((now - told).total_seconds() / 86_400, 0))
+
+
+def _reflected(items: Sequence[MemoryItem], preset: Any, now: datetime) -> list[MemoryItem]:
+    candidates = [Candidate(place, item.memory, item.score or 0.0, _age(item, now)) for place, item in enumerate(items)]
+    return [items[kept.place].with_(score=kept.score) for kept in choose(preset.reflection)(candidates)]

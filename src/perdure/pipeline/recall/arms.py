@@ -1,0 +1,136 @@
+"""The arms: how well each unit of a scope answers a question, by words, by meaning and by likeness of words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.pipeline.recall.question import Question
+from perdure.pipeline.recall.scope_index import ASKS, Floats, Rows, ScopeIndex, Vector
+from perdure.pipeline.recall.weights import ANSWERED, FADING, SHARES, Lexical
+
+WIDE = 20_000
+"""Units above which likeness of words is asked only of the best by the other arms..."""
+LIKELY = 2_000
+"""... this many: their windows hold all but .1 % of the best ten (benchmarks/locomo.py --scope)."""
+
+
+def lexical(index: ScopeIndex, question: Question, neighbours: Sequence[Rows], how: Lexical) -> Floats:
+    """BM25F over each unit's window, shape (units,), zero where no word of the question stands.
+
+    Zaragoza et al., Microsoft Cambridge at TREC-13 (2004): counts are weighted before they saturate. Rarity is of
+    single units, as Lucene has it: ln(1 + (N - n + .5) / (n + .5)).
+    """
+    units = len(index.alive)
+    total = np.zeros(units, np.float32)
+    lent = _lent_words(index, neighbours)
+    lengths = _windowed(index.lengths, neighbours, lent)
+    living = lengths[index.alive]
+    saturation = how.k1 * (1 - how.b + how.b * lengths / max(float(living.mean()) if len(living) else 1.0, 1.0))
+    for stem in question.stems:
+        rows, counts = index.postings(stem)
+        kept = index.alive[rows]
+        if not kept.any():
+            continue
+        own = np.zeros(units, np.float32)
+        own[rows[kept]] = counts[kept]
+        frequency = _windowed(own, neighbours, lent)
+        total += _rarity(index, int(kept.sum())) * frequency * (how.k1 + 1) / (frequency + saturation)
+    total[~index.alive] = 0
+    return total
+
+
+def dense(index: ScopeIndex, query: Vector, neighbours: Sequence[Rows]) -> tuple[Floats, Floats]:
+    """Cosine of the question to each unit's own vector, and to the mean vector of its window; shapes (units,)."""
+    own = (index.vectors @ query).astype(np.float32)
+    window = own.copy()
+    for rows, share in zip(neighbours, (*SHARES.before, *SHARES.after), strict=True):
+        window += share * own[rows]
+    window /= index.norms
+    return own, window
+
+
+def whole(index: ScopeIndex, query: Vector) -> tuple[Floats, Rows]:
+    """Cosine of the question to the whole text of each long memory, and the first units of these."""
+    vectors, rows = index.wholes
+    kept = index.alive[rows]
+    return (vectors[kept] @ query).astype(np.float32), rows[kept]
+
+
+def likeness(
+    index: ScopeIndex,
+    question: Question,
+    asked: Mapping[str, Vector],
+    neighbours: Sequence[Rows],
+    among: Rows | None = None,
+) -> Floats:
+    """How like each word of the question is to the likest word in a unit's window, by rarity; shape (units,).
+
+    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary: words are encoded alone, and one
+    of the same stem counts 1. `among`: the units to be scored, all by default.
+    """
+    units = len(index.alive)
+    words = [word for word in question.words if word in asked]
+    if not words or units < 2:
+        return np.zeros(units, np.float32)
+    table = np.maximum(index.word_vectors.view @ np.stack([asked[word] for word in words]).T, 0).T
+    stems = question.stems
+    place = {word: number for number, word in enumerate(words)}
+    for number, stem in enumerate(index.word_stems):
+        word = stems.get(stem)
+        if number and word in place:
+            table[place[word], number] = 1.0
+    rarities = np.array([_rarity(index, _found(index, stem)) for stem, word in stems.items() if word in place])
+    order = [place[word] for word in stems.values() if word in place]
+    own = _best_of_units(index, table)
+    if among is not None:
+        return _among(own[order], rarities, neighbours, among, units)
+    return _faded(own[order], rarities, neighbours)
+
+
+def _best_of_units(index: ScopeIndex, table: NDArray[np.float32]) -> NDArray[np.float32]:
+    occurrences, starts = index.occurrences
+    return np.maximum.reduceat(table[:, occurrences], starts, axis=1)
+
+
+def _faded(own: NDArray[np.float32], rarities: NDArray[np.float64], neighbours: Sequence[Rows]) -> Floats:
+    best = own.copy()
+    for rows, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
+        np.maximum(best, share * own[:, rows], out=best)
+    return np.asarray(rarities @ best / rarities.sum(), np.float32)
+
+
+def _among(
+    own: NDArray[np.float32], rarities: NDArray[np.float64], neighbours: Sequence[Rows], among: Rows, units: int
+) -> Floats:
+    best = own[:, among]
+    for rows, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
+        np.maximum(best, share * own[:, rows[among]], out=best)
+    scores = np.zeros(units, np.float32)
+    scores[among] = rarities @ best / rarities.sum()
+    return scores
+
+
+def _windowed(own: Floats, neighbours: Sequence[Rows], lent: Sequence[Floats | float]) -> Floats:
+    total = own.copy()
+    for rows, share in zip(neighbours, lent, strict=True):
+        total += share * own[rows]
+    return total
+
+
+def _lent_words(index: ScopeIndex, neighbours: Sequence[Rows]) -> list[Floats | float]:
+    """What the words of each neighbour count; more of a question that this unit follows."""
+    asked_before = (index.cues[neighbours[0]] & ASKS > 0).astype(np.float32)
+    first, *rest = (*SHARES.before, *SHARES.after)
+    return [np.float32(first) + np.float32(ANSWERED) * asked_before, *rest]
+
+
+def _rarity(index: ScopeIndex, found: int) -> float:
+    total = len(index.alive) - 1 - index.dead_units
+    return float(np.log1p((max(total, found) - found + 0.5) / (found + 0.5)))
+
+
+def _found(index: ScopeIndex, stem: str) -> int:
+    return int(index.alive[index.postings(stem)[0]].sum())

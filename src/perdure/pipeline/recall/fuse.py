@@ -1,0 +1,97 @@
+"""Fusion: arms divided by their best and added with their weights, over every unit of a scope; the best unit of a
+memory speaks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.pipeline.recall import arms
+from perdure.pipeline.recall.question import Question
+from perdure.pipeline.recall.scope_index import LONG, NAMED, Floats, Rows, ScopeIndex, Vector
+from perdure.pipeline.recall.signals import signals
+from perdure.pipeline.recall.weights import Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Memories of a scope by their fused score, best first, with what each arm and signal gave to it."""
+
+    ids: list[str]
+    units: Rows
+    """The unit that speaks for each."""
+    fused: Floats
+    similarity: Floats
+    """Cosine of the question to the memory itself: its best passage, where it is long."""
+    shares: Mapping[str, Floats]
+    """Weighted shares of all units, by the name of the weight."""
+
+
+def rank(
+    index: ScopeIndex,
+    question: Question,
+    query: Vector | None,
+    asked: Mapping[str, Vector],
+    ranking: Ranking,
+) -> Ranked:
+    """Every memory of the index that any arm finds, ranked; ties by what was told last, then by id."""
+    neighbours = index.neighbours()
+    talk = index.cues & (NAMED | LONG) == NAMED
+    units = len(index.alive)
+    own = np.zeros(units, np.float32)
+    shares: dict[str, Floats] = {}
+    lexical = arms.lexical(index, question, neighbours, ranking.lexical)
+    shares["lexical"] = _weighed("lexical", talk, ranking) * _by_best(lexical)
+    if query is not None:
+        own, meant = arms.dense(index, query, neighbours)
+        own[~index.alive] = 0
+        meant[~index.alive] = 0
+        shares["dense"] = _weighed("dense", talk, ranking) * _by_best(_with_wholes(index, query, own, meant, ranking))
+    among = None
+    if units > arms.WIDE:
+        so_far = sum(shares.values(), np.zeros(units, np.float32))
+        among = np.argpartition(-so_far, arms.LIKELY)[: arms.LIKELY]
+    liked = arms.likeness(index, question, asked, neighbours, among)
+    shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked)
+    found = sum(shares.values(), np.zeros(units, np.float32)) > 0
+    for name, values in signals(index, question, own).items():
+        shares[name] = _weighed(name, talk, ranking) * values
+    fused = sum(shares.values(), np.zeros(units, np.float32))
+    fused[~(index.alive & found)] = -np.inf
+    return _ranked(index, fused, own, shares)
+
+
+def _weighed(name: str, talk: NDArray[np.bool_], ranking: Ranking) -> Floats:
+    """The weight of an arm or signal for each unit: one for turns of a talk, another for what stands alone."""
+    return np.asarray(np.where(talk, getattr(ranking.talk, name), getattr(ranking.alone, name)), np.float32)
+
+
+def _with_wholes(index: ScopeIndex, query: Vector, own: Floats, meant: Floats, ranking: Ranking) -> Floats:
+    """The window's cosine for short memories; for long ones a mean of their passage's and their whole text's."""
+    whole, firsts = arms.whole(index, query)
+    if not len(firsts):
+        return meant
+    by_owner = np.zeros(len(index.ids), np.float32)
+    by_owner[index.owner[firsts]] = whole
+    share = ranking.long_whole / (ranking.long_whole + ranking.long_passage)
+    is_long = index.cues & LONG > 0
+    return np.where(is_long, share * by_owner[index.owner] + (1 - share) * own, meant).astype(np.float32)
+
+
+def _by_best(scores: Floats) -> Floats:
+    best = float(scores.max(initial=0.0))
+    return scores / best if best > 0 else np.zeros_like(scores)
+
+
+def _ranked(index: ScopeIndex, fused: Floats, own: Floats, shares: Mapping[str, Floats]) -> Ranked:
+    units = np.flatnonzero(np.isfinite(fused))
+    order = units[np.lexsort((-index.days[units], -fused[units]))]
+    _, firsts = np.unique(index.owner[order], return_index=True)  # the best unit of each memory
+    best = order[np.sort(firsts)]
+    similarity = np.full(len(index.ids), -1.0, np.float32)
+    np.maximum.at(similarity, index.owner, own)
+    owners = index.owner[best]
+    return Ranked([index.ids[owner] for owner in owners], best, fused[best], similarity[owners], shares)

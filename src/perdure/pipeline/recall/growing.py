@@ -1,0 +1,40 @@
+"""Arrays that grow at their end at a cost that does not depend on how long they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+class Growing:
+    """A NumPy array of known row shape that rows are added to; `view` is what it holds."""
+
+    __slots__ = ("_array", "_size")
+
+    def __init__(self, dtype: DTypeLike, *shape: int) -> None:
+        self._array: NDArray[Any] = np.zeros((16, *shape), dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(self, value: Any) -> None:
+        """Add one row."""
+        self.extend(np.asarray([value], self._array.dtype))
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Add rows."""
+        end = self._size + len(values)
+        if end > len(self._array):
+            grown = np.zeros((max(end, 2 * len(self._array)), *self._array.shape[1:]), self._array.dtype)
+            grown[: self._size] = self._array[: self._size]
+            self._array = grown
+        self._array[self._size : end] = values
+        self._size = end
+
+    @property
+    def view(self) -> NDArray[Any]:
+        """The rows that were added, to be read and changed in place."""
+        return self._array[: self._size]

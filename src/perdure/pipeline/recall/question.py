@@ -1,0 +1,79 @@
+"""A question as the arms ask it: its topic words, without the names of the speakers, and the cues that it gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.domain.terms import is_unspaced, query_words, runs
+from perdure.pipeline.lexicon import lines
+from perdure.pipeline.recall.features import stop_runs
+from perdure.pipeline.recall.names import named
+from perdure.pipeline.recall.time_window import Window, parse
+
+_SPACES = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What the arms and signals ask."""
+
+    text: str
+    """The question without the speakers' names, for the encoder."""
+    stems: dict[str, str]
+    """Each stem asked for, with the word as it stands; of unspaced scripts pairs of characters."""
+    words: tuple[str, ...]
+    """Topic words of spaced scripts, as they stand in lower case."""
+    named: frozenset[str]
+    """Speakers of the scope that the question names, folded."""
+    window: Window | None
+    """The time that it asks about."""
+    wants_doing: bool
+    """Whether it asks for something to be done or explained, where standing instructions count."""
+
+
+def read_question(
+    text: str, speakers: Iterable[str] = (), *, reference: datetime | None = None, window: Window | None = None
+) -> Question:
+    """The question as the arms ask it; where nothing but names would be left of it, the names stay."""
+    known = [name for name in speakers if name not in _ROLES]
+    names = frozenset(named(text, known))
+    bare = _without(text, names)
+    dropped = {run for name in names for run in runs(name)}
+    stop = stop_runs()
+    kept = [run for run in runs(bare) if run not in stop and run not in dropped]
+    if not kept:
+        bare, kept = text, [run for run in runs(text) if run not in stop] or list(runs(text))
+    stems = {stem: word for run in kept for stem, word in query_words(run).items()}
+    return Question(
+        text=bare,
+        stems=stems,
+        words=tuple(dict.fromkeys(run for run in kept if not is_unspaced(run))),
+        named=names,
+        window=window or parse(text, reference),
+        wants_doing=wants_doing(text),
+    )
+
+
+def wants_doing(text: str) -> bool:
+    """Whether a question asks for something to be done, shown or explained, and is no plain question of fact."""
+    return _requests().search(text) is not None
+
+
+_ROLES = frozenset({"user", "assistant", "system", "tool"})
+_COMPILED: dict[str, re.Pattern[str]] = {}
+
+
+def _requests() -> re.Pattern[str]:
+    if "requests" not in _COMPILED:
+        phrases = "|".join(re.escape(line) for line in lines("recall_requests.txt"))
+        _COMPILED["requests"] = re.compile(rf"\b(?:{phrases})\b", re.IGNORECASE)
+    return _COMPILED["requests"]
+
+
+def _without(text: str, names: Iterable[str]) -> str:
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)
+    return _SPACES.sub(" ", text).strip()

@@ -1,0 +1,96 @@
+"""Query rewriting by a language model: self-contained questions and hypothetical answers (001 appendix C, V22 to V24).
+
+Whether a query needs it, and what happens when a call fails, is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from perdure.backends.llms.base import LLM
+from perdure.domain.errors import LLMError
+from perdure.domain.message import Message
+from perdure.pipeline.prompts import load
+
+MAX_TOKENS: Final = 100
+"""Of an answer (001 §10, role `memory_rewrite`, V24)."""
+TEMPERATURE: Final = 0.1
+"""Of both calls (V24)."""
+TIMEOUT: Final = 30.0
+"""Seconds that a call may take (V24); the port has no timeout for a single call, so it is held here."""
+EARLIER_MESSAGES: Final = 5
+"""How many messages before the query are shown (checklist B14)."""
+MAX_MESSAGE_LENGTH: Final = 1000
+"""Characters shown of each: a pasted document must not make a look-up dear, and its start says what it is."""
+MAX_ANSWER_LENGTH: Final = 500
+"""Characters of a usable answer: 100 tokens have 400 to 500, a longer one did not keep to what was asked."""
+
+_SPOKEN = ("user", "assistant")
+# A chat template may put the opening tag into the prompt, and then the answer holds the closing one alone.
+_THOUGHTS = re.compile(
+    r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?^\s*</think(?:ing)?>",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+_QUOTES = ('""', "''", "``", "“”", "„“", "‘’", "«»", "「」")
+
+
+async def rewrite(llm: LLM, query: str, history: Sequence[Message]) -> str:
+    """The query as a question that can be searched for by itself, in one call (V22).
+
+    The last five messages of user and assistant are shown to the model as quoted data. Without any, or for a query
+    without text, no call is made. An empty answer or one above `MAX_ANSWER_LENGTH` gives the query itself. A call that
+    fails, or takes longer than `TIMEOUT`, is LLMError.
+    """
+    earlier = [
+        {"role": message.role, "content": message.content[:MAX_MESSAGE_LENGTH]}
+        for message in history
+        if message.role in _SPOKEN and message.content.strip()
+    ][-EARLIER_MESSAGES:]
+    if not earlier:
+        return query
+    return await _ask(llm, "rewrite_query", query, {"earlier": earlier, "query": query})
+
+
+async def hypothetical(llm: LLM, query: str) -> str:
+    """A made-up answer to be embedded in place of the query, in one call: HyDE (Gao et al. 2022; V23).
+
+    Stored facts are statements, and a statement lies nearer to them than a question does. It is never shown to anybody
+    as an answer. No call without text; what gives the query itself, and what LLMError, is as in `rewrite`.
+    """
+    return await _ask(llm, "hypothetical_answer", query, {"query": query})
+
+
+async def _ask(llm: LLM, prompt: str, query: str, data: dict[str, Any]) -> str:
+    """What the model says, or the query where that is of no use."""
+    if not query.strip():
+        return query
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            answer = await llm.generate(
+                load(prompt),
+                json.dumps(data, ensure_ascii=False),
+                temperature=TEMPERATURE,
+                max_tokens=MAX_TOKENS,
+            )
+    except TimeoutError:
+        raise LLMError(f"rewriting a query took longer than {TIMEOUT:g} s", code="timeout") from None
+    said = _sentence(answer)
+    return said if 0 < len(said) <= MAX_ANSWER_LENGTH else query
+
+
+def _sentence(answer: str) -> str:
+    """The first paragraph of an answer on one line, without thoughts, an announcing line and quotation marks."""
+    lines = _THOUGHTS.sub("", answer).strip()
+    first, *rest = _PARAGRAPHS.split(lines)
+    if first.endswith(":") and rest:
+        first = rest[0]
+    announced, broken, said = first.partition("\n")
+    text = " ".join((said if broken and announced.rstrip().endswith(":") else first).split())
+    inner = text[1:-1]
+    quoted = text[:1] + text[-1:] in _QUOTES and len(text) > 1
+    return inner.strip() if quoted and not set(inner) & {text[0], text[-1]} else text

@@ -1,0 +1,339 @@
+"""What the arms need of one scope, in memory: kept up to date row by row, never made anew by a search.
+
+Rows are units: a short memory is one, a long one has a unit for each passage. Unit 0 stands for "no neighbour" and is
+empty. A turn knows the turns next to it in time on its own track (the same scope values) within an hour.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.domain.terms import runs, stems
+from perdure.pipeline.recall.features import Features, Unit
+from perdure.pipeline.recall.growing import Growing
+from perdure.pipeline.recall.weights import SESSION_GAP, SHARES
+
+Vector = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+USER = 1
+"""Bit of `cues`: the user said it, to an assistant."""
+ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED = 2, 4, 8, 16, 32, 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A memory as recall sees it."""
+
+    id: str
+    stamp: str
+    """Changes whenever the memory does."""
+    track: tuple[str | None, ...]
+    """The scope values; neighbours share them."""
+    place: tuple[float, str, int]
+    """When it was told, in days since 1970, then when it was made and its place in its call: the order of turns."""
+    turn: bool
+    """A message as it was said, and no fact."""
+    role: str
+    speaker: str | None
+    """The name of who said it, where it was given."""
+    features: Features
+    directive: bool
+    """It tells an assistant how to answer from now on."""
+    preference: bool
+    """It tells how something is liked to be done."""
+    vector: Vector | None
+    passages: NDArray[np.float32]
+    """Shape (passages, dimension); (0, dimension) for a short memory or where they were not embedded."""
+
+
+class ScopeIndex:
+    """Postings, vectors, words and neighbours of the memories of one scope."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+        self.ids: list[str] = [""]
+        self.stamps: dict[str, str] = {}
+        self.speakers: dict[str, int] = {}
+        """Names of speakers, folded, with their numbers from 1."""
+        self.vocabulary: dict[str, int] = {}
+        self.word_stems: list[str] = [""]
+        self.unvectored: dict[str, int] = {}
+        """Words that have no vector yet, with their numbers."""
+        self.alive_entries = 0
+        self.dead_units = 0
+        self._units: dict[str, tuple[int, int]] = {}
+        self._postings: dict[str, tuple[Growing, Growing]] = {}
+        self._tracks: dict[tuple[str | None, ...], list[tuple[float, str, int, int]]] = {}
+        self._placed: dict[str, tuple[tuple[str | None, ...], tuple[float, str, int, int]]] = {}
+        self._alive, self._owner = Growing(np.bool_), Growing(np.int64)
+        self._previous, self._next = Growing(np.int64), Growing(np.int64)
+        self._vectors, self._norms = Growing(np.float32, dimension), Growing(np.float32)
+        self._wholes, self._whole_of = Growing(np.float32, dimension), Growing(np.int64)
+        self._lengths, self._days = Growing(np.float32), Growing(np.float64)
+        self._cues, self._temporal, self._proper = Growing(np.int64), Growing(np.int64), Growing(np.int64)
+        self._speaker = Growing(np.int64)
+        self._word_starts, self._words = Growing(np.int64), Growing(np.int64)
+        self.word_vectors = Growing(np.float32, dimension)
+        self.word_vectors.append(np.zeros(dimension, np.float32))
+        self._add_unit(Unit({}, (), 0), None, owner=0, days=0.0, cues=0, speaker=0, temporal=0, proper=0, alive=False)
+
+    # ------------------------------------------------------------------ changing
+    def put(self, entry: Entry) -> None:
+        """Take a memory in, in place of what is held under its id."""
+        self.remove(entry.id)
+        features = entry.features
+        cues = (
+            (USER if entry.turn and entry.role == "user" and entry.speaker is None else 0)
+            | (ASKS if features.asks else 0)
+            | (DIRECTIVE if entry.directive else 0)
+            | (PREFERENCE if entry.preference else 0)
+            | (LONG if features.is_long else 0)
+            | (TURN if entry.turn else 0)
+            | (NAMED if entry.turn and entry.speaker is not None else 0)
+        )
+        number, first = len(self.ids), len(self._alive)
+        self.ids.append(entry.id)
+        speaker = self._speaker_number(entry)
+        for place, unit in enumerate(features.units):
+            self._add_unit(
+                unit,
+                self._unit_vector(entry, place),
+                owner=number,
+                days=entry.place[0],
+                cues=cues,
+                speaker=speaker,
+                temporal=features.temporal,
+                proper=features.proper,
+                alive=True,
+            )
+        if features.is_long and entry.vector is not None:
+            self._wholes.append(entry.vector)
+            self._whole_of.append(first)
+        self._units[entry.id] = first, len(features.units)
+        self.stamps[entry.id] = entry.stamp
+        self.alive_entries += 1
+        if entry.turn:
+            self._link(entry, first)
+
+    def remove(self, id: str) -> None:
+        """Let go of a memory; one that is not held is no error."""
+        held = self._units.pop(id, None)
+        if held is None:
+            return
+        first, count = held
+        del self.stamps[id]
+        self.alive_entries -= 1
+        self.dead_units += count
+        self._alive.view[first : first + count] = False
+        placed = self._placed.pop(id, None)
+        if placed is not None:
+            track, place = placed
+            order = self._tracks[track]
+            at = bisect_left(order, place)
+            del order[at]
+            self._relink(order, at)
+            self._previous.view[first] = self._next.view[first] = 0
+
+    def give_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Take in the vectors of words."""
+        table = self.word_vectors.view
+        for word, vector in vectors.items():
+            number = self.unvectored.pop(word, None)
+            if number is not None:
+                table[number] = vector
+
+    # ------------------------------------------------------------------ reading
+    def __contains__(self, id: str) -> bool:
+        return id in self._units
+
+    def first_unit(self, id: str) -> int:
+        """The first unit of a memory that is held."""
+        return self._units[id][0]
+
+    def held(self) -> Iterable[str]:
+        """The ids of all memories that are held."""
+        return self._units.keys()
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Which units are of a memory that is held."""
+        return self._alive.view
+
+    @property
+    def owner(self) -> Rows:
+        """The place in `ids` of each unit's memory; ascending."""
+        return self._owner.view
+
+    @property
+    def days(self) -> NDArray[np.float64]:
+        """When each unit was told, in days since 1970."""
+        return self._days.view
+
+    @property
+    def cues(self) -> Rows:
+        """The bits of each unit's memory."""
+        return self._cues.view
+
+    @property
+    def temporal(self) -> Rows:
+        """How many words of time each unit's memory has."""
+        return self._temporal.view
+
+    @property
+    def proper(self) -> Rows:
+        """How many proper nouns each unit's memory has."""
+        return self._proper.view
+
+    @property
+    def speaker(self) -> Rows:
+        """The number of each unit's speaker, 0 for none."""
+        return self._speaker.view
+
+    @property
+    def lengths(self) -> Floats:
+        """Stems of each unit."""
+        return self._lengths.view
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The vector of each unit, zeros where there is none."""
+        return self._vectors.view
+
+    @property
+    def norms(self) -> Floats:
+        """The length of each unit's window vector."""
+        return self._norms.view
+
+    @property
+    def wholes(self) -> tuple[NDArray[np.float32], Rows]:
+        """The vectors of long memories' whole texts, and the first units of these."""
+        return self._wholes.view, self._whole_of.view
+
+    @property
+    def occurrences(self) -> tuple[Rows, Rows]:
+        """The numbers of the words of all units, one after another, and where each unit's begin."""
+        return self._words.view, self._word_starts.view
+
+    def neighbours(self) -> list[Rows]:
+        """The units before and after each unit: one, two and three before, then one, two and three after."""
+        previous, following = self._previous.view, self._next.view
+        before = [previous, previous[previous]]
+        after = [following, following[following]]
+        return [*before, previous[before[1]], *after, following[after[1]]]
+
+    def postings(self, stem: str) -> tuple[Rows, Floats]:
+        """The units that have a stem, and how often; dead ones among them."""
+        found = self._postings.get(stem)
+        if found is None:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        return found[0].view, found[1].view
+
+    def turns_around(self, id: str, reach: int) -> list[str]:
+        """The turns up to `reach` before and after a turn, in their order, without it."""
+        unit = self.first_unit(id)
+        found: list[int] = []
+        for links, at_front in ((self._previous.view, True), (self._next.view, False)):
+            place = unit
+            for _ in range(reach):
+                place = int(links[place])
+                if not place:
+                    break
+                found.insert(0, place) if at_front else found.append(place)
+        return [self.ids[int(self._owner.view[place])] for place in found]
+
+    # ------------------------------------------------------------------ pieces
+    def _speaker_number(self, entry: Entry) -> int:
+        name = (entry.speaker or (entry.role if entry.turn else "")).casefold()
+        return self.speakers.setdefault(name, len(self.speakers) + 1) if name else 0
+
+    def _unit_vector(self, entry: Entry, place: int) -> Vector | None:
+        if not entry.features.is_long:
+            return entry.vector
+        return entry.passages[place] if place < len(entry.passages) else None
+
+    def _add_unit(
+        self,
+        unit: Unit,
+        vector: Vector | None,
+        *,
+        owner: int,
+        days: float,
+        cues: int,
+        speaker: int,
+        temporal: int,
+        proper: int,
+        alive: bool,
+    ) -> None:
+        number = len(self._alive)
+        self._alive.append(alive)
+        self._owner.append(owner)
+        self._previous.append(0)
+        self._next.append(0)
+        self._vectors.append(np.zeros(self.dimension, np.float32) if vector is None else vector)
+        self._norms.append(1.0)
+        self._lengths.append(unit.length)
+        self._days.append(days)
+        self._cues.append(cues)
+        self._temporal.append(temporal)
+        self._proper.append(proper)
+        self._speaker.append(speaker)
+        self._word_starts.append(len(self._words))
+        self._words.extend(np.array([self._word_number(word) for word in unit.words] or [0], np.int64))
+        for stem, count in unit.stems.items():
+            held = self._postings.get(stem)
+            if held is None:
+                held = self._postings[stem] = Growing(np.int64), Growing(np.float32)
+            held[0].append(number)
+            held[1].append(count)
+
+    def _word_number(self, word: str) -> int:
+        number = self.vocabulary.get(word)
+        if number is None:
+            number = self.vocabulary[word] = len(self.word_stems)
+            self.word_stems.append(next(iter(stems(next(runs(word)))), ""))
+            self.unvectored[word] = number
+            self.word_vectors.append(np.zeros(self.dimension, np.float32))
+        return number
+
+    def _link(self, entry: Entry, unit: int) -> None:
+        order = self._tracks.setdefault(entry.track, [])
+        place = (*entry.place, unit)
+        insort(order, place)
+        self._placed[entry.id] = entry.track, place
+        self._relink(order, bisect_left(order, place))
+
+    def _relink(self, order: Sequence[tuple[float, str, int, int]], at: int) -> None:
+        """Set the neighbours around a place of a track, and the window vectors that this changes."""
+        previous, following = self._previous.view, self._next.view
+        for left, right in ((at - 1, at), (at, at + 1)):
+            before = order[left] if 0 <= left < len(order) else None
+            after = order[right] if 0 <= right < len(order) else None
+            near = before is not None and after is not None and self._are_neighbours(before, after)
+            if before is not None:
+                following[before[3]] = after[3] if near and after is not None else 0
+            if after is not None:
+                previous[after[3]] = before[3] if near and before is not None else 0
+        for place in range(max(0, at - 3), min(len(order), at + 4)):
+            self._norms.view[order[place][3]] = self._window_norm(order[place][3])
+
+    def _are_neighbours(self, before: tuple[float, str, int, int], after: tuple[float, str, int, int]) -> bool:
+        """Whether two turns that follow one another lend each other their words: short ones of one session."""
+        cues = self._cues.view
+        return after[0] - before[0] <= SESSION_GAP and not (cues[before[3]] | cues[after[3]]) & LONG
+
+    def _window_norm(self, unit: int) -> float:
+        vectors = self._vectors.view
+        total = vectors[unit].copy()
+        for links, shares in ((self._previous.view, SHARES.before), (self._next.view, SHARES.after)):
+            place = unit
+            for share in shares:
+                place = int(links[place])
+                total += share * vectors[place]
+        return float(np.linalg.norm(total)) or 1.0
