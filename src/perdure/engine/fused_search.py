@@ -6,7 +6,7 @@ The score of the best one says how well it answers by itself; the others have th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from perdure.backends.blocking import run_blocking
@@ -45,9 +45,6 @@ class Found:
     scores: list[float]
     skipped_past: int = 0
     """Memories that would have come, but are no longer valid."""
-    coverage: float = 0.0
-    facets: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
 
     def item(self, number: int, shown: Any) -> MemoryItem:
         """The memory at a place, as `shown` makes it of payload, score and similarity."""
@@ -75,7 +72,7 @@ class FusedSearch:
             if not is_stale or attempt == TRIES - 1:
                 break
         scores = self._scores(question, ranked, points, places, vector)
-        return Found(points, ranked, places, question, scores, skipped, coverage=scores[0] if scores else 0.0)
+        return Found(points, ranked, places, question, scores, skipped)
 
     # ------------------------------------------------------------------ pieces
     async def _ask(

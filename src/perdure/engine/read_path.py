@@ -71,8 +71,8 @@ class ReadPath:
         results = newer_first(items)
         return SearchResult(
             await self._hydrated(query, results),
-            coverage=found.coverage,
-            warnings=found.warnings,
+            coverage=found.ranked.coverage.value,
+            facets=found.ranked.coverage.facets,
             held_back=_earlier_texts(results) + found.skipped_past,
         )
 

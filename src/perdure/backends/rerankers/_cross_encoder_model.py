@@ -132,16 +132,17 @@ def load_model(files: ModelFiles, *, max_length: int, batch_size: int, threads: 
     tokenizer.no_padding()
     tokenizer.enable_truncation(most, strategy="longest_first")
     session = _start_session(files.graph, threads)
-    return CrossEncoder(session, _tokenize_with(tokenizer, most), padding=padding, batch_size=batch_size)
+    return CrossEncoder(session, _tokenize_with(tokenizer, most, padding), padding=padding, batch_size=batch_size)
 
 
-def _tokenize_with(tokenizer: Any, most_tokens: int) -> Tokenize:
+def _tokenize_with(tokenizer: Any, most_tokens: int, padding: int) -> Tokenize:
     most = most_tokens * CHARACTERS_PER_TOKEN
 
     # One pair at a time: the driver's own batch call starts threads, and warns when the process forks later.
     def tokenize(query: str, text: str) -> Pair:
         read = tokenizer.encode(query[:most], text[:most])
-        return Pair(read.ids, read.type_ids)
+        # A tokenizer that adds no special tokens makes none of two empty texts, and a run needs one.
+        return Pair(read.ids or [padding], read.type_ids or [0])
 
     return tokenize
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from perdure.backends.vector_stores._azure_ai_search_filter import TOKENS, is_pl
 from perdure.backends.vector_stores._document_engine import Shape
 from perdure.backends.vector_stores._documents import Document, Row, decode
 from perdure.backends.vector_stores._facets import word_token
+from perdure.backends.vector_stores._names import digest
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
 
@@ -44,8 +44,8 @@ _EPSILON = 1e-20
 def index_name(prefix: str, name: str) -> str:
     """The index of a collection: Azure takes lower case letters, digits and single dashes."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
-    digest = blake2b(json.dumps([prefix, name]).encode(), digest_size=8).hexdigest()
-    return f"{prefix}-{slug}-{digest}" if slug else f"{prefix}-{digest}"
+    last = digest(json.dumps([prefix, name]), 8)
+    return f"{prefix}-{slug}-{last}" if slug else f"{prefix}-{last}"
 
 
 def _field(name: str, type: str, *uses: str, **more: Any) -> SearchField:
@@ -110,7 +110,7 @@ def shape_of(index: SearchIndex, model: str) -> Shape:
 
 def key_of(id: str) -> str:
     """The key of a row's document: Azure takes letters, digits, _, - and =."""
-    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return digest(id, 16)
 
 
 def document_of(document: Document, written: int) -> dict[str, Any]:

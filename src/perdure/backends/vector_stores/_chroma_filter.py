@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any, Literal, TypeAlias
 
 from perdure.backends.vector_stores._facets import moment_mark, number_mark
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._narrowing import Grammar, Span
 
 Where: TypeAlias = dict[str, Any]
@@ -98,7 +98,7 @@ def span_key(kind: Literal["number", "moment"], path: str) -> str:
     """The metadata key of a number or moment; a path that is odd or long is named by a digest."""
     if path.isascii() and path.isprintable() and len(path) <= _LONGEST_PATH:
         return f"{kind}:{path}"
-    return f"{kind}#{blake2b(json.dumps(path).encode(), digest_size=16).hexdigest()}"
+    return f"{kind}#{digest(json.dumps(path), 16)}"
 
 
 def sortable(number: float) -> int:

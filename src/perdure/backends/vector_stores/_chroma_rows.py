@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from perdure.backends.vector_stores._chroma_filter import TOKENS, is_plain, sort
 from perdure.backends.vector_stores._document_engine import Shape
 from perdure.backends.vector_stores._documents import Document
 from perdure.backends.vector_stores._facets import word_token
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import SCOPE_FIELDS
@@ -55,7 +55,7 @@ def collection_name(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name):
         return PREFIX + name
     slug = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:40]
-    return f"{PREFIX}{slug or '_'}.{_digest(name)}"
+    return f"{PREFIX}{slug or '_'}.{digest(json.dumps(name), 16)}"
 
 
 def describe(name: str, shape: Shape) -> dict[str, str]:
@@ -74,11 +74,7 @@ def described(metadata: object) -> tuple[str, Shape] | None:
 
 def row_id(id: str) -> str:
     """The id in Chroma: the row's own where it is plain, else a digest, which no plain one looks like."""
-    return id if _PLAIN_ID.fullmatch(id) else f"#{_digest(id)}"
-
-
-def _digest(text: str) -> str:
-    return blake2b(json.dumps(text).encode(), digest_size=16).hexdigest()
+    return id if _PLAIN_ID.fullmatch(id) else f"#{digest(json.dumps(id), 16)}"
 
 
 def to_record(document: Document, dimension: int) -> Record:

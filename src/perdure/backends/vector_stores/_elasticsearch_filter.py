@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, Literal
 
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._narrowing import Grammar, Span
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.text import is_unicode
@@ -44,7 +44,7 @@ def _place(path: str, kind: Literal["number", "moment"], value: float) -> str:
 
 
 def _family(path: str, kind: str) -> str:
-    return blake2b(f"{kind} {path}".encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    return digest(f"{kind} {path}", 10)
 
 
 def _ordered(value: float) -> str:

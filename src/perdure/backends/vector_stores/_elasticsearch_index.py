@@ -6,7 +6,6 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from perdure.backends.vector_stores._document_engine import Shape
 from perdure.backends.vector_stores._documents import Document, Row, decode
 from perdure.backends.vector_stores._elasticsearch_filter import as_keyword, places
 from perdure.backends.vector_stores._facets import word_token
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._rows import Place
 from perdure.backends.vector_stores._words import K1, B
 from perdure.domain.filter import TIME_FIELDS
@@ -36,13 +36,12 @@ _LONGEST_PLACE = 32_764
 def alias_of(prefix: str, name: str) -> str:
     """The alias of a collection: readable, and different for names that differ in case or in a sign only."""
     slug = re.sub(r"[^a-z0-9_]+", "-", name.lower())[:60].strip("-")
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"{prefix}-{slug}-{digest}" if slug else f"{prefix}-{digest}"
+    return f"{prefix}-{slug}-{digest(name, 8)}" if slug else f"{prefix}-{digest(name, 8)}"
 
 
 def key_of(id: str) -> str:
     """The document's id for a row's, which may be longer and odder than Elasticsearch permits."""
-    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return digest(id, 16)
 
 
 # ------------------------------------------------------------------ collections

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from perdure.backends.vector_stores._facets import BARE, moment_mark, number_mark
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._narrowing import Grammar, Span
 from perdure.domain.filter import TIME_FIELDS
 
@@ -29,9 +29,7 @@ _WORDS = re.compile(r"[A-Za-z0-9 ]{1,200}")
 
 def scope_text(value: str) -> str:
     """What stands for a scope value: itself where it is plain, else a digest; never "", which stands for none."""
-    if _PLAIN.fullmatch(value):
-        return value
-    return "~" + blake2b(value.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+    return value if _PLAIN.fullmatch(value) else f"~{digest(value, 20)}"
 
 
 def time_field(path: str) -> str:

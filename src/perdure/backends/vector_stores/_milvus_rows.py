@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from perdure.backends.vector_stores._document_engine import Shape
 from perdure.backends.vector_stores._documents import Document, Row, decode
 from perdure.backends.vector_stores._facets import moment_mark, number_mark
 from perdure.backends.vector_stores._milvus_filter import NO_TIME, TOO_LONG, scope_text, time_field
+from perdure.backends.vector_stores._names import digest
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
@@ -41,12 +41,12 @@ _INDEXED_TIMES = ("created_at", "expires_at", "valid_to")
 def physical_name(name: str) -> str:
     """The collection that a name means: what is readable of it and a digest, since Milvus allows few characters."""
     slug = re.sub(r"[^A-Za-z0-9_]", "_", name)[:60]
-    return f"{PREFIX}{slug}_{blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"
+    return f"{PREFIX}{slug}_{digest(name, 6)}"
 
 
 def key_of(id: str) -> str:
     """The primary key of a row: ids are of any length and alphabet, keys are not."""
-    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return digest(id, 16)
 
 
 # ------------------------------------------------------------------ collections

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from typing import Any, LiteralString
 from uuid import uuid4
 
@@ -15,6 +14,7 @@ from psycopg.sql import Identifier
 
 from perdure.backends.postgres_service import lock_key, rewrite
 from perdure.backends.vector_stores._document_engine import Shape
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._pgvector_server import Connection, Server, quoted
 from perdure.backends.vector_stores._pgvector_text import escape, unescape
 from perdure.domain.errors import ConfigError, VectorStoreError
@@ -53,6 +53,13 @@ WHERE i.indrelid = to_regclass(%s) AND NOT (i.indisvalid AND i.indisready) ORDER
 """
 
 
+def table_name(collection: str) -> str:
+    """The table of a collection: by its own name, or, where that is no plain one, what is readable and a digest."""
+    if _PLAIN_NAME.fullmatch(collection) and collection not in (_REGISTRY, _STORE):
+        return collection
+    return f"perdure_{re.sub('[^A-Za-z0-9_]+', '_', collection)[:30]}_{digest(collection, 10)}"
+
+
 class Tables:
     """The tables in one schema of a server."""
 
@@ -66,15 +73,8 @@ class Tables:
         self._scrubbing = lock_key(schema, "scrub of vectors")
 
     def name_of(self, collection: str) -> str:
-        """The table of a collection, as SQL has it: by its own name, or, where that is no plain one, a digest of it."""
-        return quoted(self._schema, self._bare_name(collection))
-
-    def _bare_name(self, collection: str) -> str:
-        if _PLAIN_NAME.fullmatch(collection) and collection not in (_REGISTRY, _STORE):
-            return collection
-        readable = re.sub(r"[^A-Za-z0-9_]+", "_", collection)[:30]
-        digest = blake2b(collection.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-        return f"perdure_{readable}_{digest}"
+        """The table of a collection, as SQL has it."""
+        return quoted(self._schema, table_name(collection))
 
     # ------------------------------------------------------------------ the store
     def prepare(self) -> None:
@@ -172,7 +172,7 @@ class Tables:
             connection.execute(
                 f"INSERT INTO {self._registry} (name, relation, dimension, model) VALUES (%s, %s, %s, %s)"
                 " ON CONFLICT (name) DO UPDATE SET dimension = EXCLUDED.dimension, model = EXCLUDED.model",
-                [escape(collection), self._bare_name(collection), shape.dimension, escape(shape.model)],
+                [escape(collection), table_name(collection), shape.dimension, escape(shape.model)],
             )
 
     def _make_table(self, connection: Connection, table: str, dimension: int) -> None:
@@ -214,7 +214,7 @@ class Tables:
 
     def scrub(self) -> bool:
         """Rewrite every table without what was deleted (VACUUM FULL); False, with a note, if somebody is in the way."""
-        tables = [Identifier(self._schema, self._bare_name(name)) for name in self.names()]
+        tables = [Identifier(self._schema, table_name(name)) for name in self.names()]
         with self._server.told(), self._server.sessions.connect() as connection:
             # The planner's samples of scope values, and of ids, are taken anew as well.
             done = rewrite(connection, self._scrubbing, tables, options="FULL, ANALYZE")

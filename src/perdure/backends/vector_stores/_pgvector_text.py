@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from hashlib import blake2b
 from typing import Any
 
+from perdure.backends.vector_stores._names import digest
 from perdure.domain.scope import SCOPE_FIELDS
 
 _LOW, _HIGH = "\x01", "\ue000"
@@ -63,10 +63,9 @@ def key_text(text: str) -> str:
     whole = key.encode()
     if len(whole) <= _LONGEST_KEY:
         return key
-    digest = blake2b(whole, digest_size=20).hexdigest()
     # An escape that was cut in two would not be told from another.
     start = whole[: _LONGEST_KEY - 100].decode(errors="ignore").rstrip(_LOW + _HIGH)
-    return f"{start}{_CUT}{digest}"
+    return f"{start}{_CUT}{digest(key, 20)}"
 
 
 def fits_a_scope(value: str) -> bool:
@@ -81,7 +80,7 @@ def fits_a_scope(value: str) -> bool:
 
 def word_key(stem: str) -> str:
     """A word in the index of words: itself, or a digest where it is very long."""
-    return stem if len(stem) <= _LONGEST_WORD else f"#{blake2b(stem.encode(), digest_size=16).hexdigest()}"
+    return stem if len(stem) <= _LONGEST_WORD else f"#{digest(stem, 16)}"
 
 
 def payload_json(record: str) -> str:

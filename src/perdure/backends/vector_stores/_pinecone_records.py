@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
 from perdure.backends.vector_stores._documents import Document, Row, decode
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._pinecone_filter import NO_MOMENT, NO_TEXT, ROW, TOKENS, is_plain
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.filter import TIME_FIELDS
@@ -29,7 +29,7 @@ _EPSILON = 1e-20
 
 def record_id(id: str) -> str:
     """The id of a row's record: Pinecone takes ASCII only."""
-    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return digest(id, 16)
 
 
 def record_of(document: Document, dimension: int) -> Record:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from perdure.backends.vector_stores._documents import readable
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._narrowing import Grammar, Span
 
 Clause: TypeAlias = dict[str, Any]
@@ -40,9 +40,7 @@ def steps_of(path: str) -> tuple[str, ...]:
 
 
 def _plain(key: str) -> str:
-    if _PLAIN.fullmatch(key):
-        return key
-    return "-" + blake2b(key.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    return key if _PLAIN.fullmatch(key) else f"-{digest(key, 10)}"
 
 
 def date_of(moment: int) -> str:

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -18,6 +17,7 @@ from uuid import uuid4
 import qdrant_edge as edge
 
 from perdure.backends.vector_stores._document_engine import Failure, MissingCollection, Shape
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._qdrant_edge import (
     EdgeError,
     edge_filter,
@@ -123,7 +123,7 @@ class QdrantFolder(QdrantEngine):
         with self._guard:
             if name in self._collections:
                 return
-            folder = self._path / _folder_name(name)
+            folder = self._path / folder_name(name)
             shutil.rmtree(folder, ignore_errors=True)  # of a removal that failed
             shard_name, shard = new_shard(folder, shape)
             _write_label(folder, name, shape, shard_name)
@@ -250,17 +250,16 @@ class QdrantFolder(QdrantEngine):
 
 def dimension_in(path: Path, name: str) -> int | None:
     """The dimension in the label of a collection."""
-    label = _label_in(path / _folder_name(name))
+    label = _label_in(path / folder_name(name))
     return None if label is None else label[1].dimension
 
 
 # ------------------------------------------------------------------ files
 
 
-def _folder_name(name: str) -> str:
+def folder_name(name: str) -> str:
     """A folder for each name, also where letters of both cases are the same to the file system."""
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-    return f"{re.sub('[^a-z0-9_-]+', '-', name.lower())[:40]}.{digest}"
+    return f"{re.sub('[^a-z0-9_-]+', '-', name.lower())[:40]}.{digest(name, 10)}"
 
 
 def _label_in(folder: Path) -> tuple[str, Shape, str] | None:

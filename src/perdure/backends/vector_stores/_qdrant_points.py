@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 from uuid import UUID, uuid5
 
 from perdure.backends.vector_stores._documents import Document
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._qdrant_filter import (
     MEMORY,
     MOMENTS,
@@ -105,4 +105,4 @@ def asked(stems: Iterable[str]) -> Words:
 @lru_cache(maxsize=16384)
 def place_of(stem: str) -> int:
     """The dimension of a stem, of 2**32."""
-    return int.from_bytes(blake2b(stem.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
+    return int(digest(stem, 4), 16)

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +16,7 @@ from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from perdure.backends.vector_stores._document_engine import Failure, MissingCollection, Shape
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._qdrant_engine import (
     DATES,
     KEYWORDS,
@@ -57,6 +57,11 @@ _INDEXES: dict[str, Any] = {
     **dict.fromkeys(KEYWORDS, models.PayloadSchemaType.KEYWORD),
     **dict.fromkeys(DATES, models.PayloadSchemaType.DATETIME),
 }
+
+
+def plain_name(name: str) -> str:
+    """A collection's name on the server, behind the prefix: itself where plain, else what is readable and a digest."""
+    return name if _PLAIN.fullmatch(name) else f"{re.sub('[^A-Za-z0-9_-]+', '-', name)[:40]}.{digest(name, 10)}"
 
 
 class QdrantServer(QdrantEngine):
@@ -118,11 +123,7 @@ class QdrantServer(QdrantEngine):
 
     # ------------------------------------------------------------------ collections
     def _stored_name(self, name: str) -> str:
-        """The name on the server: the name itself where it is plain, else what is readable of it and a digest."""
-        if _PLAIN.fullmatch(name):
-            return self._prefix + name
-        digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-        return f"{self._prefix}{re.sub('[^A-Za-z0-9_-]+', '-', name)[:40]}.{digest}"
+        return self._prefix + plain_name(name)
 
     def find(self, name: str) -> Shape | None:
         """The shape in the collection's metadata; makes the indexes that an interrupted `make` left out."""

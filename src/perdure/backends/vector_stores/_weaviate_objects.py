@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from uuid import UUID
 
 import numpy as np
 from weaviate.proto.v1 import base_pb2, batch_pb2, search_get_pb2
 
 from perdure.backends.vector_stores._documents import Document, Row, decode
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._weaviate_schema import (
     MEMORY,
     RANGED,
@@ -31,16 +31,12 @@ _LONGEST_STEM = 100
 
 def uuid_of(id: str) -> str:
     """The uuid under which a row is kept: Weaviate takes no other ids."""
-    return str(UUID(bytes=_digest(id)))
-
-
-def _digest(id: str) -> bytes:
-    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return str(UUID(digest(id, 16)))
 
 
 def keyword(stem: str) -> str:
     """A stem as Weaviate keeps it: a text without spaces can be a megabyte, which is too long for a key."""
-    return stem if len(stem) <= _LONGEST_STEM else blake2b(stem.encode(), digest_size=10).hexdigest()
+    return stem if len(stem) <= _LONGEST_STEM else digest(stem, 10)
 
 
 def packed(vector: Vector) -> base_pb2.Vectors:
@@ -56,10 +52,10 @@ def vector_bytes(vectors: Sequence[base_pb2.Vectors]) -> bytes:
 
 def object_of(document: Document, name: str) -> batch_pb2.BatchObject:
     """A document as an object of a class."""
-    digest = _digest(document.id)
+    key = UUID(digest(document.id, 16))
     fields: dict[str, str | float] = {RECORD: document.record, MEMORY: document.memory}
     fields[STEMS] = " ".join(map(keyword, document.stems))
-    fields[SLOT] = int.from_bytes(digest[:6])
+    fields[SLOT] = int.from_bytes(key.bytes[:6])
     fields.update((field, text) for field, text in document.scope.items() if fits_keyword(text))  # else tokens find it
     for path, kind in RANGED.items():
         value = (document.numbers if kind == "number" else document.moments).get(path)
@@ -68,7 +64,7 @@ def object_of(document: Document, name: str) -> batch_pb2.BatchObject:
     tokens = [base_pb2.TextArrayProperties(prop_name=TOKENS, values=document.tokens)] if document.tokens else []
     made = batch_pb2.BatchObject(
         collection=name,
-        uuid=str(UUID(bytes=digest)),
+        uuid=str(key),
         properties=batch_pb2.BatchObject.Properties(text_array_properties=tokens),
         vectors=[] if document.vector is None else [packed(document.vector)],
     )

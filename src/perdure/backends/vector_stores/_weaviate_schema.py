@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any, Literal
 
 from perdure.backends.vector_stores._document_engine import Shape
+from perdure.backends.vector_stores._names import digest
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
 
@@ -46,8 +46,7 @@ def store_class(namespace: str) -> str:
 def class_name(namespace: str, collection: str) -> str:
     """The class of a collection: readable, and another for every name, whatever Weaviate makes of case and signs."""
     slug = re.sub(r"[^a-z0-9]", "_", collection.lower())[:60]
-    digest = blake2b(collection.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
-    return f"{class_prefix(namespace)}{slug}_{digest}"
+    return f"{class_prefix(namespace)}{slug}_{digest(collection, 6)}"
 
 
 def describe(**told: Any) -> str:

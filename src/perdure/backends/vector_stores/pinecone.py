@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, SecretStr, field_validator
@@ -22,6 +21,7 @@ from perdure.backends.service import key_or_fail, secret_from, text_from
 from perdure.backends.vector_stores._document_engine import EngineSettings, Failure, MissingCollection, Shape
 from perdure.backends.vector_stores._document_store import DocumentStore
 from perdure.backends.vector_stores._documents import Document, Row
+from perdure.backends.vector_stores._names import digest
 from perdure.backends.vector_stores._pinecone_client import MOST_HITS, Project, Space, failure_of
 from perdure.backends.vector_stores._pinecone_filter import INDEXED, Clause, PineconeGrammar, rows_of
 from perdure.backends.vector_stores._pinecone_records import record_id, record_of, row_of, somewhere
@@ -34,6 +34,11 @@ _IDENTITY = "perdure-identity"
 """The tag of the index that lists collections."""
 _SIMPLE = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def plain_name(name: str) -> str:
+    """A collection's name as part of a namespace's: itself where it is plain, else what is readable and a digest."""
+    return name if _SIMPLE.fullmatch(name) else f"{_ODD.sub('_', name)[:40]}~{digest(name, 10)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +197,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
         self._space(self._looked_up(name)).clear()
 
     def _space(self, entry: _Entry) -> Space:
-        slug = entry.name
-        if not _SIMPLE.fullmatch(slug):
-            digest = blake2b(slug.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-            slug = f"{_ODD.sub('_', slug)[:40]}~{digest}"
-        namespace = f"{self.settings.namespace}.{slug}.{entry.generation}"
+        namespace = f"{self.settings.namespace}.{plain_name(entry.name)}.{entry.generation}"
         dimension = entry.shape.dimension
         return self._project.space(f"{self.settings.index}-{dimension}", namespace, dimension)
 

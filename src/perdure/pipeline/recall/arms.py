@@ -59,58 +59,55 @@ def whole(index: ScopeIndex, query: Vector) -> tuple[Floats, Rows]:
     return (vectors[kept] @ query).astype(np.float32), rows[kept]
 
 
+def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vector]) -> NDArray[np.float32]:
+    """How like each word of the question is to the likest word of each unit, shape (words, units), in [0, 1].
+
+    Words are encoded alone; one of the same stem counts 1, and where no vectors are to be had nothing else counts.
+    """
+    units = len(index.alive)
+    words = question.words
+    if not words:
+        return np.zeros((0, units), np.float32)
+    zero = np.zeros(index.dimension, np.float32)
+    vectors = np.stack([asked.get(word, zero) for word in words])
+    table = np.clip(vectors @ index.word_vectors.view.T, 0, 1)
+    stems = _stems_of(question)
+    for word, numbers in zip(words, map(index.words_of_stem, stems), strict=True):
+        table[words.index(word), numbers] = 1.0
+    occurrences, starts = index.occurrences
+    best: NDArray[np.float32] = np.maximum.reduceat(table[:, occurrences], starts, axis=1)
+    best[:, ~index.alive] = 0
+    return best
+
+
 def likeness(
     index: ScopeIndex,
     question: Question,
-    asked: Mapping[str, Vector],
+    own: NDArray[np.float32],
     neighbours: Sequence[Rows],
     among: Rows | None = None,
 ) -> Floats:
-    """How like each word of the question is to the likest word in a unit's window, by rarity; shape (units,).
+    """How like the words of the question are to the likest words in each unit's window, by rarity; shape (units,).
 
-    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary: words are encoded alone, and one
-    of the same stem counts 1. `among`: the units to be scored, all by default.
+    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary. `own`: of `word_likeness`;
+    `among`: the units to be scored, all by default.
     """
     units = len(index.alive)
-    words = [word for word in question.words if word in asked]
-    if not words or units < 2:
-        return np.zeros(units, np.float32)
-    table = np.maximum(index.word_vectors.view @ np.stack([asked[word] for word in words]).T, 0).T
-    stems = question.stems
-    place = {word: number for number, word in enumerate(words)}
-    for number, stem in enumerate(index.word_stems):
-        word = stems.get(stem)
-        if number and word in place:
-            table[place[word], number] = 1.0
-    rarities = np.array([_rarity(index, _found(index, stem)) for stem, word in stems.items() if word in place])
-    order = [place[word] for word in stems.values() if word in place]
-    own = _best_of_units(index, table)
-    if among is not None:
-        return _among(own[order], rarities, neighbours, among, units)
-    return _faded(own[order], rarities, neighbours)
-
-
-def _best_of_units(index: ScopeIndex, table: NDArray[np.float32]) -> NDArray[np.float32]:
-    occurrences, starts = index.occurrences
-    return np.maximum.reduceat(table[:, occurrences], starts, axis=1)
-
-
-def _faded(own: NDArray[np.float32], rarities: NDArray[np.float64], neighbours: Sequence[Rows]) -> Floats:
-    best = own.copy()
-    for rows, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
-        np.maximum(best, share * own[:, rows], out=best)
-    return np.asarray(rarities @ best / rarities.sum(), np.float32)
-
-
-def _among(
-    own: NDArray[np.float32], rarities: NDArray[np.float64], neighbours: Sequence[Rows], among: Rows, units: int
-) -> Floats:
-    best = own[:, among]
-    for rows, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
-        np.maximum(best, share * own[:, rows[among]], out=best)
     scores = np.zeros(units, np.float32)
-    scores[among] = rarities @ best / rarities.sum()
+    if not len(own):
+        return scores
+    rarities = np.array([_rarity(index, _found(index, stem)) for stem in _stems_of(question)])
+    rows = np.arange(units) if among is None else among
+    best = own[:, rows].copy()
+    for beside, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
+        np.maximum(best, share * own[:, beside[rows]], out=best)
+    scores[rows] = rarities @ best / rarities.sum()
     return scores
+
+
+def _stems_of(question: Question) -> list[str]:
+    by_word = {word: stem for stem, word in question.stems.items()}
+    return [by_word.get(word, word) for word in question.words]
 
 
 def _windowed(own: Floats, neighbours: Sequence[Rows], lent: Sequence[Floats | float]) -> Floats:

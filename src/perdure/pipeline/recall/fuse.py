@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.pipeline.recall import arms
+from perdure.pipeline.recall.coverage import EVIDENCE, Coverage, cover
 from perdure.pipeline.recall.question import Question
 from perdure.pipeline.recall.scope_index import LONG, NAMED, Floats, Rows, ScopeIndex, Vector
 from perdure.pipeline.recall.signals import signals
@@ -28,6 +29,7 @@ class Ranked:
     """Cosine of the question to the memory itself: its best passage, where it is long."""
     shares: Mapping[str, Floats]
     """Weighted shares of all units, by the name of the weight."""
+    coverage: Coverage
 
 
 def rank(
@@ -54,14 +56,21 @@ def rank(
     if units > arms.WIDE:
         so_far = sum(shares.values(), np.zeros(units, np.float32))
         among = np.argpartition(-so_far, arms.LIKELY)[: arms.LIKELY]
-    liked = arms.likeness(index, question, asked, neighbours, among)
+    like = arms.word_likeness(index, question, asked)
+    liked = arms.likeness(index, question, like, neighbours, among)
     shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked)
     found = sum(shares.values(), np.zeros(units, np.float32)) > 0
     for name, values in signals(index, question, own).items():
         shares[name] = _weighed(name, talk, ranking) * values
     fused = sum(shares.values(), np.zeros(units, np.float32))
     fused[~(index.alive & found)] = -np.inf
-    return _ranked(index, fused, own, shares)
+    best, similarity = _best_units(index, fused, own)
+    top = best[:EVIDENCE]
+    names = {number: name for name, number in index.speakers.items()}
+    told_by = [names.get(int(number)) for number in index.speaker[top]]
+    coverage = cover(question, like, [int(unit) for unit in top], index.days[top], told_by)
+    owners = index.owner[best]
+    return Ranked([index.ids[owner] for owner in owners], best, fused[best], similarity[owners], shares, coverage)
 
 
 def _weighed(name: str, talk: NDArray[np.bool_], ranking: Ranking) -> Floats:
@@ -86,12 +95,11 @@ def _by_best(scores: Floats) -> Floats:
     return scores / best if best > 0 else np.zeros_like(scores)
 
 
-def _ranked(index: ScopeIndex, fused: Floats, own: Floats, shares: Mapping[str, Floats]) -> Ranked:
+def _best_units(index: ScopeIndex, fused: Floats, own: Floats) -> tuple[Rows, Floats]:
+    """The unit that speaks for each memory, best first, and the cosine of every memory, by its place in `ids`."""
     units = np.flatnonzero(np.isfinite(fused))
     order = units[np.lexsort((-index.days[units], -fused[units]))]
-    _, firsts = np.unique(index.owner[order], return_index=True)  # the best unit of each memory
-    best = order[np.sort(firsts)]
+    _, firsts = np.unique(index.owner[order], return_index=True)
     similarity = np.full(len(index.ids), -1.0, np.float32)
     np.maximum.at(similarity, index.owner, own)
-    owners = index.owner[best]
-    return Ranked([index.ids[owner] for owner in owners], best, fused[best], similarity[owners], shares)
+    return order[np.sort(firsts)], similarity

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.domain.terms import runs, stems
+from perdure.domain.stem import stem
 from perdure.pipeline.recall.features import Features, Unit
 from perdure.pipeline.recall.growing import Growing
 from perdure.pipeline.recall.weights import SESSION_GAP, SHARES
@@ -63,7 +63,7 @@ class ScopeIndex:
         self.speakers: dict[str, int] = {}
         """Names of speakers, folded, with their numbers from 1."""
         self.vocabulary: dict[str, int] = {}
-        self.word_stems: list[str] = [""]
+        self._words_by_stem: dict[str, list[int]] = {}
         self.unvectored: dict[str, int] = {}
         """Words that have no vector yet, with their numbers."""
         self.alive_entries = 0
@@ -228,6 +228,10 @@ class ScopeIndex:
         after = [following, following[following]]
         return [*before, previous[before[1]], *after, following[after[1]]]
 
+    def words_of_stem(self, stem: str) -> list[int]:
+        """The numbers of the words that have a stem."""
+        return self._words_by_stem.get(stem, [])
+
     def postings(self, stem: str) -> tuple[Rows, Floats]:
         """The units that have a stem, and how often; dead ones among them."""
         found = self._postings.get(stem)
@@ -286,18 +290,18 @@ class ScopeIndex:
         self._speaker.append(speaker)
         self._word_starts.append(len(self._words))
         self._words.extend(np.array([self._word_number(word) for word in unit.words] or [0], np.int64))
-        for stem, count in unit.stems.items():
-            held = self._postings.get(stem)
+        for each, count in unit.stems.items():
+            held = self._postings.get(each)
             if held is None:
-                held = self._postings[stem] = Growing(np.int64), Growing(np.float32)
+                held = self._postings[each] = Growing(np.int64), Growing(np.float32)
             held[0].append(number)
             held[1].append(count)
 
     def _word_number(self, word: str) -> int:
         number = self.vocabulary.get(word)
         if number is None:
-            number = self.vocabulary[word] = len(self.word_stems)
-            self.word_stems.append(next(iter(stems(next(runs(word)))), ""))
+            number = self.vocabulary[word] = len(self.vocabulary) + 1
+            self._words_by_stem.setdefault(stem(word), []).append(number)
             self.unvectored[word] = number
             self.word_vectors.append(np.zeros(self.dimension, np.float32))
         return number
