@@ -21,9 +21,9 @@ from perdure.pipeline.recall.time_window import closeness
 EVIDENCE = 10
 """Best memories that count as evidence."""
 STRICTNESS = 2.0
-"""Power of the mean likeness in the whole scope, for each factor of ten in its size: a large scope has a word like nearly
-every other, so that .95 says much there. AUROC on BEAM's dev half (some 500 units a chat) with a power of 0, 2, 4, 6, 8:
-.71, .74, .76, .76, .77."""
+"""Power of the mean likeness in the whole scope, for each factor of ten in its size: a large scope has a word like
+nearly every other, so that .95 says much there. AUROC on BEAM's dev half (some 500 units a chat) with a power of 0, 2,
+4, 6, 8: .71, .74, .76, .76, .77."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def cover(
 
     `likeness`: of each word of the question to each unit of the scope, shape (words, units); `best`: the units that
     speak for the best memories; `days` and `speakers`: when each of these was told, and by whom (folded).
-    The mean likeness in the scope to a power that grows with it, times the mean of the least likeness in the best memory
-    and in the best ten.
+    The mean likeness in the scope to a power that grows with it, times the mean of the least likeness in the best
+    memory and in the best ten.
     """
     asking = words("recall_asking_words.txt")
     kept = [place for place, word in enumerate(question.words) if word not in asking] or range(len(question.words))

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from perdure.pipeline.recall import arms
 from perdure.pipeline.recall.coverage import EVIDENCE, Coverage, cover
 from perdure.pipeline.recall.question import Question
-from perdure.pipeline.recall.scope_index import LONG, NAMED, Floats, Rows, ScopeIndex, Vector
+from perdure.pipeline.recall.renewals import AMONG, renewed_first
+from perdure.pipeline.recall.scope_index import LONG, NAMED, USER, Floats, Rows, ScopeIndex, Vector
 from perdure.pipeline.recall.signals import signals
 from perdure.pipeline.recall.weights import Ranking
 
@@ -25,6 +26,7 @@ class Ranked:
     units: Rows
     """The unit that speaks for each."""
     fused: Floats
+    """Best first; where `renewals` moved a memory, the score of its new place."""
     similarity: Floats
     """Cosine of the question to the memory itself: its best passage, where it is long."""
     shares: Mapping[str, Floats]
@@ -65,12 +67,21 @@ def rank(
     fused = sum(shares.values(), np.zeros(units, np.float32))
     fused[~(index.alive & found)] = -np.inf
     best, similarity = _best_units(index, fused, own)
+    scores = fused[best]
+    if question.of_now:
+        best[:AMONG] = best[_renewed(index, best[:AMONG], scores)]
     top = best[:EVIDENCE]
     names = {number: name for name, number in index.speakers.items()}
     told_by = [names.get(int(number)) for number in index.speaker[top]]
     coverage = cover(question, like, [int(unit) for unit in top], index.days[top], told_by)
     owners = index.owner[best]
-    return Ranked([index.ids[owner] for owner in owners], best, fused[best], similarity[owners], shares, coverage)
+    return Ranked([index.ids[owner] for owner in owners], best, scores, similarity[owners], shares, coverage)
+
+
+def _renewed(index: ScopeIndex, best: Rows, scores: Floats) -> list[int]:
+    moments = [(float(index.days[unit]), int(unit)) for unit in best]
+    told = [bool(index.cues[unit] & USER) for unit in best]
+    return renewed_first(index.vectors[best], moments, [float(score) for score in scores[: len(best)]], told)
 
 
 def _weighed(name: str, talk: NDArray[np.bool_], ranking: Ranking) -> Floats:

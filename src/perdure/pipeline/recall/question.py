@@ -11,6 +11,7 @@ from perdure.domain.terms import is_unspaced, query_words, runs
 from perdure.pipeline.lexicon import lines
 from perdure.pipeline.recall.features import stop_runs
 from perdure.pipeline.recall.names import named
+from perdure.pipeline.recall.renewals import asks_how_things_stand
 from perdure.pipeline.recall.time_window import Window, parse
 
 _SPACES = re.compile(r"\s+")
@@ -30,6 +31,8 @@ class Question:
     """Speakers of the scope that the question names, folded."""
     window: Window | None
     """The time that it asks about."""
+    of_now: bool
+    """Whether it asks how something stands now."""
     wants_doing: bool
     """Whether it asks for something to be done or explained, where standing instructions count."""
 
@@ -47,13 +50,16 @@ def read_question(
     if not kept:
         bare, kept = text, [run for run in runs(text) if run not in stop] or list(runs(text))
     stems = {stem: word for run in kept for stem, word in query_words(run).items()}
+    asked = window or parse(text, reference)
+    doing = wants_doing(text)
     return Question(
         text=bare,
         stems=stems,
         words=tuple(dict.fromkeys(run for run in kept if not is_unspaced(run))),
         named=names,
-        window=window or parse(text, reference),
-        wants_doing=wants_doing(text),
+        window=asked,
+        of_now=asked is None and not doing and asks_how_things_stand(text),
+        wants_doing=doing,
     )
 
 
