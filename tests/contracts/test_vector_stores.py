@@ -17,6 +17,11 @@ NASTY = (
     "plain", "with space", "quote'", 'double"', "semi;colon--", "%", "_", "*", "ünïcödé", "北京", "😀", "a/b", "a.b",
     "new\nline", "x" * 500, "null", "0", "NULL", "\\", "${x}", "<b>",
 )  # fmt: skip
+NAMES = (
+    "", "a", "A", "a.b", "a-b", "a--b", "a/b", "a b", "-", "*", "..", "ünï", "x" * 200, "x" * 199 + "y", "\n",
+    "nul\x00", "lone \ud800", "main.a.1", "perdure.identity", "perdure_store", 'x"; DROP TABLE perdure_store; --',
+)  # fmt: skip
+"""Names that some engine would refuse, or take for one another, or for something of its own."""
 
 
 def test_every_provider_is_in_the_suite() -> None:
@@ -106,6 +111,19 @@ def test_collection_names(store: Sync, name: str) -> None:
     store.insert(name, "a", np.ones(2, np.float32), {})
     assert store.get_collection_info(name).count == 1
     store.delete_collection(name)
+
+
+def test_names_of_every_kind_are_collections_of_their_own(store: Sync) -> None:
+    before = store.list_collections()
+    for name in NAMES:
+        store.create_collection(name, DIMENSION, model=name)
+        store.apply(name, [row(name)])
+    assert store.list_collections() == sorted([*before, *NAMES])
+    for name in NAMES:
+        assert ids(store.list(name)) == [name]
+        assert store.get_collection_info(name) == CollectionInfo(name, 1, DIMENSION, name)
+        store.delete_collection(name)
+    assert store.list_collections() == before
 
 
 def test_reset_empties_every_collection_and_keeps_it(store: Sync, collection: str) -> None:

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from perdure.domain.errors import VectorStoreError
+from perdure.domain.errors import InvalidInputError, VectorStoreError
 from perdure.domain.filter import eq
-from tests.contracts.conftest import DIMENSION, PROVIDERS, Shelf, ids, row, vector
+from tests.contracts.conftest import DIMENSION, PROVIDERS, Shelf, Sync, ids, row, vector
 
 ALICE = eq("user_id", "alice")
 
@@ -137,6 +137,35 @@ def test_two_instances_see_each_others_changes(shared: Shelf) -> None:
         one.search("c", vector(1), 1, ALICE)
     one.create_collection("c", DIMENSION)
     assert two.search("c", vector(1), 5, ALICE) == []
+    one.close()
+    two.close()
+
+
+WRITES_AND_READS: dict[str, Callable[[Sync], object]] = {
+    "apply": lambda store: store.apply("c", [row("a")]),
+    "search": lambda store: store.search("c", vector(1), 1),
+}
+
+
+@pytest.mark.parametrize("call", WRITES_AND_READS.values(), ids=WRITES_AND_READS)
+def test_a_collection_that_others_made_again_for_another_length(shelf: Shelf, call: Callable[[Sync], object]) -> None:
+    """The first call may go by what was known, and the engine refuses it; every later one knows better."""
+    one = shelf.open()
+    two = shelf.open() if shelf.entry.shared else one
+    one.create_collection("c", DIMENSION)
+    call(one)
+    two.delete_collection("c")
+    two.create_collection("c", 3)
+    two.insert("c", "short", np.ones(3, np.float32), {})
+    with pytest.raises((VectorStoreError, InvalidInputError)):
+        call(one)
+    with pytest.raises(InvalidInputError):
+        call(one)
+    assert ids(two.list("c")) == ["short"]
+    two.delete_collection("c")
+    two.create_collection("c", DIMENSION)
+    one.apply("c", [row("b")])
+    assert ids(two.search("c", vector(1), 5)) == ["b"]
     one.close()
     two.close()
 

@@ -24,7 +24,7 @@ from perdure.domain.clock import iso, parse_moment
 from perdure.engine import write_path
 from perdure.engine.build import build
 from perdure.engine.config import read_config
-from perdure.engine.read_path import Query
+from perdure.engine.queries import Query
 from perdure.engine.requests import read_forget
 from perdure.engine.write_path import Addition, Message
 from tests.engine.adversarial_world import Happened, Line, PlainCurator, State, is_valid, key_of

@@ -18,7 +18,7 @@ from perdure.engine.build import build
 from perdure.engine.config import read_config
 from perdure.engine.fresh import FreshRows
 from perdure.engine.neighbours import cosine
-from perdure.engine.read_path import Query
+from perdure.engine.queries import Query
 from perdure.engine.visibility import visible
 from perdure.frontends.library.portal import PORTAL
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from perdure.backends.blocking import run_blocking
 from perdure.backends.registry import missing_driver
 from perdure.backends.retrying import TRANSIENT, RetryLater, with_retry
-from perdure.domain.errors import ConfigError, EmbeddingError, LLMError
+from perdure.domain.errors import ConfigError, EmbeddingError, LLMError, RerankerError
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -28,7 +28,7 @@ NO_KEY = "no-key"
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|sess|hf)[-_][\w*.-]{4,}|\bAIza[\w-]{8,}|(?i:bearer)\s+\S+")
 _LONGEST_MESSAGE = 500
 
-ServiceError = LLMError | EmbeddingError
+ServiceError = LLMError | EmbeddingError | RerankerError
 
 
 def secret_from(*variables: str) -> SecretStr | None:
@@ -157,7 +157,7 @@ class Service(ABC, Generic[C]):
         provider: str,
         settings: ServiceSettings,
         make: Callable[[Any], C],
-        failure: type[LLMError] | type[EmbeddingError],
+        failure: type[LLMError] | type[EmbeddingError] | type[RerankerError],
         secret: str = NO_KEY,
     ) -> None:
         # An embedder that cannot work is done without (its port's `unavailable`); a model that was named is not.
@@ -182,7 +182,7 @@ class Service(ABC, Generic[C]):
         """Close the client's connections."""
 
     async def ask(self, request: Callable[[C], Awaitable[T]], *, asks_otherwise: bool = False) -> T:
-        """What the request gives, after retries; LLMError or EmbeddingError, DependencyError without the client.
+        """What the request gives, after retries; the port's own error, DependencyError without the client.
 
         To a caller that asks otherwise, a request that the service finds faulty is a RefusedError.
         """
@@ -281,7 +281,7 @@ class Service(ABC, Generic[C]):
                 return await request()
         except TimeoutError:
             problem: Exception = self._timed_out()
-        except (LLMError, EmbeddingError, RetryLater, RefusedError):
+        except (LLMError, EmbeddingError, RerankerError, RetryLater, RefusedError):
             raise
         except Exception as error:
             meant = self._translated(sdk, error)

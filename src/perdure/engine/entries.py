@@ -12,11 +12,9 @@ from perdure.pipeline.directives import directive, preference
 from perdure.pipeline.recall.features import read
 from perdure.pipeline.recall.packing import unpack
 from perdure.pipeline.recall.scope_index import Entry
+from perdure.pipeline.standing_facts import is_standing
 
 DAY = 86_400.0
-
-SPEAKING = frozenset({"user", "memory"})
-"""Whose words can be standing instructions: the user's, and facts; what an assistant advises is none."""
 
 
 def stamp_of(point: Point) -> str:
@@ -35,7 +33,7 @@ def entry_of(point: Point, dimension: int) -> Entry:
         vector = vector / length if length > 0 else None
     speaker = payload.get("speaker")
     text = str(payload.get("memory", ""))
-    said = role in SPEAKING
+    said = role == "user"  # what an assistant advises is no instruction
     return Entry(
         id=point.id,
         stamp=stamp_of(point),
@@ -49,7 +47,7 @@ def entry_of(point: Point, dimension: int) -> Entry:
         role=role,
         speaker=speaker if isinstance(speaker, str) and speaker else None,
         features=read(text),
-        directive=said and directive(text) is not None,
+        directive=is_standing(text) if role == "memory" else said and directive(text) is not None,
         preference=said and preference(text) is not None,
         vector=vector,
         passages=unpack(payload.get(PASSAGES), dimension),

@@ -15,9 +15,10 @@ from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.receipts import fused_receipt, similarity_receipt
 from perdure.engine.similarity_search import SimilaritySearch
+from perdure.engine.standing import Standing
 from perdure.engine.visibility import visible
 from perdure.pipeline.gate import is_greeting
-from perdure.pipeline.inject import render
+from perdure.pipeline.inject import render_context
 from perdure.pipeline.recency import newer_first
 from perdure.pipeline.rewrite import with_history
 
@@ -31,6 +32,7 @@ class ReadPath:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._fused = FusedSearch(kernel)
+        self._standing = Standing(kernel, self._fused.indexes)
 
     @call
     async def search(self, query: Query) -> SearchResult:
@@ -78,11 +80,10 @@ class ReadPath:
 
     def _within(self, query: Query, *, include_past: bool = False) -> Filter:
         types = Condition("type", "in", query.types) if query.types else None
-        kinds = ("facts", "messages") if self._kernel.config.episodes == "search" else ("facts",)
         return visible(
             query.scope,
             now=self._kernel.ticker.now(),
-            kinds=kinds,
+            kinds=self._fused.indexes.kinds,
             as_of=query.as_of,
             include_past=query.include_past or include_past,
             filters=all_of(types, query.filters),
@@ -134,9 +135,13 @@ class ReadPath:
 
     @call
     async def context(self, query: Query, *, max_tokens: int) -> str:
-        """What is remembered of the query as a block for a prompt, within `max_tokens`."""
+        """What stands for every question and what is remembered of this one, as a block for a prompt."""
+        directives = await self._standing.directives(query.scope)
+        profile = await self._standing.profile(query.scope)
         found = await self.find(query)
-        return render(found.results, max_tokens=max_tokens)
+        said = {item.id for item in (*directives, *profile)}
+        facts = [item for item in found.results if item.id not in said]
+        return render_context(directives, profile, facts, max_tokens=max_tokens)
 
     def forget_copies(self) -> None:
         """Something was erased: let go of what was kept in memory of the store's text."""

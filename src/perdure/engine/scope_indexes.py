@@ -13,10 +13,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers.base import Mark
 from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.filter import Condition, Filter, all_of, eq, scope_filter
+from perdure.domain.filter import Condition, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE
 from perdure.domain.scope import Scope
 from perdure.engine.entries import entry_of, stamp_of
@@ -42,6 +44,14 @@ class Held:
     mark: Mark
     awaited: dict[str, float] = field(default_factory=dict)
     turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def marked(self, cues: int) -> list[str]:
+        """The ids of the memories that have one of these cues, oldest told first."""
+        with self.turn:
+            index = self.index
+            units = np.flatnonzero(index.alive & (index.cues & cues > 0))
+            ordered = units[np.argsort(index.days[units], kind="stable")]
+            return list(dict.fromkeys(index.ids[owner] for owner in index.owner[ordered]))
 
 
 class ScopeIndexes:
@@ -110,17 +120,17 @@ class ScopeIndexes:
     def _dimension(self) -> int:
         return self._kernel.embedding.embedder.dimension
 
-    def _kinds(self) -> Filter:
-        if self._kernel.config.episodes == "search":
-            return Condition("kind", "in", ("facts", "messages"))
-        return eq("kind", "facts")
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of rows that are searched."""
+        return ("facts", "messages") if self._kernel.config.episodes == "search" else ("facts",)
 
     async def _read(self, scope: Scope) -> Held | None:
         """The index of a scope from the store, true for a moment before it was read."""
         kernel = self._kernel
         assert kernel.ledger is not None, "without one nothing is indexed"
         mark = (await kernel.ledger.touched(scope)).mark
-        within = all_of(scope_filter(scope), self._kinds(), eq("state", LIVE))
+        within = all_of(scope_filter(scope), Condition("kind", "in", self.kinds), eq("state", LIVE))
         if await kernel.store.count(kernel.collection, within) > MOST_MEMORIES:
             return None
         page = await kernel.store.list(kernel.collection, within, with_vectors=True)
@@ -150,9 +160,8 @@ class ScopeIndexes:
         return True
 
     async def _change(self, held: Held, points: Sequence[Point], gone: Sequence[str]) -> None:
-        kinds = ("facts", "messages") if self._kernel.config.episodes == "search" else ("facts",)
         fitting = [
-            point for point in points if point.payload.get("state") == LIVE and point.payload.get("kind") in kinds
+            point for point in points if point.payload.get("state") == LIVE and point.payload.get("kind") in self.kinds
         ]
         hidden = {point.id for point in points} - {point.id for point in fitting}
         with held.turn:

@@ -63,7 +63,7 @@ class HostedReranker(Reranker):
 
         self._settings = settings
         self._address = f"{settings.base_url.rstrip('/')}/rerank"
-        self._service = _Service(self.name, settings, make, RerankerError, key)  # type: ignore[arg-type]  # until Service names it
+        self._service = _Service(self.name, settings, make, RerankerError, key)
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """The service's relevance of each text; an empty text or query is read as one space.

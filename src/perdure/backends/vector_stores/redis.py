@@ -135,7 +135,8 @@ class RedisVectorStore(DocumentStore[Clause]):
         def write(rows: Rows) -> None:
             sizes = {len(document.vector) for document in documents if document.vector is not None}
             if sizes - {rows.collection.dimension}:
-                raise MissingCollection  # another process made it anew, for other vectors
+                # Another process made it anew, for other vectors; what is remembered here may itself be over.
+                raise MissingCollection if self._collections.find(name) == rows.collection else Stale
             rows.write(documents, deletes)
 
         self._in(name, write)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 def init(
     force: Annotated[bool, typer.Option("--force", help="Write the file even where there is one.")] = False,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch the embedder's weights (90 MB); nothing else ever does.")
+        bool,
+        typer.Option("--download", help="Fetch the weights of embedder (90 MB) and reranker; nothing else ever does."),
     ] = False,
     as_json: JsonOption = False,
     path: PathOption = None,
@@ -67,17 +69,25 @@ def _embedder(config: MemoryConfig) -> Embedder:
 
 
 def _download(config: MemoryConfig) -> None:
+    _fetch("embedders", config.embedder.provider, config.embedder.config)
+    if config.reranker is not None:
+        named = {"model": config.reranker.config["model"]} if "model" in config.reranker.config else {}
+        _fetch("rerankers", config.reranker.provider, config.reranker.config, **named)
+
+
+def _fetch(family: str, provider: str, settings: Mapping[str, Any], **named: Any) -> None:
+    """Fetch the weights of a provider to where it looks for them."""
     from perdure.backends import registry  # heavy, see above
 
-    provider = config.embedder.provider
-    fetch = getattr(registry.load("embedders", provider), "download", None)
+    fetch = getattr(registry.load(family, provider), "download", None)
     if fetch is None:
-        note(f"the embedder {provider} has nothing to download")
+        note(f"{provider} has nothing to download")
         return
-    given = config.embedder.config.get("path")
+    given = settings.get("path")
     with progress("download", 100) as bar:
         place = fetch(
             Path(given).expanduser() if given else None,
             lambda name, done, size: advance(bar, 100 * done / size if size else 100),
+            **named,
         )
-    note(f"the weights are in {place}")
+    note(f"the weights of {provider} are in {place}")

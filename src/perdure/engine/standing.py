@@ -1,0 +1,69 @@
+"""What stands for every question of a scope: directives on how to answer, and the profile of who is there."""
+
+from __future__ import annotations
+
+from perdure.domain.filter import Condition, matches
+from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.kernel import Kernel
+from perdure.engine.scope_indexes import ScopeIndexes
+from perdure.engine.visibility import visible
+from perdure.pipeline.directives import directive, preference
+from perdure.pipeline.lexicon import words
+from perdure.pipeline.recall.scope_index import DIRECTIVE, PREFERENCE
+from perdure.pipeline.standing_facts import is_standing
+
+MOST = 40
+"""Directives, and lines of the profile, that are looked at: more would fill a prompt."""
+LOOKED_AT = 2_000
+"""Newest memories that are read for directives where there is no index."""
+
+
+def is_directive(item: MemoryItem) -> bool:
+    """Whether a memory tells how to answer: a fact that says so, or a message of the user's that did."""
+    if item.role == "memory":
+        return is_standing(item.memory)
+    return item.role == "user" and (directive(item.memory) is not None or preference(item.memory) is not None)
+
+
+class Standing:
+    """Looks up what does not depend on the question."""
+
+    def __init__(self, kernel: Kernel, indexes: ScopeIndexes) -> None:
+        self._kernel = kernel
+        self._indexes = indexes
+
+    async def directives(self, scope: Scope) -> list[MemoryItem]:
+        """The scope's standing instructions and preferences about answers, oldest first; of messages what says it."""
+        kernel = self._kernel
+        within = visible(scope, now=kernel.ticker.now(), kinds=self._indexes.kinds)
+        held = await self._indexes.of(scope)
+        if held is not None:
+            ids = held.marked(DIRECTIVE | PREFERENCE)[-MOST:]
+            points = await kernel.store.get_many(kernel.collection, ids)
+        else:
+            points = (await kernel.store.list(kernel.collection, within, LOOKED_AT)).points
+        items = [MemoryItem.from_payload(point.payload) for point in points if matches(within, point.payload)]
+        told = [_cut(item) for item in items if is_directive(item)]
+        return sorted(told, key=lambda item: (item.told_at, item.created_at, item.id))[-MOST:]
+
+    async def profile(self, scope: Scope) -> list[MemoryItem]:
+        """The scope's current facts of single-valued attributes, in an order that only a change of them changes."""
+        kernel = self._kernel
+        attributes = tuple(sorted(words("profile_attributes.txt")))
+        wanted = visible(
+            scope,
+            now=kernel.ticker.now(),
+            filters=Condition("attribute", "in", attributes),
+        )
+        page = await kernel.store.list(kernel.collection, wanted, MOST)
+        items = [MemoryItem.from_payload(point.payload) for point in page.points]
+        return [item for item in items if item.slots is not None and item.slots.polarity and not is_directive(item)]
+
+
+def _cut(item: MemoryItem) -> MemoryItem:
+    """A message with only the sentences that tell how to answer."""
+    if item.role == "memory":
+        return item
+    said = directive(item.memory) or preference(item.memory)
+    return item if said is None else item.with_(memory=said)
