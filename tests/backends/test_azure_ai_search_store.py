@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -13,18 +12,19 @@ from perdure.backends.vector_stores._azure_ai_search_filter import AzureGrammar
 from perdure.backends.vector_stores._azure_ai_search_index import index_name
 from perdure.backends.vector_stores._facets import moment_mark, token, word_token
 from perdure.backends.vector_stores._narrowing import narrow
-from perdure.backends.vector_stores.azure_ai_search import AzureSearchVectorStore
-from perdure.domain.errors import InvalidInputError, VectorStoreError
-from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, parse_filter
-from tests.backends import azure_search_calls
-from tests.backends.azure_search_calls import make
+from perdure.domain.filter import Condition, Filter, Moment, Not, eq, parse_filter
+from tests.backends import hosted_stores
+from tests.backends.hosted_stores import AZURE_AI_SEARCH, Hosted
 from tests.contracts.conftest import DIMENSION, Sync, ids, moment, row, vector
-from tests.engines import azure_ai_search as fake
 from tests.engines.azure_ai_search import AzureSearch
 
-loop, service, store = azure_search_calls.loop, azure_search_calls.service, azure_search_calls.store
+loop, service, make, store = hosted_stores.loop, hosted_stores.service, hosted_stores.make, hosted_stores.store
 ALICE = eq("user_id", "alice")
-Settings = AzureSearchVectorStore.Settings
+
+
+@pytest.fixture
+def hosted() -> Hosted:
+    return AZURE_AI_SEARCH
 
 
 def searches(service: AzureSearch) -> list[dict[str, Any]]:
@@ -137,14 +137,6 @@ def test_texts_that_cannot_be_indexed_as_they_are(store: Sync) -> None:
         assert store.count("c", Condition("user_id", "ne", user)) == 4
 
 
-def test_what_the_service_cannot_tell_is_finished_here(store: Sync) -> None:
-    """Every tenth row matches, and the nearest ones do not; more are asked for until there are enough."""
-    store.apply("c", [row(f"{n:03}", [1, n / 500], memory=f"row {n % 10}") for n in range(300)])
-    hits = store.search("c", vector(1), 20, all_of(ALICE, Condition("memory", "contains", "row 9")))
-    assert ids(hits) == [f"{n:03}" for n in range(9, 200, 10)]
-    assert store.count("c", Condition("memory", "icontains", "ROW 9")) == 30
-
-
 def test_pages_and_batches_stay_below_the_limits(
     service: AzureSearch, store: Sync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,79 +152,12 @@ def test_pages_and_batches_stay_below_the_limits(
     assert store.count("c") == 6
 
 
-# ------------------------------------------------------------------ freshness
-
-
-def test_a_write_returns_when_it_can_be_read(store: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake, "LATE", 0.15)
-    store.apply("c", [row("a"), row("b")])
-    assert ids(store.search("c", vector(1), 5, ALICE)) == ["a", "b"]
-    store.apply("c", [row("b", [-1])], ["a"])
-    (hit,) = store.search("c", vector(1), 5, ALICE)
-    assert hit.score == pytest.approx(-1)
-
-
-def test_a_write_that_does_not_show_is_told(
-    service: AzureSearch, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = make(service, loop, timeout=1.0)
-    opened.open()
-    opened.create_collection("c", DIMENSION)
-    monkeypatch.setattr(fake, "LATE", 60)
-    with pytest.raises(VectorStoreError, match=r"did not show it within 1 s"):
-        opened.apply("c", [row("a")])
-    opened.close()
-
-
 # ------------------------------------------------------------------ names
 
-NAMES = ("c", "C", "a.b", "a-b", "a--b", "ünï", "with space", "x" * 200, "x" * 199 + "y", "-", "..", "\n", "\ud800")
 
-
-def test_names_of_every_kind_are_collections_of_their_own(store: Sync) -> None:
-    for name in NAMES:
-        store.create_collection(name, DIMENSION)
-        store.apply(name, [row(name)])
-    assert store.list_collections() == sorted(NAMES)
-    for name in NAMES:
-        assert ids(store.list(name)) == [name]
-        store.delete_collection(name)
-    assert store.list_collections() == []
-
-
-def test_stores_of_other_prefixes_see_nothing_of_each_other(
-    service: AzureSearch, store: Sync, loop: asyncio.AbstractEventLoop
-) -> None:
+def test_an_index_of_somebody_elses_is_left_alone(service: AzureSearch, store: Sync) -> None:
     service._create({"name": "somebody-elses", "fields": [{"name": "id", "type": "Edm.String", "key": True}]})
-    other = make(service, loop, prefix="perdure-c")
-    other.open()
-    assert other.identity() != store.identity()
-    assert other.list_collections() == []
-    other.create_collection("c", DIMENSION)
-    other.apply("c", [row("theirs")])
     assert store.list_collections() == ["c"]
     store.reset()
     store.delete_collection("c")
-    assert ids(other.list("c")) == ["theirs"]
     assert "somebody-elses" in service.indexes
-    other.close()
-
-
-def test_a_collection_that_others_made_again_for_another_length(
-    service: AzureSearch, store: Sync, loop: asyncio.AbstractEventLoop
-) -> None:
-    other = make(service, loop)
-    other.open()
-    for write in (lambda: store.apply("c", [row("a")]), lambda: store.search("c", vector(1), 1)):
-        store.count("c")
-        other.delete_collection("c")
-        other.create_collection("c", 3)
-        with pytest.raises(VectorStoreError, match="400"):
-            write()
-        with pytest.raises(InvalidInputError):
-            write()
-        other.delete_collection("c")
-        other.create_collection("c", DIMENSION)
-    store.apply("c", [row("a")])
-    assert ids(other.list("c")) == ["a"]
-    other.close()

@@ -13,18 +13,23 @@ from perdure.backends.vector_stores._facets import BARE, moment_mark, token
 from perdure.backends.vector_stores._narrowing import narrow
 from perdure.backends.vector_stores._pinecone_filter import INDEXED, PineconeGrammar
 from perdure.backends.vector_stores.pinecone import PineconeVectorStore
-from perdure.domain.errors import ConfigError, InvalidInputError, VectorStoreError
-from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, parse_filter
-from tests.backends import pinecone_calls
-from tests.backends.pinecone_calls import make
+from perdure.domain.errors import ConfigError, InvalidInputError
+from perdure.domain.filter import Condition, Filter, Moment, Not, eq, parse_filter
+from tests.backends import hosted_stores
+from tests.backends.hosted_stores import PINECONE, Hosted, Make
 from tests.backends.wire.server import Heard, Reply
 from tests.contracts.conftest import DIMENSION, Sync, ids, moment, row, vector
 from tests.engines import pinecone as fake
 from tests.engines.pinecone import Pinecone
 from tests.engines.service import Server
 
-loop, service, store = pinecone_calls.loop, pinecone_calls.service, pinecone_calls.store
+loop, service, make, store = hosted_stores.loop, hosted_stores.service, hosted_stores.make, hosted_stores.store
 ALICE = eq("user_id", "alice")
+
+
+@pytest.fixture
+def hosted() -> Hosted:
+    return PINECONE
 
 
 def bodies(service: Pinecone, route: str) -> list[dict[str, Any]]:
@@ -122,14 +127,6 @@ def test_every_row_has_every_field_that_can_be_asked_for(service: Pinecone, stor
     assert store.count("c", Condition("user_id", "ne", "alice")) == 2
 
 
-def test_what_the_service_cannot_tell_is_finished_here(service: Pinecone, store: Sync) -> None:
-    """Every tenth row matches, and the nearest ones do not; more are asked for until there are enough."""
-    store.apply("c", [row(f"{n:03}", [1, n / 500], memory=f"row {n % 10}", n=n % 10) for n in range(300)])
-    hits = store.search("c", vector(1), 20, all_of(ALICE, Condition("memory", "contains", "row 9")))
-    assert ids(hits) == [f"{n:03}" for n in range(9, 200, 10)]
-    assert store.count("c", Condition("memory", "icontains", "ROW 9")) == 30
-
-
 def test_a_scope_of_more_rows_than_a_query_gives(
     service: Pinecone, store: Sync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,26 +165,6 @@ def test_a_row_that_is_too_large_is_refused_before_anything_is_written(service: 
 # ------------------------------------------------------------------ freshness
 
 
-def test_a_write_returns_when_it_can_be_read(store: Sync, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake, "LATE", 0.15)
-    store.apply("c", [row("a"), row("b")])
-    assert ids(store.search("c", vector(1), 5, ALICE)) == ["a", "b"]
-    store.delete("c", "a")
-    assert ids(store.list("c")) == ["b"]
-
-
-def test_a_write_that_does_not_show_is_told(
-    service: Pinecone, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = make(service, loop, timeout=1.0)
-    opened.open()
-    opened.create_collection("c", DIMENSION)
-    monkeypatch.setattr(fake, "LATE", 60)
-    with pytest.raises(VectorStoreError, match=r"did not show it within 1 s"):
-        opened.apply("c", [row("a")])
-    opened.close()
-
-
 def test_a_service_without_sequence_numbers(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What such a service took can be read at once."""
 
@@ -201,7 +178,7 @@ def test_a_service_without_sequence_numbers(loop: asyncio.AbstractEventLoop, mon
     monkeypatch.setattr(fake, "LATE", 0.0)
     service = Local()
     with Server(service):
-        opened = make(service, loop)
+        opened = PINECONE.make(service, loop)
         opened.open()
         opened.create_collection("c", DIMENSION)
         opened.apply("c", [row("a")])
@@ -211,64 +188,33 @@ def test_a_service_without_sequence_numbers(loop: asyncio.AbstractEventLoop, mon
 
 # ------------------------------------------------------------------ names
 
-NAMES = ("c", "C", "a.b", "a/b", "ünï", "with space", "x" * 200, "x" * 199 + "y", "main.c.1", "..", "\n", "lone \ud800")
 
-
-def test_names_of_every_kind_are_collections_of_their_own(store: Sync) -> None:
-    for name in NAMES:
-        store.create_collection(name, DIMENSION)
-        store.apply(name, [row(name)])
-    assert store.list_collections() == sorted(NAMES)
-    for name in NAMES:
-        assert ids(store.list(name)) == [name]
-        store.delete_collection(name)
-    assert store.list_collections() == []
-
-
-def test_stores_of_other_namespaces_share_indexes_and_see_nothing_of_each_other(
-    service: Pinecone, store: Sync, loop: asyncio.AbstractEventLoop
-) -> None:
-    other = make(service, loop, namespace="other")
+def test_stores_of_other_namespaces_share_indexes(service: Pinecone, make: Make, store: Sync) -> None:
+    other = make(namespace="other")
     other.open()
-    assert other.identity() != store.identity()
-    assert other.list_collections() == []
     other.create_collection("c", DIMENSION)
-    other.apply("c", [row("theirs")])
-    assert store.count("c") == 0
-    store.reset()
+    assert set(service.indexes["perdure-8"].namespaces) == {"main.c.1", "other.c.1"}
     store.delete_collection("c")
-    assert ids(other.list("c")) == ["theirs"]
+    assert set(service.indexes["perdure-8"].namespaces) == {"other.c.1"}
     assert set(service.indexes) == {"perdure-collections", "perdure-8"}
     other.close()
 
 
-def test_a_collection_that_others_made_again_for_another_length(
-    service: Pinecone, store: Sync, loop: asyncio.AbstractEventLoop
-) -> None:
-    other = make(service, loop)
-    other.open()
-    for write in (lambda: store.apply("c", [row("a")]), lambda: store.search("c", vector(1), 1)):
-        store.count("c")
-        other.delete_collection("c")
-        other.create_collection("c", 3)
-        with pytest.raises(VectorStoreError, match="dimension of the index 3"):
-            write()
-        with pytest.raises(InvalidInputError):
-            write()
-        other.delete_collection("c")
-        other.create_collection("c", DIMENSION)
+def test_a_collection_that_is_made_again_has_another_namespace(service: Pinecone, store: Sync) -> None:
+    for dimension in (3, DIMENSION):
+        store.delete_collection("c")
+        store.create_collection("c", dimension)
     store.apply("c", [row("a")])
-    assert ids(other.list("c")) == ["a"]
-    assert set(service.indexes["perdure-8"].namespaces) == {"main.c.5"}
-    other.close()
+    assert set(service.indexes["perdure-3"].namespaces) == set()
+    assert set(service.indexes["perdure-8"].namespaces) == {"main.c.3"}
 
 
-def test_an_index_of_somebody_elses_is_left_alone(service: Pinecone, loop: asyncio.AbstractEventLoop) -> None:
+def test_an_index_of_somebody_elses_is_left_alone(service: Pinecone, make: Make) -> None:
     values = {"type": "dense_vector", "dimension": 1, "metric": "dotproduct"}
     deployment = {"deployment_type": "managed", "cloud": "aws", "region": "x"}
     service._create(
         {"name": "perdure-collections", "schema": {"fields": {"_values": values}}, "deployment": deployment}
     )
     with pytest.raises(ConfigError, match="choose another") as caught:
-        make(service, loop).open()
+        make().open()
     assert caught.value.field == "vector_store.config.index"

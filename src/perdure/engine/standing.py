@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+from perdure.domain.fact import Fact
 from perdure.domain.filter import Condition, matches
 from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.kernel import Kernel
 from perdure.engine.scope_indexes import ScopeIndexes
@@ -12,6 +17,8 @@ from perdure.pipeline.directives import directive, preference
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.recall.scope_index import DIRECTIVE, PREFERENCE
 from perdure.pipeline.standing_facts import is_standing
+
+_OF_ANSWERS = re.compile(r"\b(?:you|your|answers?|repl(?:y|ies)|responses?|explanations?)\b", re.IGNORECASE)
 
 MOST = 40
 """Directives, and lines of the profile, that are looked at: more would fill a prompt."""
@@ -24,6 +31,34 @@ def is_directive(item: MemoryItem) -> bool:
     if item.role == "memory":
         return is_standing(item.memory)
     return item.role == "user" and (directive(item.memory) is not None or preference(item.memory) is not None)
+
+
+def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
+    """The facts, and one for each standing instruction of the user's that none of them tells of; where the instruction
+    alone stands as a fact, in place of it."""
+    kept = list(facts)
+    for position, message in enumerate(messages):
+        said = _instruction(message) if message.role == "user" else None
+        if said is None or any(position in fact.sources and is_standing(fact.text) for fact in kept):
+            continue
+        plain = said.rstrip(" .!").casefold()
+        kept = [
+            fact
+            for fact in kept
+            if fact.forget or position not in fact.sources or fact.text.rstrip(" .!").casefold() != plain
+        ]
+        text = f'{message.name or "User"} told the assistant: "{said}"'
+        kept.append(Fact(text=text, type="procedural", sources=(position,), rule="standing"))
+    return kept
+
+
+def _instruction(message: Message) -> str | None:
+    """The sentence of a message that says how to answer; a preference counts where it is of answers."""
+    told = directive(message.content)
+    if told is not None:
+        return told
+    liked = preference(message.content)
+    return liked if liked is not None and _OF_ANSWERS.search(liked) else None
 
 
 class Standing:

@@ -22,6 +22,7 @@ from perdure.engine.curator import Reading
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
 from perdure.engine.plan import Plan, Telling, ToldFact, told_at
+from perdure.engine.standing import unnoted
 from perdure.engine.visibility import visible
 from perdure.pipeline.echo import strip_injected
 from perdure.pipeline.slots import read_slots
@@ -84,7 +85,7 @@ class WritePath:
             episodes = [replace(episode, pending=True) for episode in episodes]
         told = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
-            for fact in reading.facts
+            for fact in unnoted(messages, reading.facts)
         ]
         telling = Telling(
             scope=addition.scope,

@@ -14,6 +14,7 @@ from perdure.pipeline.reconciliation.pairing import Pair, folded
 from perdure.pipeline.reconciliation.verdict import RETIRE, Finding
 from perdure.pipeline.reconciliation.weigh import Weighed, weigh
 from perdure.pipeline.slots import USER, read, read_slots
+from perdure.pipeline.standing_facts import is_standing
 
 WEIGHED_NEAR = 0.25
 """Cosine from which a memory is weighed at all."""
@@ -37,6 +38,7 @@ SAME_LENIENCE, LENIENT_NEAR = 1.3, 0.65
 """How much likelier a new matter must be than a known one, where the two texts are this near: nothing is lost by a NONE
 that names a near memory, and paraphrases are what the evidence sees least of."""
 _ORDER = {"same": 3, "ends": 2, "replaces": 1, "refines": 1, "soft": 0}
+_TOLD_TO = re.compile(r"\bassistant(?: to (?:(?:always|never|not|please|only) )*(?P<verb>\w+)|: \")", re.IGNORECASE)
 _AND = re.compile(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
 
 
@@ -117,6 +119,8 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
     if not changing and ((_of_one_name(finding) and not odds.touching) or not may_retire(finding.pair)):
         needed = CAUTIOUS_CHANGE
     likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and not is_apart(finding.pair)
+    if not changing and _instruct_apart(fact.text, finding.pair.old.text):
+        return None
     if odds.change >= needed and (changing or likely):
         if verdict is None or not changing:
             return _update(fact, finding, "weighed.change", odds.change, findings)
@@ -128,6 +132,20 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
         rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
         return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
     return None
+
+
+def _instruct_apart(one: str, other: str) -> bool:
+    """Whether both tell how to answer, each something else: "keep answers short" is no change of "answer in German"."""
+    verbs = _told_to(one), _told_to(other)
+    return is_standing(one) and is_standing(other) and None not in verbs and verbs[0] != verbs[1]
+
+
+def _told_to(text: str) -> str | None:
+    """The verb of what an assistant is to do; all of the text where it is quoted, None where it is neither."""
+    match = _TOLD_TO.search(text)
+    if match is None:
+        return None
+    return match["verb"].lower() if match["verb"] else text
 
 
 def _of_one_name(finding: Finding) -> bool:
