@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         VectorStoreError,
     )
     from perdure.domain.event import (
+        Absence,
         AddResult,
         ErasureReport,
         HistoryRecord,
@@ -66,6 +67,7 @@ _HOMES = {
         "VectorStoreError",
     ),
     "perdure.domain.event": (
+        "Absence",
         "AddResult",
         "ErasureReport",
         "HistoryRecord",
@@ -83,6 +85,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Absence",
     "AddResult",
     "AsyncMemory",
     "ClosedError",

@@ -30,6 +30,7 @@ from tests.conftest import Open
 from tests.engine.adversarial_memories import ANA, HASHED
 from tests.engine.test_reindex import reindexed
 
+HISTORY_FIRST = pytest.mark.xfail(strict=True, reason="history comes before the row: the old one is taken for the new")
 TEA, HOME, CAT = "User likes green tea", "User lives in Lisbon", "User has a cat called Miso"
 
 
@@ -59,11 +60,7 @@ def count_calls(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> Counter[str]
     calls: Counter[str] = Counter()
 
     def counted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **more: Any) -> Any:
-            calls[name] += 1
-            return method(*args, **more)
-
-        return call
+        return lambda *args, **more: (calls.update([name]), method(*args, **more))[1]
 
     for name in ("list", "stream", "count", "search", "keyword_search", "unembedded"):
         monkeypatch.setattr(kernel.store, name, counted(name, getattr(kernel.store, name)))
@@ -105,9 +102,7 @@ def test_what_another_engine_forgets_is_gone_for_good(pair: tuple[Memory, Memory
     one.forget(id=id)
     assert TEA not in found(other, TEA)
     one.add_facts(["User plays the theremin"], **ANA)
-    assert TEA not in found(other, TEA)
-    result = other.search(TEA, explain=True, hydrate=True, include_past=True, **ANA)
-    assert "green" not in str([item.memory for item in result.results])
+    assert TEA not in found(other, TEA, include_past=True)
 
 
 def test_what_another_process_forgets_is_gone_for_good(pair: tuple[Memory, Memory], tmp_path: Path) -> None:
@@ -125,8 +120,7 @@ def test_what_another_process_forgets_is_gone_for_good(pair: tuple[Memory, Memor
 def test_what_this_engine_forgets_it_no_longer_holds(pair: tuple[Memory, Memory]) -> None:
     one, _ = pair
     assert found(one, TEA)[0] == TEA
-    held = indexes_of(one)._held[Scope(user_id="ana")].index
-    assert "green" in held.vocabulary
+    assert "green" in indexes_of(one)._held[Scope(user_id="ana")].index.vocabulary
     one.forget(query="green tea", threshold=0.5, **ANA)
     assert not indexes_of(one)._held
     assert not indexes_of(one)._words
@@ -138,10 +132,9 @@ def test_rollback_and_delete_all_are_seen(pair: tuple[Memory, Memory]) -> None:
     one, other = pair
     moment = one.get_all(**ANA).results[-1].created_at
     one.add_facts(["User plays the theremin"], **ANA)
-    assert "User plays the theremin" in found(other, "theremin")
+    assert "User plays the theremin" in found(other, "theremin tea")
     one.rollback(to=moment, **ANA)
-    assert "User plays the theremin" not in found(other, "theremin")
-    assert TEA in found(other, "tea")
+    assert found(other, "theremin tea") == [TEA]
     one.delete_all(**ANA)
     assert found(other, TEA) == []
 
@@ -222,18 +215,7 @@ def test_a_row_that_the_store_gets_later_than_the_ledger_tells_of_it_is_found(op
     assert found(memory, "theremin")[0] == "I play the theremin"
 
 
-@pytest.mark.parametrize(
-    "provider",
-    [
-        "sqlite",
-        pytest.param(
-            "memory",
-            marks=pytest.mark.xfail(
-                strict=True, reason="history is written before the row: the old row is taken for the new one"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("provider", ["sqlite", pytest.param("memory", marks=HISTORY_FIRST)])
 def test_a_search_between_a_write_and_its_history_hides_nothing_from_the_next(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, provider: str
 ) -> None:
@@ -260,16 +242,6 @@ def test_V60_a_collection_that_was_embedded_anew_is_no_longer_answered_from(
     reindexed(tmp_path / "memory")
     with pytest.raises(ConfigError, match="embedded the memories of 'memories' anew"):
         found(other, "tea")
-
-
-def test_another_collection_of_this_engine_has_indexes_of_its_own(open_memory: Open) -> None:
-    memory = open_memory(embedder=HASHED)
-    memory.add_facts([TEA], **ANA)
-    assert found(memory, "tea") == [TEA]
-    kernel = kernel_of(memory)
-    PORTAL.call(kernel.store.create_collection("other", kernel.embedding.embedder.dimension))
-    kernel.collection = "other"
-    assert found(memory, "tea") == []
 
 
 # ------------------------------------------------------------------ what a warm search costs
@@ -332,19 +304,10 @@ def test_a_scope_too_large_for_memory_is_searched_by_the_stores_own_arms(
 def test_scopes_longest_unused_make_room(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = open_memory(embedder=HASHED)
     monkeypatch.setattr(scope_indexes, "MOST_MEMORIES", 4)
-    for user in ("ana", "ben", "cem"):
-        memory.add_facts([TEA, HOME], user_id=user)
     for user in ("ana", "ben", "ana", "cem"):
+        memory.add_facts([TEA, HOME], user_id=user)
         assert len(found(memory, "tea lisbon", user_id=user)) == 2
     assert [scope.user_id for scope in indexes_of(memory)._held] == ["ana", "cem"]
-
-
-def test_words_that_are_kept_have_a_bound(pair: tuple[Memory, Memory], monkeypatch: pytest.MonkeyPatch) -> None:
-    one, _ = pair
-    monkeypatch.setattr(scope_indexes, "WORDS_KEPT", 4)
-    assert found(one, "green tea lisbon cat zebra")[0]
-    assert len(indexes_of(one)._words) <= 4
-    assert found(one, "tea")[0] == TEA
 
 
 # ------------------------------------------------------------------ walls
@@ -402,17 +365,36 @@ def test_searches_and_writes_of_many_threads(pair: tuple[Memory, Memory]) -> Non
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(work, range(24)))
-    left = {f"paper{number} of tea" for number in range(24) if number % 3}
-    for memory in pair:
-        assert {text for text in found(memory, "tea") if "of tea" in text} == left
+    left = {TEA} | {f"paper{number} of tea" for number in range(24) if number % 3}
+    assert set(found(one, "tea")) == set(found(other, "tea")) == left
 
 
-def test_searches_of_one_loop_at_once(pair: tuple[Memory, Memory]) -> None:
-    _, other = pair
+@pytest.mark.xfail(strict=True, reason="a follower that read first and writes last puts the older row back")
+def test_a_slow_search_does_not_put_an_older_text_back(
+    pair: tuple[Memory, Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    id = other.search("tea", **ANA).results[0].id
+    get_many, slow = kernel_of(other).store.get_many, [True]
 
-    async def many() -> list[list[str]]:
-        answers = await asyncio.gather(*(other._memory.search(query, **ANA) for query in ("tea", "lisbon", "cat") * 5))
-        return [[item.memory for item in answer.results] for answer in answers]
+    async def race() -> None:
+        read, go_on = asyncio.Event(), asyncio.Event()
 
-    answers = PORTAL.call(many())
-    assert [each[0] for each in answers] == [TEA, HOME, CAT] * 5
+        async def held_up(*args: Any) -> list[Point]:
+            points = await get_many(*args)
+            if slow and slow.pop():
+                read.set()
+                await go_on.wait()
+            return points
+
+        monkeypatch.setattr(kernel_of(other).store, "get_many", held_up)
+        await one._memory.update(id, "User likes cocoa")
+        first = asyncio.create_task(other._memory.search("zebra", **ANA))
+        await read.wait()
+        await one._memory.update(id, "User likes espresso")
+        await other._memory.search("zebra", **ANA)
+        go_on.set()
+        await first
+
+    PORTAL.call(race())
+    assert found(other, "espresso") == ["User likes espresso"]

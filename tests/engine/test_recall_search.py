@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from perdure import Memory
-from perdure.domain.errors import EmbeddingError, InvalidInputError
-from perdure.domain.memory import MemoryItem
+from perdure.domain.errors import InvalidInputError
 from perdure.engine.passages import PASSAGES
 from perdure.frontends.library.portal import PORTAL
 from perdure.pipeline.recall.features import passages
@@ -42,6 +41,7 @@ def told(quick: Memory) -> Memory:
 def points(memory: Memory) -> dict[str, dict[str, Any]]:
     """The payloads of all rows by their texts."""
     kernel = kernel_of(memory)
+    PORTAL.call(kernel.ready())
     page = PORTAL.call(kernel.store.list(kernel.collection))
     return {point.payload["memory"]: point.payload for point in page.points}
 
@@ -116,8 +116,7 @@ def test_what_has_run_out_comes_when_asked_for_and_is_counted_when_not(told: Mem
     told.add("old tea", infer=False, expires_at="2020-01-01", **ANA)
     told.add("fresh tea", infer=False, expires_at="2999-01-01", **ANA)
     result = told.search("old fresh tea", **ANA)
-    assert "old tea" not in [item.memory for item in result.results]
-    assert "fresh tea" in [item.memory for item in result.results]
+    assert {"old tea", "fresh tea"} & {item.memory for item in result.results} == {"fresh tea"}
     assert result.held_back == 1
     past = told.search("old fresh tea", include_past=True, **ANA)
     assert "old tea" in [item.memory for item in past.results]
@@ -168,7 +167,7 @@ def test_a_time_window_stands_in_place_of_what_the_question_says(told: Memory) -
     assert (results[0].explanation or {})["time_window"]["start"] == "2023-01-01T00:00:00+00:00"
     assert "tea in the snow" in [item.memory for item in results], "it prefers, and shuts nothing out"
     open_ended = told.search("tea", time_window=("2023-01-01", None), **ANA).results
-    assert "tea in the snow" != open_ended[0].memory
+    assert open_ended[0].memory != "tea in the snow"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +192,7 @@ def test_a_time_window_stands_in_place_of_what_the_question_says(told: Memory) -
     ],
 )
 def test_a_wrong_argument_is_named(told: Memory, arguments: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidInputError, match=field.split("[")[0]) as caught:
+    with pytest.raises(InvalidInputError, match=field.partition("[")[0]) as caught:
         told.search("tea", **arguments, **ANA)
     assert caught.value.field == field
 
@@ -221,7 +220,6 @@ def test_the_shares_of_an_explanation_sum_to_its_score(told: Memory) -> None:
         assert explanation["score"] == item.score
         assert explanation["similarity"] == item.similarity
         assert explanation["preset"] == "best"
-    assert {"lexical", "dense", "likeness"} <= set(results[0].explanation["shares"])  # type: ignore[index]
     assert all(item.explanation is None for item in told.search("tea", **ANA).results)
 
 
@@ -251,9 +249,9 @@ def test_messages_are_found_by_their_neighbours_words(open_memory: Open) -> None
     results = memory.search("What did Bob drink at the harbour?", explain=True, **ANA).results
     answer = next(item for item in results if item.memory == "A pot of chamomile.")
     assert (answer.kind, answer.sources) == ("messages", (answer.id,))
-    assert results[0].id == answer.id, "it answers, and the turn before it asks"
-    assert (answer.explanation or {})["shares"]["lexical"] > 0
-    assert "My sister paints doors." not in [item.memory for item in results[:2]], "months apart"
+    assert (answer.explanation or {})["shares"]["lexical"] > 0, "the turn before has drink and harbour"
+    apart = [item for item in results if item.memory == "My sister paints doors."]
+    assert all("lexical" not in (item.explanation or {})["shares"] for item in apart), "months later"
 
 
 def test_messages_are_searched_only_where_they_are_to_be(open_memory: Open) -> None:
@@ -277,17 +275,16 @@ def test_a_message_stored_as_it_is_is_found_once(open_memory: Open) -> None:
     assert found(memory, "tea") == ["tea at noon"]
 
 
-def test_hydrate_brings_the_messages_that_may_be_seen(told: Memory) -> None:
-    told.add("I live in Porto.", timestamp="2025-05-01", **ANA)
-    told.add("I moved to Faro.", timestamp="2026-01-01", **ANA)
-    assert told.search("Faro", **ANA).results[0].messages is None
-    assert told.search("tea", hydrate=True, **ANA).results[0].messages == ()
-    item = told.search("Faro", hydrate=True, **ANA).results[0]
+def test_hydrate_brings_the_messages_that_may_be_seen(quick: Memory) -> None:
+    quick.add("I live in Porto.", timestamp="2025-05-01", **ANA)
+    quick.add("I moved to Faro.", timestamp="2026-01-01", **ANA)
+    assert quick.search("Faro", **ANA).results[0].messages is None
+    item = quick.search("Faro", hydrate=True, **ANA).results[0]
     assert [message["content"] for message in item.messages or ()] == ["I live in Porto.", "I moved to Faro."]
-    ledger = kernel_of(told).ledger
+    ledger = kernel_of(quick).ledger
     assert ledger is not None
     PORTAL.call(ledger.hide_episodes(item.sources[:1]))
-    again = told.search("Faro", hydrate=True, **ANA).results[0]
+    again = quick.search("Faro", hydrate=True, **ANA).results[0]
     assert [message["content"] for message in again.messages or ()] == ["I moved to Faro."]
     assert [message["content"] for message in again.model_dump()["messages"]] == ["I moved to Faro."]
 
@@ -300,74 +297,21 @@ def test_a_hidden_message_is_not_searched_and_comes_back_with_undo(open_memory: 
     assert "User lives in Lisbon" not in found(memory, "live in Lisbon")
 
 
-# ------------------------------------------------------------------ without its helpers
-
-
-def test_without_a_ledger_it_searches_all_the_same(open_memory: Open, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    memory = open_memory(embedder=HASHED, history={"db_path": str(tmp_path / "file" / "history.db")})
-    memory.add_facts([TEA, HOME, CAT], **ANA)
-    memory.add_facts(["User keeps bees"], user_id="ben")
-    result = memory.search("green tea", hydrate=True, explain=True, **ANA)
-    assert [item.memory for item in result.results] == [TEA]
-    assert found(memory, "cat", limit=1) == [CAT]
-    assert found(memory, "bees") == []
-    id = result.results[0].id
-    memory.update(id, "User likes espresso")
-    assert found(memory, "espresso") == ["User likes espresso"]
-    memory.delete(id)
-    assert found(memory, "espresso") == []
-
-
-def test_U21_without_vectors_words_find(told: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedding = kernel_of(told).embedding
-    monkeypatch.setattr(embedding, "_found", False)
-    monkeypatch.setattr(embedding.embedder, "unavailable", lambda: "weights are missing")
-    result = told.search("green tea", explain=True, **ANA).results[0]
-    assert result.memory == TEA
-    assert (result.explanation or {})["matched_by"] == "lexical"
-    assert result.score == pytest.approx(1.0)
-
-
-def test_where_words_cannot_be_embedded_the_search_goes_on(told: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def failing(texts: Any) -> Any:
-        raise EmbeddingError("no words today")
-
-    embedder = kernel_of(told).embedding.embedder
-    embed = embedder.embed_batch
-
-    async def whole(text: str) -> Any:
-        return (await embed([text]))[0]
-
-    monkeypatch.setattr(embedder, "embed", whole)
-    monkeypatch.setattr(embedder, "embed_batch", failing)
-    assert found(told, "green tea")[0] == TEA
-
-
-@pytest.mark.parametrize("query", ["Ann?", "the and of", "?!", "🎈", "北京", "x" * 10_000, "tea " * 2_500])
-def test_any_question_is_answered_in_some_way(told: Memory, query: str) -> None:
-    told.add("我喜欢北京烤鸭", infer=False, **ANA)
-    result = told.search(query, **ANA)
-    assert all(0 <= (item.score or 0.0) <= 1 for item in result.results)
-    assert 0 <= result.coverage <= 1
-    if query == "北京":
-        assert result.results[0].memory == "我喜欢北京烤鸭"
-    if query.startswith("tea"):
-        assert result.results[0].memory == TEA
-
-
 # ------------------------------------------------------------------ passages
 
 
-def test_a_fact_deep_in_a_long_message_is_found_first_by_its_own_words(quick: Memory) -> None:
+def test_a_fact_deep_in_a_long_message_is_found_first_by_its_own_words(told: Memory) -> None:
     assert len(DEEP.split()) > 1_000
     for number in range(8):
-        quick.add(DEEP.replace(NEEDLE, f"Nothing of note happened in hour{number}."), infer=False, **ANA)
-    quick.add(DEEP, infer=False, **ANA)
-    quick.add("The zebra at the zoo is called Max.", infer=False, **ANA)
-    result = quick.search("Which thistles does Kibo the zebra eat?", **ANA).results
+        told.add(DEEP.replace(NEEDLE, f"Nothing of note happened in hour{number}."), infer=False, **ANA)
+    told.add(DEEP, infer=False, **ANA)
+    query = "Which thistles does Kibo eat?"
+    result = told.search(query, **ANA).results
     assert result[0].memory == DEEP
-    assert (result[0].similarity or 0.0) > 0.2, "that of its passage; of the whole it is a tenth of it"
+    asked, whole, *cut = told.embedder.embed_batch([query, DEEP, *passages(DEEP)])
+    best = max(float(asked @ passage) for passage in cut)
+    assert best > 2 * float(asked @ whole)
+    assert result[0].similarity == pytest.approx(best, abs=0.005), "that of its passage"
 
 
 def test_only_long_messages_of_the_user_carry_passages(quick: Memory) -> None:
@@ -440,15 +384,17 @@ def test_reindex_makes_passages_anew(deep: Path) -> None:
     assert vectors_as_embedded(deep, NEW)
 
 
-@pytest.mark.xfail(strict=True, reason="intake does not make passages")
-@pytest.mark.parametrize("config", [{"embedder": HASHED}, NEW])
-def test_import_makes_passages(deep: Path, config: dict[str, Any]) -> None:
+def test_an_import_with_the_same_embedder_keeps_passages(deep: Path) -> None:
     other = deep.parent / "other"
-    load(other, export(deep), **config)
-    assert vectors_as_embedded(other, config)
+    load(other, export(deep), embedder=HASHED)
+    assert vectors_as_embedded(other, {"embedder": HASHED})
 
 
-def test_results_are_memory_items(told: Memory) -> None:
-    result = told.search("tea", **ANA)
-    assert all(isinstance(item, MemoryItem) for item in result.results)
-    assert result["results"][0]["memory"] == TEA
+@pytest.mark.xfail(strict=True, reason="intake does not make passages")
+@pytest.mark.parametrize("config", [NEW, {"embedder": HASHED, "episodes": "search"}])
+def test_an_import_makes_passages(tmp_path: Path, config: dict[str, Any]) -> None:
+    """With another embedder, and of messages that were not searched where they come from."""
+    with Memory({"path": tmp_path / "from", "embedder": HASHED}) as memory:
+        memory.add(DEEP, infer=config is not NEW, **ANA)
+    load(tmp_path / "to", export(tmp_path / "from"), **config)
+    assert vectors_as_embedded(tmp_path / "to", config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tests.pipeline.test_recall_arms import questions, talks
 from tests.pipeline.test_recall_scope_index import (
     LONG,
     QUERY,
+    Vector,
     by_id,
     entry,
     give_words,
@@ -34,14 +36,14 @@ TALK = Ranking().talk
 DAY = 24 * 60
 
 
-def fact(id: str, text: str, *numbers: float, **fields: object) -> Entry:
+def fact(id: str, text: str, *numbers: float, **fields: Any) -> Entry:
     """What stands alone: no turn, nobody said it."""
     return entry(
         id, text, turn=False, role="memory", speaker=None, vector=unit(*numbers) if numbers else None, **fields
     )
 
 
-def ask(index: ScopeIndex, question: str | Question, query: np.ndarray | None = QUERY) -> Ranked:  # type: ignore[type-arg]
+def ask(index: ScopeIndex, question: str | Question, query: Vector | None = QUERY) -> Ranked:
     return ranked(index, read_question(question) if isinstance(question, str) else question, query)
 
 

@@ -223,7 +223,7 @@ def test_whatever_was_put_and_removed_it_is_the_index_of_what_is_left(run: Run) 
             give_words(index)
     give_words(index)
     survivors = list(left.values())
-    np.random.default_rng(run.shuffle).shuffle(survivors)  # type: ignore[arg-type]
+    np.random.default_rng(run.shuffle).shuffle(survivors)
     fresh = index_of(survivors)
 
     assert set(index.held()) == set(left)

@@ -207,6 +207,20 @@ class SearchResult(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Absence(Answer):
+    """Why a search does not give a memory: the step that it did not pass, in a word, in a sentence and in numbers."""
+
+    reason: str
+    """unknown, deleted, erased, not_told_yet, past, type, filter, kind, not_matched, threshold, limit, or returned."""
+    sentence: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    def model_dump(self) -> dict[str, Any]:
+        """The reason as plain values."""
+        return {"reason": self.reason, "sentence": self.sentence, **self.numbers}
+
+
+@dataclass(frozen=True, slots=True)
 class ListResult(Answer):
     """One page of memories, oldest first; `next_cursor` is None at the end."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from perdure.domain.event import Absence
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.finish import finish
 from perdure.engine.forget import Forget
 from perdure.engine.kernel import Kernel
+from perdure.engine.queries import Query
 from perdure.engine.read_path import ReadPath
 from perdure.engine.revise import Revise
+from perdure.engine.why_not import WhyNot
 from perdure.engine.write_path import WritePath
 
 
@@ -21,12 +24,18 @@ class Engine:
         self.read = ReadPath(kernel)
         self.revise = Revise(kernel)
         self.forget = Forget(kernel, self.read)
+        self._why_not = WhyNot(kernel, self.read)
 
     @call
     async def reset(self) -> None:
         """Clear memories, history, episodes and journal of this engine (U26); keys and settings stay."""
         async with self.kernel.lock(Scope()):
             await finish(self._clear())
+
+    @call
+    async def why_not(self, id: str, query: Query) -> Absence:
+        """Why a search does not give a memory."""
+        return await self._why_not(id, query)
 
     async def _clear(self) -> None:
         await self.kernel.store.reset()

@@ -143,6 +143,11 @@ class ReadPath:
         facts = [item for item in found.results if item.id not in said]
         return render_context(directives, profile, facts, max_tokens=max_tokens)
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of rows that are searched."""
+        return self._fused.indexes.kinds
+
     def forget_copies(self) -> None:
         """Something was erased: let go of what was kept in memory of the store's text."""
         self._fused.indexes.forget()

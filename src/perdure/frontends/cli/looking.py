@@ -1,4 +1,4 @@
-"""search, list, get, history: the commands that only read."""
+"""search, why-not, list, get, history: the commands that only read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from perdure.frontends.cli.options import (
     JsonOption,
     PastOption,
     PathOption,
+    PresetOption,
     RunOption,
     UserOption,
     folder,
@@ -35,7 +36,7 @@ from perdure.frontends.cli.output import (
 from perdure.frontends.cli.reading import read_words
 
 if TYPE_CHECKING:
-    from perdure.domain.event import HistoryRecord, ListResult, SearchResult
+    from perdure.domain.event import Absence, HistoryRecord, ListResult, SearchResult
     from perdure.domain.memory import MemoryItem
     from perdure.frontends.library.async_memory import AsyncMemory
 
@@ -56,6 +57,9 @@ def search(
     ] = None,
     as_of: AsOfOption = None,
     include_past: PastOption = False,
+    preset: PresetOption = None,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Let the configured reranker order what is found.")] = False,
+    hydrate: Annotated[bool, typer.Option("--messages", help="With --json: the messages behind each memory.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="With --json: how each score came about.")] = False,
     as_json: JsonOption = False,
     path: PathOption = None,
@@ -63,7 +67,7 @@ def search(
     """Find the memories that answer a question, best first.
 
     The score is from 0 to 1 and means the same with every embedder. Without an embedder memories are found by their
-    words alone.
+    words alone. Why a memory is missing: perdure why-not.
 
     Example: perdure search "where does she live?" --user-id ana
     """
@@ -81,6 +85,9 @@ def search(
             types=types or None,
             as_of=as_of,
             include_past=include_past,
+            preset=preset,
+            rerank=rerank,
+            hydrate=hydrate,
             explain=explain,
         )
 
@@ -94,6 +101,50 @@ def search(
     else:
         rows = ((f"{item.score or 0:.2f}", item.memory, day(item.valid_from), item.id) for item in result.results)
         print_table([SCORE, MEMORY, SINCE, ID], rows)
+
+
+def why_not(
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory that did not come.")],
+    query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What was looked for; - reads standard input.")],
+    *,
+    user_id: UserOption = None,
+    agent_id: AgentOption = None,
+    run_id: RunOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many were asked for.")] = 10,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", metavar="SHARE", help="The least score, from 0 to 1.")
+    ] = None,
+    as_of: AsOfOption = None,
+    include_past: PastOption = False,
+    preset: PresetOption = None,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Tell why a search does not give a memory: the first step that it did not pass.
+
+    Example: perdure why-not 5f0c... "where does she live?" --user-id ana
+    """
+    text = read_words(query, "the query")
+
+    async def work(memory: AsyncMemory) -> Absence:
+        return await memory.why_not(
+            memory_id,
+            text,
+            user_id=user_id,
+            agent_id=agent_id,
+            run_id=run_id,
+            limit=limit,
+            threshold=threshold,
+            as_of=as_of,
+            include_past=include_past,
+            preset=preset,
+        )
+
+    found = with_memory(folder(path), work)
+    if as_json:
+        print_json(found.model_dump())
+    else:
+        print_text(f"{found.reason}: {found.sentence}")
 
 
 def list_memories(

@@ -86,6 +86,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("init", starting.init, "Write the settings file of a memory."),
     ("add", writing.add, "Remember what was said."),
     ("search", looking.search, "Find the memories that answer a question."),
+    ("why-not", looking.why_not, "Tell why a search does not give a memory."),
     ("list", looking.list_memories, "List memories, oldest first."),
     ("get", looking.get, "Show one memory."),
     ("update", writing.update, "Overwrite the text of one memory."),

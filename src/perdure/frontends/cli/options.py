@@ -65,6 +65,10 @@ FilterOption = Annotated[
         help='Only memories that match, such as \'{"tag": "work"}\' or \'{"created_at": {"gte": "2026-01-01"}}\'.',
     ),
 ]  # fmt: skip
+PresetOption = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="The steps of the search: best (default), plain, router or proxy."),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option("--as-of", metavar="TIME", help="Read what had been told by then, such as 2026-03-01 or with a time."),

@@ -10,7 +10,7 @@ from typing import Any, Self
 from perdure.backends.embedders.base import Embedder
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import ConfigError, NotFoundError
-from perdure.domain.event import AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
+from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
@@ -226,6 +226,43 @@ class AsyncMemory:
             time_window=time_window,
         )
         return await self._engine.read.search(request)
+
+    async def why_not(
+        self,
+        id: str,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        filters: Filters | None = None,
+        threshold: float | None = None,
+        types: Sequence[str] | None = None,
+        history: Sequence[Message | Mapping[str, Any]] | None = None,
+        as_of: Moment | None = None,
+        include_past: bool = False,
+        preset: str | None = None,
+        reference_time: Moment | None = None,
+        time_window: TimeWindow | None = None,
+    ) -> Absence:
+        """Why `search` with the same arguments does not give a memory: the first step that it did not pass."""
+        request = search_requests.read_query(
+            self._engine.kernel,
+            query,
+            requests.read_scope(user_id, agent_id, run_id),
+            limit=limit,
+            filters=filters,
+            threshold=threshold,
+            types=types,
+            history=history,
+            as_of=as_of,
+            include_past=include_past,
+            preset=preset,
+            reference_time=reference_time,
+            time_window=time_window,
+        )
+        return await self._engine.why_not(requests.read_memory_id(id), request)
 
     async def get(self, id: str) -> MemoryItem | None:
         """The memory with this id, or None."""

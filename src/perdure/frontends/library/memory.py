@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.backends.embedders.base import Embedder
-from perdure.domain.event import AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
+from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.engine.config import MemoryConfig, read_file
@@ -237,6 +237,46 @@ class Memory:
                 preset=preset,
                 explain=explain,
                 hydrate=hydrate,
+                reference_time=reference_time,
+                time_window=time_window,
+            )
+        )
+
+    def why_not(
+        self,
+        id: str,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        limit: int = 100,
+        filters: Filters | None = None,
+        threshold: float | None = None,
+        types: Sequence[str] | None = None,
+        history: Sequence[Message | Mapping[str, Any]] | None = None,
+        as_of: Moment | None = None,
+        include_past: bool = False,
+        preset: str | None = None,
+        reference_time: Moment | None = None,
+        time_window: TimeWindow | None = None,
+    ) -> Absence:
+        """Why `search` with the same arguments does not give a memory: the first step that it did not pass."""
+        return PORTAL.call(
+            self._memory.why_not(
+                id,
+                query,
+                user_id=user_id,
+                agent_id=agent_id,
+                run_id=run_id,
+                limit=limit,
+                filters=filters,
+                threshold=threshold,
+                types=types,
+                history=history,
+                as_of=as_of,
+                include_past=include_past,
+                preset=preset,
                 reference_time=reference_time,
                 time_window=time_window,
             )

@@ -1,0 +1,102 @@
+"""Why a memory did not come: the first step of a search that it did not pass, with the numbers of that step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from perdure.domain.event import Absence, HistoryRecord
+from perdure.domain.filter import Condition, matches
+from perdure.domain.memory import LIVE, MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.kernel import Kernel
+from perdure.engine.queries import Query
+from perdure.engine.read_path import ReadPath
+from perdure.engine.visibility import visible
+
+EVERY = 2**31 - 1
+"""More memories than any scope holds."""
+
+
+class WhyNot:
+    """Follows one memory through a search."""
+
+    def __init__(self, kernel: Kernel, read: ReadPath) -> None:
+        self._kernel = kernel
+        self._read = read
+
+    async def __call__(self, id: str, query: Query) -> Absence:
+        """Why the search does not give the memory; `returned` where it does.
+
+        A memory of another scope is answered like one that never was: its being there is nobody else's matter.
+        """
+        gone = await self._not_there(id, query)
+        return gone if gone is not None else await self._ranked(id, query)
+
+    async def _not_there(self, id: str, query: Query) -> Absence | None:
+        kernel = self._kernel
+        point = await kernel.store.get(kernel.collection, id)
+        item = None if point is None else MemoryItem.from_payload(point.payload)
+        if item is None or item.state != LIVE:
+            records = await kernel.ledger.history(id) if kernel.ledger is not None else []
+            last = records[-1] if records else None
+            if last is None or not all(
+                getattr(last, name, None) == value for name, value in query.scope.given().items()
+            ):
+                return _absence("unknown", "there is no such memory in this scope")
+            if last.erased:
+                return _absence("erased", f"it was erased; the last event was at {last.timestamp}")
+            return _absence("deleted", f"it was deleted at {last.timestamp}", deleted_at=last.timestamp)
+        if not query.scope.holds(item.scope):
+            return _absence("unknown", "there is no such memory in this scope")
+        return self._hidden(item, query)
+
+    def _hidden(self, item: MemoryItem, query: Query) -> Absence | None:
+        """Which part of the filter leaves it out, looked at one by one."""
+        payload = item.to_payload()
+        now = self._kernel.ticker.now()
+        see = partial(visible, query.scope, now=now, kinds=(item.kind,), as_of=query.as_of)
+        if not matches(see(include_past=True), payload):
+            return _absence("not_told_yet", f"it was told at {item.told_at}, after the moment that is asked for")
+        if not query.include_past and not matches(see(), payload):
+            ended = {name: getattr(item, name) for name in ("valid_to", "expires_at") if getattr(item, name)}
+            told = " and ".join(f"{name} is {moment}" for name, moment in ended.items())
+            return _absence("past", f"it no longer holds: {told}; include_past=True brings it", **ended)
+        if query.types and item.type not in query.types:
+            return _absence("type", f"its type is {item.type}, not one of {', '.join(query.types)}", type=item.type)
+        if query.filters is not None and not matches(query.filters, payload):
+            return _absence("filter", "the filter does not match it")
+        if item.kind == "messages" and not matches(Condition("kind", "in", self._read.kinds), payload):
+            return _absence("kind", 'it is a message as it was said, and messages are searched with episodes="search"')
+        return None
+
+    async def _ranked(self, id: str, query: Query) -> Absence:
+        every = replace(query, limit=EVERY, threshold=0.0, explain=True)
+        found = (await self._read.find(every)).results
+        place = next((place for place, item in enumerate(found) if item.id == id), None)
+        if place is None:
+            return _absence(
+                "not_matched", f"none of the words and nothing of the meaning leads there, of {len(found)} found"
+            )
+        item = found[place]
+        numbers = {"rank": place + 1, "of": len(found), "score": item.score, "explanation": item.explanation}
+        floor = query.preset.threshold if query.threshold is None else query.threshold
+        if floor is not None and (item.score or 0.0) < floor:
+            return _absence("threshold", f"its score {item.score:.3f} is below {floor:g}", threshold=floor, **numbers)
+        if place >= query.limit:
+            last = found[query.limit - 1]
+            return _absence(
+                "limit",
+                f"it ranks {place + 1} and {query.limit} were asked for; the last scores {last.score or 0:.3f}",
+                last_score=last.score,
+                **numbers,
+            )
+        return _absence("returned", f"it comes at rank {place + 1}", **numbers)
+
+
+def _inside(scope: Scope, record: HistoryRecord) -> bool:
+    return all(getattr(record, name, None) == value for name, value in scope.given().items())
+
+
+def _absence(reason: str, sentence: str, **numbers: object) -> Absence:
+    return Absence(reason, sentence, dict(numbers))
