@@ -40,8 +40,8 @@ def item(text: str, number: int = 0, older: tuple[str, ...] = (), score: float =
 
 
 def lines_of(block: str) -> list[str]:
-    opening, header, *lines, closing = block.split("\n")
-    assert re.fullmatch(r'<perdure-memory fingerprint="[0-9a-f]{16}">', opening)
+    opening, header, *lines, mark, closing = block.split("\n")
+    assert opening == "<perdure-memory>" and re.fullmatch(r"\(fingerprint [0-9a-f]{16}\)", mark)
     assert header.startswith("Facts remembered") and closing == "</perdure-memory>"
     return lines
 

@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Memory
 from perdure.domain.errors import InvalidInputError
-from perdure.engine.passages import PASSAGES
+from perdure.engine.derived import PASSAGES
 from perdure.frontends.library.portal import PORTAL
 from perdure.pipeline.recall.features import passages
 from perdure.pipeline.recall.packing import unpack

@@ -120,10 +120,3 @@ def test_each_passage_is_a_unit() -> None:
 )
 def test_what_ends_in_a_question_mark_asks(text: str, asks: bool) -> None:
     assert read(text).asks is asks
-
-
-def test_words_of_time_and_proper_nouns_are_counted_over_the_whole_text() -> None:
-    features = read("We met Zoe in Lisbon yesterday.")
-    assert features.temporal == 1
-    assert features.proper == 2
-    assert (read("we met").temporal, read("we met").proper) == (0, 0)

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from perdure.pipeline.recall import arms
 from perdure.pipeline.recall.features import read
 from perdure.pipeline.recall.fuse import Ranked, rank
+from perdure.pipeline.recall.names import proper_nouns
 from perdure.pipeline.recall.question import Question, read_question
-from perdure.pipeline.recall.scope_index import Entry, ScopeIndex
+from perdure.pipeline.recall.scope_index import Cues, Entry, ScopeIndex
+from perdure.pipeline.recall.time_window import temporal_words
 from perdure.pipeline.recall.weights import Ranking
 
 DIMENSION = 4
@@ -45,7 +47,7 @@ Vector = NDArray[np.float32]
 
 
 def unit(*numbers: float) -> Vector:
-    """A vector of length 1 in the direction of these numbers; zeros where they all are."""
+    """A vector of length 1 in this direction; zeros where all numbers are."""
     vector = np.array([*numbers, *[0.0] * (DIMENSION - len(numbers))], np.float32)
     length = float(np.linalg.norm(vector))
     return vector / length if length > 0 else vector
@@ -65,13 +67,13 @@ def entry(id: str, text: str = "tea", *, minute: float = 0, order: int = 0, **fi
         "turn": True,
         "role": "user",
         "speaker": "Ann",
-        "directive": False,
-        "preference": False,
         "vector": unit(1.0),
         "passages": np.zeros((0, DIMENSION), np.float32),
     }
     place = (minute / (24 * HOUR), f"{order:06}", 0)
-    return Entry(id=id, place=place, features=read(text), **{**values, **fields})
+    marks = {name: fields.pop(name, False) for name in ("directive", "preference")}
+    cues = Cues(temporal=temporal_words(text), proper=len(proper_nouns(text)), **marks)
+    return Entry(id=id, place=place, features=read(text), cues=cues, **{**values, **fields})
 
 
 def index_of(entries: Iterable[Entry]) -> ScopeIndex:
@@ -169,7 +171,7 @@ Operation = Entry | str
 
 @dataclass(frozen=True)
 class Run:
-    """Operations in order, and the order in which the survivors are put into another index."""
+    """Operations in order, and how the survivors are shuffled for another index."""
 
     operations: list[Operation]
     shuffle: int
@@ -276,8 +278,7 @@ def test_a_turn_that_comes_late_is_linked_where_it_was_told() -> None:
     assert beside(index, "last")[:2] == ["late", "first"]
     assert beside(index, "first")[3:5] == ["late", "last"]
     index.remove("late")
-    assert beside(index, "last")[0] == "first"
-    assert beside(index, "first")[3] == "last"
+    assert (beside(index, "last")[0], beside(index, "first")[3]) == ("first", "last")
 
 
 def test_turns_of_one_moment_stand_in_the_order_of_their_making() -> None:
@@ -314,8 +315,7 @@ def test_a_turn_told_anew_at_another_time_moves() -> None:
     index = index_of(entry(id, minute=minute) for id, minute in (("a", 0), ("b", 1), ("c", 2)))
     index.put(entry("a", minute=3, stamp="2"))
     assert beside(index, "b") == [None, None, None, "c", "a", None]
-    assert beside(index, "a")[:2] == ["c", "b"]
-    assert index.stamps["a"] == "2"
+    assert (beside(index, "a")[:2], index.stamps["a"]) == (["c", "b"], "2")
 
 
 def test_turns_around_are_those_of_the_talk_in_order() -> None:
@@ -334,6 +334,15 @@ def test_the_window_norm_is_of_the_weighted_sum_of_vectors() -> None:
     index.remove("2")
     window = vectors[1] + 0.5 * vectors[0] + 0.3 * vectors[3]
     assert float(index.norms[index.first_unit("1")]) == pytest.approx(float(np.linalg.norm(window)), abs=1e-6)
+
+
+def test_a_late_turn_changes_the_windows_of_three_on_each_side() -> None:
+    turns = [entry(str(n), minute=n, order=n, vector=unit(1, n, n * n)) for n in range(9)]
+    index = index_of(turn for turn in turns if turn.id != "4")
+    index.put(turns[4])
+    assert view(index) == view(index_of(turns))
+    index.remove("4")
+    assert view(index) == view(index_of(turn for turn in turns if turn.id != "4"))
 
 
 # ------------------------------------------------------------------ what it is made of

@@ -25,6 +25,7 @@ from perdure.domain.memory import LIVE, MemoryItem, check_metadata, read_id, tex
 from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text import shown
+from perdure.engine.derived import without_derived
 from perdure.engine.requests import read_addition, read_flag, read_share, read_text
 from perdure.engine.write_path import Addition
 
@@ -136,7 +137,7 @@ def header_line(*, written_by: str, written_at: str, scope: Scope, embedder: str
 
 def row_line(payload: Mapping[str, Any]) -> str:
     """A row of the store, whole; vectors are left out, because they are made again from the text."""
-    return _line({"record": "memory"}, payload)
+    return _line({"record": "memory"}, without_derived(payload))
 
 
 def event_line(record: HistoryRecord, change: Change | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.errors import EmbeddingError
+from perdure.engine.derived import with_derived, without_derived
 from perdure.engine.embedding import Embedding
 
 BATCH = 256
@@ -51,7 +52,9 @@ class Carrier:
         return len(wanted)
 
     def _is_same(self, found: Point, row: Point) -> bool:
-        return found.payload == row.payload and (found.vector is not None or not self._has_vector(row))
+        return without_derived(found.payload) == without_derived(row.payload) and (
+            found.vector is not None or not self._has_vector(row)
+        )
 
     def _has_vector(self, row: Point) -> bool:
         return row.vector is not None if self.embedding is None else self.embedding.available
@@ -73,7 +76,7 @@ class Carrier:
             )
         vectors.update(zip((row.id for row in missing), result.vectors, strict=True))
         self.embedded += sum(vector is not None for vector in result.vectors)
-        return [Point(row.id, vectors[row.id], row.payload) for row in rows]
+        return await with_derived(self.embedding, [Point(row.id, vectors[row.id], row.payload) for row in rows])
 
 
 async def batches(

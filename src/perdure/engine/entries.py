@@ -7,12 +7,11 @@ import numpy as np
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import read_moment
 from perdure.domain.scope import SCOPE_FIELDS
-from perdure.engine.passages import PASSAGES
-from perdure.pipeline.directives import directive, preference
+from perdure.engine.cues import cues_of
+from perdure.engine.derived import PASSAGES
 from perdure.pipeline.recall.features import read
 from perdure.pipeline.recall.packing import unpack
 from perdure.pipeline.recall.scope_index import Entry
-from perdure.pipeline.standing_facts import is_standing
 
 DAY = 86_400.0
 
@@ -33,7 +32,6 @@ def entry_of(point: Point, dimension: int) -> Entry:
         vector = vector / length if length > 0 else None
     speaker = payload.get("speaker")
     text = str(payload.get("memory", ""))
-    said = role == "user"  # what an assistant advises is no instruction
     return Entry(
         id=point.id,
         stamp=stamp_of(point),
@@ -47,8 +45,7 @@ def entry_of(point: Point, dimension: int) -> Entry:
         role=role,
         speaker=speaker if isinstance(speaker, str) and speaker else None,
         features=read(text),
-        directive=is_standing(text) if role == "memory" else said and directive(text) is not None,
-        preference=said and preference(text) is not None,
+        cues=cues_of(payload),
         vector=vector,
         passages=unpack(payload.get(PASSAGES), dimension),
     )

@@ -43,12 +43,14 @@ class Found:
     """Where each point stands in `ranked`."""
     question: Question
     scores: list[float]
+    by_meaning: bool
+    """Whether the question had a vector."""
     skipped_past: int = 0
     """Memories that would have come, but are no longer valid."""
 
     def item(self, number: int, shown: Any) -> MemoryItem:
         """The memory at a place, as `shown` makes it of payload, score and similarity."""
-        similarity = float(self.ranked.similarity[self.places[number]])
+        similarity = float(self.ranked.similarity[self.places[number]]) if self.by_meaning else None
         made: MemoryItem = shown(self.points[number].payload, self.scores[number], similarity)
         return made
 
@@ -72,7 +74,7 @@ class FusedSearch:
             if not is_stale or attempt == TRIES - 1:
                 break
         scores = self._scores(question, ranked, points, places, vector)
-        return Found(points, ranked, places, question, scores, skipped)
+        return Found(points, ranked, places, question, scores, vector is not None, skipped)
 
     # ------------------------------------------------------------------ pieces
     async def _ask(

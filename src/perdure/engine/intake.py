@@ -20,6 +20,7 @@ from perdure.domain.filter import Condition, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
 from perdure.engine.archive import Event, Line, Row, Said, Stated, at_moment
+from perdure.engine.derived import with_derived
 from perdure.engine.engine import Engine
 from perdure.engine.rows import episode_item
 from perdure.engine.transfer_report import ImportReport
@@ -133,6 +134,7 @@ class Intake:
         async with kernel.lock(Scope()):
             fresh = await self._fresh(rows)
             points = [Point(row.id, vectors.get(row.id), row.payload) for row in fresh]
+            points = await with_derived(kernel.embedding, points)
             if points:
                 await kernel.store.apply(kernel.collection, points)
         self._note_live(row for row in fresh if row.is_live and not row.is_message)
@@ -259,6 +261,7 @@ class Intake:
             for episode, vector in zip(missing, embedded.vectors, strict=True)
         ]
         if points:
+            points = await with_derived(self._kernel.embedding, points)
             await self._kernel.store.apply(self._kernel.collection, points)
 
     # ------------------------------------------------------------------ lines of others

@@ -24,11 +24,11 @@ from perdure.engine.answers import Answers
 from perdure.engine.calls import Calls
 from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator
+from perdure.engine.derived import with_derived
 from perdure.engine.embedding import Embedding
 from perdure.engine.finish import finish
 from perdure.engine.generations import embedded_elsewhere, generations, open_collection
 from perdure.engine.once import Once
-from perdure.engine.passages import with_passages
 from perdure.engine.rows import episode_item, net_rows, note_vectors
 from perdure.engine.soft import given_up
 from perdure.engine.ticker import Ticker
@@ -288,7 +288,7 @@ class Kernel:
             visible = [episode for episode in [*episodes, *again] if moved.get(episode.id, True)]
             puts += await self._episode_points(visible)
             deletes += [id for id, is_shown in moved.items() if not is_shown]
-        return await with_passages(self.embedding, puts), deletes
+        return await with_derived(self.embedding, puts), deletes
 
     async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
         embedded = await self.embedding.texts([episode.content for episode in episodes])

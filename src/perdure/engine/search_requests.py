@@ -71,7 +71,7 @@ def read_preset(kernel: Kernel, name: str | None) -> Preset:
     """The preset of a name; without one the configuration's."""
     if name is None:
         return PRESETS[kernel.config.preset]
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise InvalidInputError(
             f"unknown preset {shown(name)}: there is {', '.join(PRESETS)}", field="preset", value=name
         )

@@ -9,8 +9,6 @@ from functools import cache
 
 from perdure.domain.terms import is_unspaced, runs, stems
 from perdure.pipeline.lexicon import words
-from perdure.pipeline.recall.names import proper_nouns
-from perdure.pipeline.recall.time_window import temporal_words
 from perdure.pipeline.recall.weights import LONG_WORDS, PASSAGE_WORDS
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
@@ -34,8 +32,6 @@ class Features:
     units: tuple[Unit, ...]
     """One for a short memory; one for each passage of a long one."""
     asks: bool
-    temporal: int
-    proper: int
 
     @property
     def is_long(self) -> bool:
@@ -54,8 +50,6 @@ def read(text: str) -> Features:
     return Features(
         units=tuple(read_unit(passage) for passage in passages(text)),
         asks=text.rstrip().endswith(("?", "？")),
-        temporal=temporal_words(text),
-        proper=len(proper_nouns(text)),
     )
 
 

@@ -41,7 +41,10 @@ def rank(
     asked: Mapping[str, Vector],
     ranking: Ranking,
 ) -> Ranked:
-    """Every memory of the index that any arm finds, ranked; ties by what was told last, then by id."""
+    """Every memory of the index, ranked; without a vector of the question only those that share a word with it.
+
+    Ties by what was told last.
+    """
     neighbours = index.neighbours()
     talk = index.cues & (NAMED | LONG) == NAMED
     units = len(index.alive)
@@ -61,11 +64,11 @@ def rank(
     like = arms.word_likeness(index, question, asked)
     liked = arms.likeness(index, question, like, neighbours, among)
     shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked)
-    found = sum(shares.values(), np.zeros(units, np.float32)) > 0
+    found = index.alive if query is not None else index.alive & (liked > 0)
     for name, values in signals(index, question, own).items():
         shares[name] = _weighed(name, talk, ranking) * values
     fused = sum(shares.values(), np.zeros(units, np.float32))
-    fused[~(index.alive & found)] = -np.inf
+    fused[~found] = -np.inf
     best, similarity = _best_units(index, fused, own)
     scores = fused[best]
     if question.of_now:

@@ -27,6 +27,20 @@ USER = 1
 ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED = 2, 4, 8, 16, 32, 64
 
 
+@dataclass(frozen=True, slots=True)
+class Cues:
+    """What signals ask of a memory, read out of its text when it is written."""
+
+    temporal: int = 0
+    """Words of time, of a turn whose speaker has a name."""
+    proper: int = 0
+    """Proper nouns, likewise."""
+    directive: bool = False
+    """It tells an assistant how to answer from now on."""
+    preference: bool = False
+    """It tells how something is liked to be done."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A memory as recall sees it."""
@@ -44,10 +58,7 @@ class Entry:
     speaker: str | None
     """The name of who said it, where it was given."""
     features: Features
-    directive: bool
-    """It tells an assistant how to answer from now on."""
-    preference: bool
-    """It tells how something is liked to be done."""
+    cues: Cues
     vector: Vector | None
     passages: NDArray[np.float32]
     """Shape (passages, dimension); (0, dimension) for a short memory or where they were not embedded."""
@@ -92,8 +103,8 @@ class ScopeIndex:
         cues = (
             (USER if entry.turn and entry.role == "user" and entry.speaker is None else 0)
             | (ASKS if features.asks else 0)
-            | (DIRECTIVE if entry.directive else 0)
-            | (PREFERENCE if entry.preference else 0)
+            | (DIRECTIVE if entry.cues.directive else 0)
+            | (PREFERENCE if entry.cues.preference else 0)
             | (LONG if features.is_long else 0)
             | (TURN if entry.turn else 0)
             | (NAMED if entry.turn and entry.speaker is not None else 0)
@@ -109,8 +120,8 @@ class ScopeIndex:
                 days=entry.place[0],
                 cues=cues,
                 speaker=speaker,
-                temporal=features.temporal,
-                proper=features.proper,
+                temporal=entry.cues.temporal,
+                proper=entry.cues.proper,
                 alive=True,
             )
         if features.is_long and entry.vector is not None:
