@@ -38,6 +38,7 @@ class Engine:
         return await self._why_not(id, query)
 
     async def _clear(self) -> None:
+        self.read.forget_copies()
         await self.kernel.store.reset()
         if self.kernel.ledger is not None:
             await self.kernel.store.sync()  # before the journal lets go of what power loss could bring back

@@ -81,7 +81,11 @@ class FusedSearch:
         self, index: ScopeIndex, query: Query, text: str
     ) -> tuple[Question, Vector | None, Mapping[str, Vector]]:
         question = read_question(
-            text, index.speakers, reference=query.reference_time or self._kernel.ticker.now(), window=query.time_window
+            text,
+            index.speakers,
+            reference=query.reference_time,
+            now=self._kernel.ticker.now(),
+            window=query.time_window,
         )
         vector = await self._kernel.embedding.query(question.text)
         return question, vector, await self.indexes.words(question.words)

@@ -7,6 +7,7 @@ text that another process has replaced, is ever answered with.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -61,16 +62,16 @@ class ScopeIndexes:
         self._kernel = kernel
         self._held: OrderedDict[Scope, Held] = OrderedDict()
         self._words: OrderedDict[str, Vector] = OrderedDict()
-        self._collection = ""
+        self._collection, self._process = "", 0
 
     async def of(self, scope: Scope) -> Held | None:
         """The index of a scope as it stands now; None where there is no ledger to follow, or the scope is too large."""
         kernel = self._kernel
         if kernel.ledger is None:
             return None
-        if self._collection != kernel.collection:
-            self._held.clear()
-            self._collection = kernel.collection
+        if (self._collection, self._process) != (kernel.collection, os.getpid()):
+            self._held.clear()  # of a fork, in which another thread may have been at them
+            self._collection, self._process = kernel.collection, os.getpid()
         held = self._held.get(scope)
         if held is not None and not await self._follow(held, scope):
             held = None

@@ -38,9 +38,18 @@ class Question:
 
 
 def read_question(
-    text: str, speakers: Iterable[str] = (), *, reference: datetime | None = None, window: Window | None = None
+    text: str,
+    speakers: Iterable[str] = (),
+    *,
+    reference: datetime | None = None,
+    now: datetime | None = None,
+    window: Window | None = None,
 ) -> Question:
-    """The question as the arms ask it; where nothing but names would be left of it, the names stay."""
+    """The question as the arms ask it; where nothing but names would be left of it, the names stay.
+
+    `reference`: the moment of asking, as the caller tells it. By the clock (`now`) alone "last week" is read, and not
+    in which year "in May" was: what is asked about may be a conversation of long ago.
+    """
     known = [name for name in speakers if name not in _ROLES]
     names = frozenset(named(text, known))
     bare = _without(text, names)
@@ -50,7 +59,7 @@ def read_question(
     if not kept:
         bare, kept = text, [run for run in runs(text) if run not in stop] or list(runs(text))
     stems = {stem: word for run in kept for stem, word in query_words(run).items()}
-    asked = window or parse(text, reference)
+    asked = window or parse(text, reference) or (parse(text, now) if reference is None else None)
     doing = wants_doing(text)
     return Question(
         text=bare,
