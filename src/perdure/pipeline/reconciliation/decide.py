@@ -11,6 +11,7 @@ from perdure.pipeline.reconciliation.forget import holders, requested
 from perdure.pipeline.reconciliation.judge import judge_all, judge_reading
 from perdure.pipeline.reconciliation.merge import merged, without
 from perdure.pipeline.reconciliation.pairing import Pair, folded
+from perdure.pipeline.reconciliation.rich import tell_apart
 from perdure.pipeline.reconciliation.verdict import RETIRE, Finding
 from perdure.pipeline.reconciliation.weigh import Weighed, weigh
 from perdure.pipeline.slots import USER, read, read_slots
@@ -119,7 +120,10 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
     if not changing and ((_of_one_name(finding) and not odds.touching) or not may_retire(finding.pair)):
         needed = CAUTIOUS_CHANGE
     likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and not is_apart(finding.pair)
-    if not changing and _instruct_apart(fact.text, finding.pair.old.text):
+    old = finding.pair.old.text
+    if tell_apart(fact.text, old, of_one_name=_of_one_name(finding)) or (
+        not changing and _instruct_apart(fact.text, old)
+    ):
         return None
     if odds.change >= needed and (changing or likely):
         if verdict is None or not changing:

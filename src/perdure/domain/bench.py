@@ -1,0 +1,90 @@
+"""What `bench` reports: how well a memory finds what it holds, asked about its own contents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdure.domain.memory import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeScores(Answer):
+    """How probes fared; all but the count are shares in [0, 1] of the probes, 0 where there are none."""
+
+    probes: int
+    found_at_1: float
+    found_at_5: float
+    """Never more than `found_at_limit`, where the limit is below 5 too."""
+    found_at_limit: float
+    mrr: float
+    """Mean of 1 / rank of the first memory that the probe is after, 0 for one that did not come."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The scores as plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class MissedProbe(Answer):
+    """A probe whose memory did not come: what `why_not` can be asked."""
+
+    kind: str
+    question: str
+    ids: tuple[str, ...]
+    """The memories that it is after."""
+    scope: Mapping[str, str]
+    """The scope in which it was asked."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The probe as plain values."""
+        return {"kind": self.kind, "question": self.question, "ids": list(self.ids), "scope": dict(self.scope)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchReport(Answer):
+    """Recall measured on a store's own contents; what could not be measured is None."""
+
+    preset: str
+    limit: int
+    memories: int
+    """Facts that can be found now, in the scopes that were asked."""
+    scopes: int
+    all: ProbeScores
+    kinds: dict[str, ProbeScores]
+    """The scores of the probes made from `slots` and of those made from `messages`."""
+    recall_2000: float | None = None
+    """Mean share of what a message told that fits into 2,000 tokens of its results; probes of `messages` only."""
+    stale: int = 0
+    """Probes to which an earlier text of the memory that they are after came; should be 0."""
+    foreign: int = 0
+    """Results from another scope; must be 0."""
+    duplicates: int = 0
+    """Pairs of memories of one scope that say the same."""
+    duplicate_pairs: tuple[tuple[str, str], ...] = ()
+    """The ids of the first of them."""
+    coverage_found: float | None = None
+    coverage_missed: float | None = None
+    """Mean `coverage` of the searches that found what they were after, and of those that did not."""
+    search_p50_ms: float | None = None
+    search_p95_ms: float | None = None
+    """Milliseconds of a search without the embedding, once its scope has been read."""
+    missed: tuple[MissedProbe, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def walls_hold(self) -> bool:
+        """Whether no result came from another scope."""
+        return self.foreign == 0
+
+    def model_dump(self) -> dict[str, Any]:
+        """The report as plain values."""
+        dump = {name: getattr(self, name) for name in self.__slots__}
+        return dump | {
+            "all": self.all.model_dump(),
+            "kinds": {kind: scores.model_dump() for kind, scores in self.kinds.items()},
+            "duplicate_pairs": [list(pair) for pair in self.duplicate_pairs],
+            "missed": [probe.model_dump() for probe in self.missed],
+            "warnings": list(self.warnings),
+        }
