@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from perdure.domain.bench import BenchReport
 from perdure.domain.event import Absence
 from perdure.domain.scope import Scope
+from perdure.engine.bench import BenchRequest, Progress, bench
 from perdure.engine.calls import call
 from perdure.engine.finish import finish
 from perdure.engine.forget import Forget
@@ -36,6 +38,11 @@ class Engine:
     async def why_not(self, id: str, query: Query) -> Absence:
         """Why a search does not give a memory."""
         return await self._why_not(id, query)
+
+    @call
+    async def bench(self, request: BenchRequest, progress: Progress | None = None) -> BenchReport:
+        """Recall measured on what the store holds."""
+        return await bench(self.kernel, request, progress)
 
     async def _clear(self) -> None:
         self.read.forget_copies()

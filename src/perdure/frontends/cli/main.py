@@ -17,6 +17,7 @@ import typer
 from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
 from perdure.frontends.cli import (
+    benching,
     carrying,
     chatting,
     demonstrating,
@@ -97,6 +98,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("chat", chatting.chat, "Talk to a model that remembers."),
     ("demo", demonstrating.demo, "Live through a conversation and watch."),
     ("doctor", examining.doctor, "Look whether all of it agrees, and mend it."),
+    ("bench", benching.bench, "Measure recall on what is stored."),
     ("reindex", moving.reindex, "Embed all memories anew, and switch."),
     ("copy", moving.copy, "Copy all memories into another store."),
     ("export", carrying.export, "Write a memory as lines of JSON."),

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from perdure.backends.embedders.base import Embedder
+from perdure.domain.bench import BenchReport
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import ConfigError, NotFoundError
 from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
@@ -15,6 +16,7 @@ from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
 from perdure.engine import requests, search_requests
+from perdure.engine.bench import read_bench
 from perdure.engine.build import build
 from perdure.engine.config import MemoryConfig, read_config, read_file
 from perdure.engine.engine import Engine
@@ -315,6 +317,31 @@ class AsyncMemory:
         scope = requests.read_scope(user_id, agent_id, run_id)
         request = search_requests.read_query(self._engine.kernel, query, scope, limit=CONTEXT_CANDIDATES)
         return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
+
+    async def bench(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        probes: int = 200,
+        preset: str | None = None,
+        limit: int = 10,
+    ) -> BenchReport:
+        """How well `search` finds what is held: at most `probes` questions made from the memories themselves.
+
+        Without a scope each memory is asked for in its own. Only reads, and needs no language model.
+        """
+        request = read_bench(
+            self._engine.kernel,
+            user_id=user_id,
+            agent_id=agent_id,
+            run_id=run_id,
+            probes=probes,
+            preset=preset,
+            limit=limit,
+        )
+        return await self._engine.bench(request)
 
     @property
     def embedder(self) -> Embedder:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.backends.embedders.base import Embedder
+from perdure.domain.bench import BenchReport
 from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
@@ -328,6 +329,23 @@ class Memory:
         """What is remembered of a query as a block for a prompt: quoted data, delimited, within `max_tokens`."""
         return PORTAL.call(
             self._memory.context(query, user_id=user_id, agent_id=agent_id, run_id=run_id, max_tokens=max_tokens)
+        )
+
+    def bench(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        probes: int = 200,
+        preset: str | None = None,
+        limit: int = 10,
+    ) -> BenchReport:
+        """How well `search` finds what is held: at most `probes` questions made from the memories themselves."""
+        return PORTAL.call(
+            self._memory.bench(
+                user_id=user_id, agent_id=agent_id, run_id=run_id, probes=probes, preset=preset, limit=limit
+            )
         )
 
     def close(self) -> None:

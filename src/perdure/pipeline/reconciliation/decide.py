@@ -108,7 +108,7 @@ def _by_weight(fact: Fact, findings: Sequence[Finding]) -> Decision:
         decision = _carried_out(fact, finding, odds, findings)
         if decision is not None:
             return decision
-    linked = tuple(finding.pair.id for finding, odds in weighed if odds.change >= LINK)
+    linked = tuple(finding.pair.id for finding, odds in weighed if odds.change >= LINK and not _apart(fact, finding))
     return _add(fact, findings, linked, min((odds.other for _, odds in weighed), default=1.0))
 
 
@@ -120,10 +120,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
     if not changing and ((_of_one_name(finding) and not odds.touching) or not may_retire(finding.pair)):
         needed = CAUTIOUS_CHANGE
     likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and not is_apart(finding.pair)
-    old = finding.pair.old.text
-    if tell_apart(fact.text, old, of_one_name=_of_one_name(finding)) or (
-        not changing and _instruct_apart(fact.text, old)
-    ):
+    if _apart(fact, finding) or (not changing and _instruct_apart(fact.text, finding.pair.old.text)):
         return None
     if odds.change >= needed and (changing or likely):
         if verdict is None or not changing:
@@ -136,6 +133,10 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
         rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
         return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
     return None
+
+
+def _apart(fact: Fact, finding: Finding) -> bool:
+    return tell_apart(fact.text, finding.pair.old.text, of_one_name=_of_one_name(finding))
 
 
 def _instruct_apart(one: str, other: str) -> bool:
