@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import pytest
-
 from perdure.backends.ledgers.base import Ledger, Mark, Touched
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import new_id
@@ -278,7 +276,6 @@ async def test_a_ledger_that_counts_less_than_the_mark_is_another_one(place: Pla
             assert not (await ledger.touched(USER, found.mark)).reset
 
 
-@pytest.mark.xfail(strict=True, reason="reset keeps the counters, so that no mark tells that the ledger was cleared")
 @awaited
 async def test_a_ledger_that_was_cleared_says_so(place: Place) -> None:
     async with place.opened() as ledger:

@@ -302,7 +302,6 @@ def test_a_memory_that_was_removed_is_like_nothing_and_lends_nothing() -> None:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="the second word of one stem is looked up unstemmed, and counts as never said")
 def test_of_two_words_of_one_stem_both_are_held() -> None:
     index = index_of([entry("a", "train"), entry("b", "coffee", minute=900)])
     scores = by_unit(index, likenesses(index, read_question("trains trained")).tolist())

@@ -355,8 +355,7 @@ def test_a_long_memory_has_a_unit_for_each_passage() -> None:
     first = index.first_unit("long")
     assert len(features.units) == 2
     assert index.owner.tolist() == [0, 1, 1, 2]
-    assert index.vectors[first].tolist() == unit(0, 1).tolist()
-    assert index.vectors[first + 1].tolist() == unit(0, 0, 1).tolist()
+    assert index.vectors[first : first + 2].tolist() == passages.tolist()
     assert [cosine.tolist() for cosine in index.wholes] == [[unit(1).tolist()], [first]]
 
 
@@ -377,8 +376,7 @@ def test_text_without_words_is_held_and_found_by_its_vector_alone(text: str) -> 
 def test_without_vectors_words_alone_rank() -> None:
     index = index_of(entry(id, text, turn=False, vector=None) for id, text in (("a", "tea"), ("b", "coffee")))
     found = by_id(index, ranked(index))
-    assert list(found) == ["a", "b"], "b is like tea a little, by its word"
-    assert found["a"][1] == 0
+    assert (list(found), found["a"][1]) == (["a", "b"], 0), "b is like tea a little, by its word"
     assert found["a"][2]["dense"] == found["b"][2]["dense"] == 0
     assert not math.isnan(found["b"][0])
 

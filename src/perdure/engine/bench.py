@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from perdure.backends.blocking import run_blocking
-from perdure.backends.embedders.base import Embedder
-from perdure.backends.ledgers.base import Ledger
 from perdure.domain.bench import BenchReport, MissedProbe, ProbeScores
-from perdure.domain.event import SearchResult
-from perdure.domain.filter import all_of, eq, matches, scope_filter
-from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.embedding import Embedding
+from perdure.engine.bench_asking import Asking, ProbeAnswer
+from perdure.engine.bench_contents import COMPARED, duplicates, read_contents, topic_words
 from perdure.engine.kernel import Kernel
-from perdure.engine.queries import Query
-from perdure.engine.read_path import CONTEXT_CANDIDATES, ReadPath
 from perdure.engine.requests import read_limit
 from perdure.engine.search_requests import read_preset
-from perdure.engine.visibility import visible
-from perdure.pipeline.duplicates import duplicate_pairs, folded
-from perdure.pipeline.inject import estimate_tokens
-from perdure.pipeline.probes import Kind, Probe, message_probes, sample, slot_probes
-from perdure.pipeline.recall.budget import fit
+from perdure.pipeline.probes import Kind, message_probes, sample, slot_probes
 from perdure.pipeline.recall.presets import Preset
-from perdure.pipeline.rewrite import key_terms
-
-PAGE = 500
-"""Rows and messages read at a time."""
-BUDGET = 2_000
-"""Tokens of results in which recall is measured: the default of `context`."""
-COMPARED = 10_000
-"""Newest memories of a scope among which duplicates are looked for: every pair of them is compared."""
-SHOWN_PAIRS = 20
-"""Duplicates whose ids are told: enough to see what they are."""
 
 Progress = Callable[[float], None]
 """Called after each probe with the share in [0, 1] of them that has been asked."""
@@ -79,216 +52,22 @@ def read_bench(
 
 async def bench(kernel: Kernel, request: BenchRequest, progress: Progress | None = None) -> BenchReport:
     """Ask for what the store holds, and report how well it was found; the backends must be open."""
-    contents = await _read(kernel, request.scope)
-    probes = sample(
-        [*slot_probes(contents.facts, contents.earlier), *await _of_messages(kernel, contents)], request.probes
-    )
-    asking = _Asking(kernel, request)
+    contents = await read_contents(kernel, request.scope)
+    terms = await topic_words(kernel, contents)
+    from_slots = slot_probes(contents.facts, contents.earlier)
+    from_messages = message_probes(contents.facts, contents.sources, terms, contents.earlier)
+    probes = sample([*from_slots, *from_messages], request.probes)
+    asking = Asking(kernel, request.scope, request.limit, request.preset)
     answers = []
     for number, probe in enumerate(probes, 1):
         answers.append(await asking(probe))
         if progress is not None:
             progress(number / len(probes))
-    duplicates, pairs = await _duplicates(kernel, contents, asking.warnings)
-    return _report(request, contents, answers, duplicates, pairs, list(asking.warnings))
-
-
-# ------------------------------------------------------------------ what the store holds
-@dataclass(slots=True)
-class _Contents:
-    """The facts that a search can find now, and what came before them."""
-
-    facts: list[MemoryItem]
-    earlier: dict[str, set[str]]
-    """Earlier texts that no longer stand, by the id of the memory."""
-    sources: dict[str, list[str]]
-    """The messages behind the text that a memory now has, by its id."""
-
-
-async def _read(kernel: Kernel, scope: Scope) -> _Contents:
-    facts: list[MemoryItem] = []
-    versions: dict[str, list[MemoryItem]] = defaultdict(list)
-    within = all_of(scope_filter(scope), eq("kind", "facts"))
-    now = kernel.ticker.now()
-    cursor: str | None = None
-    while True:
-        page = await kernel.store.list(kernel.collection, within, PAGE, cursor)
-        for point in page.points:
-            item = MemoryItem.from_payload(point.payload)
-            if item.state != LIVE:
-                for line in {item.version_of, item.lineage_id} - {None}:
-                    versions[str(line)].append(item)
-            elif matches(visible(scope, now=now), point.payload):
-                facts.append(item)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    contents = _Contents(facts, {}, {})
-    for item in facts:
-        lines = {item.id, item.lineage_id or item.id}
-        before = [each for line in lines for each in versions[line] if folded(each.memory) != folded(item.memory)]
-        old_sources = {source for each in before for source in each.sources}
-        contents.earlier[item.id] = {each.memory for each in before}
-        contents.sources[item.id] = [source for source in item.sources if source not in old_sources]
-    return contents
-
-
-async def _of_messages(kernel: Kernel, contents: _Contents) -> list[Probe]:
-    if kernel.ledger is None:
-        return []
-    ids = list(dict.fromkeys(source for item in contents.facts for source in contents.sources[item.id]))
-    terms = await _terms(kernel.ledger, ids)
-    return message_probes(contents.facts, contents.sources, terms, contents.earlier)
-
-
-async def _terms(ledger: Ledger, ids: Sequence[str]) -> dict[str, list[str]]:
-    """The topic words of the messages that are kept and not hidden."""
-    terms: dict[str, list[str]] = {}
-    for start in range(0, len(ids), PAGE):
-        for episode in await ledger.get_episodes(ids[start : start + PAGE]):
-            if not episode.hidden:
-                terms[episode.id] = key_terms(episode.content)
-    return terms
-
-
-async def _duplicates(
-    kernel: Kernel, contents: _Contents, warnings: dict[str, None]
-) -> tuple[int, list[tuple[str, str]]]:
-    by_scope: dict[Scope, list[MemoryItem]] = defaultdict(list)
-    for item in contents.facts:
-        by_scope[item.scope].append(item)
-    count, shown = 0, list[tuple[str, str]]()
-    for items in by_scope.values():
-        if len(items) > COMPARED:
-            warnings[f"duplicates were looked for among the newest {COMPARED} memories of each scope only"] = None
-            items = items[-COMPARED:]
-        ids = [item.id for item in items]
-        vectors: dict[str, NDArray[np.float32] | None] = {}
-        for start in range(0, len(ids), PAGE):
-            points = await kernel.store.get_many(kernel.collection, ids[start : start + PAGE])
-            vectors.update((point.id, point.vector) for point in points)
-        found, pairs = await run_blocking(
-            duplicate_pairs, [item.memory for item in items], [vectors.get(id) for id in ids], SHOWN_PAIRS - len(shown)
-        )
-        count += found
-        shown += [(ids[one], ids[other]) for one, other in pairs]
-    return count, shown
-
-
-# ------------------------------------------------------------------ asking
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What came of one probe."""
-
-    probe: Probe
-    scope: Scope
-    rank: int | None
-    """From 1, of the first memory that the probe is after."""
-    coverage: float
-    seconds: float
-    """Of the search, without the embedding."""
-    stale: bool
-    foreign: int
-    recall: float | None
-    """Share of the gold among the results that fit into the budget; of `messages` only."""
-
-
-class _Watch(Embedder):
-    """The engine's embedder, and how many seconds it took."""
-
-    name = "watch"
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self.seconds = 0.0
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    @property
-    def local(self) -> bool:
-        return self._embedder.local
-
-    @property
-    def label(self) -> str:
-        return self._embedder.label
-
-    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        started = time.perf_counter()
-        try:
-            return await self._embedder.embed_batch(texts)
-        finally:
-            self.seconds += time.perf_counter() - started
-
-    def unavailable(self) -> str | None:
-        return self._embedder.unavailable()
-
-    def score(self, similarity: float) -> float:
-        return self._embedder.score(similarity)
-
-
-@dataclass(slots=True)
-class _Asking:
-    """Asks probes one by one, through a read path of its own: other searches neither wait for it nor count in it."""
-
-    kernel: Kernel
-    request: BenchRequest
-    warnings: dict[str, None] = field(default_factory=dict)
-    _watch: _Watch = field(init=False)
-    _read: ReadPath = field(init=False)
-    _warm: Scope | None = None
-
-    def __post_init__(self) -> None:
-        self._watch = _Watch(self.kernel.embedding.embedder)
-        watched = copy.copy(self.kernel)
-        watched.embedding = Embedding(self._watch)
-        self._read = ReadPath(watched)
-
-    async def __call__(self, probe: Probe) -> _Answer:
-        scope = self.request.scope if self.request.scope.given() else probe.scope
-        query = Query(text=probe.question, scope=scope, limit=self.request.limit, preset=self.request.preset)
-        if scope != self._warm:
-            await self._read.find(query)  # reads the scope, which no later search does
-            self._warm = scope
-        result, seconds = await self._timed(query)
-        self.warnings.update(dict.fromkeys(result.warnings))
-        # Where messages are searched too, the one that lent its words comes first of all: it answers nothing.
-        ids = [item.id for item in result.results if item.id != probe.message]
-        stale = {folded(text) for text in probe.stale}
-        return _Answer(
-            probe,
-            scope,
-            rank=next((rank for rank, id in enumerate(ids, 1) if id in probe.gold), None),
-            coverage=result.coverage,
-            seconds=seconds,
-            stale=any(folded(item.memory) in stale for item in result.results if item.id not in probe.gold),
-            foreign=sum(not scope.holds(item.scope) for item in result.results),
-            recall=await self._recall(probe, scope) if probe.kind == "messages" else None,
-        )
-
-    async def _timed(self, query: Query) -> tuple[SearchResult, float]:
-        embedded, started = self._watch.seconds, time.perf_counter()
-        result = await self._read.find(query)
-        return result, time.perf_counter() - started - (self._watch.seconds - embedded)
-
-    async def _recall(self, probe: Probe, scope: Scope) -> float:
-        query = Query(text=probe.question, scope=scope, limit=CONTEXT_CANDIDATES, preset=self.request.preset)
-        items = (await self._read.find(query)).results
-        kept = {items[place].id for place in fit([estimate_tokens(item.memory) for item in items], BUDGET)}
-        return sum(id in kept for id in probe.gold) / len(probe.gold)
-
-
-# ------------------------------------------------------------------ the report
-def _report(
-    request: BenchRequest,
-    contents: _Contents,
-    answers: Sequence[_Answer],
-    duplicates: int,
-    pairs: Sequence[tuple[str, str]],
-    warnings: list[str],
-) -> BenchReport:
-    of_kind: dict[Kind, list[_Answer]] = {"slots": [], "messages": []}
+    same = await duplicates(kernel, contents)
+    warnings = list(asking.warnings)
+    if same.partly:
+        warnings.append(f"duplicates were looked for among the newest {COMPARED} memories of each scope only")
+    of_kind: dict[Kind, list[ProbeAnswer]] = {"slots": [], "messages": []}
     for answer in answers:
         of_kind[answer.probe.kind].append(answer)
     times = sorted(1_000 * answer.seconds for answer in answers)
@@ -302,8 +81,8 @@ def _report(
         recall_2000=_mean(answer.recall for answer in answers if answer.recall is not None),
         stale=sum(answer.stale for answer in answers),
         foreign=sum(answer.foreign for answer in answers),
-        duplicates=duplicates,
-        duplicate_pairs=tuple(pairs),
+        duplicates=same.count,
+        duplicate_pairs=same.shown,
         coverage_found=_mean(answer.coverage for answer in answers if answer.rank is not None),
         coverage_missed=_mean(answer.coverage for answer in answers if answer.rank is None),
         search_p50_ms=_percentile(times, 0.5),
@@ -317,7 +96,7 @@ def _report(
     )
 
 
-def _scores(answers: Sequence[_Answer]) -> ProbeScores:
+def _scores(answers: Sequence[ProbeAnswer]) -> ProbeScores:
     ranks = [answer.rank for answer in answers]
 
     def share(most: float) -> float:

@@ -17,6 +17,7 @@ from perdure.engine.entries import stamp_of
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.scope_indexes import INLINE, Held, ScopeIndexes, transient
+from perdure.pipeline.recall.coverage import Coverage
 from perdure.pipeline.recall.fuse import Ranked, rank
 from perdure.pipeline.recall.question import Question, read_question
 from perdure.pipeline.recall.scope_index import ScopeIndex
@@ -48,6 +49,10 @@ class Found:
     skipped_past: int = 0
     """Memories that would have come, but are no longer valid."""
 
+    def coverage(self, count: int) -> Coverage:
+        """How much of the question the first `count` of them hold."""
+        return self.ranked.evidence.covered(self.question, self.ranked.units, self.places[:count])
+
     def item(self, number: int, shown: Any) -> MemoryItem:
         """The memory at a place, as `shown` makes it of payload, score and similarity."""
         similarity = float(self.ranked.similarity[self.places[number]]) if self.by_meaning else None
@@ -70,7 +75,9 @@ class FusedSearch:
             index = held.index if held is not None else await self._of_arms(query, text, within)
             question, vector, words = await self._ask(index, query, text)
             ranked = await self._rank(index, held, question, vector, words)
-            points, places, skipped, is_stale = await self._look_up(ranked, held, query.limit, within, past)
+            points, places, skipped, is_stale = await self._look_up(
+                ranked, held, query.limit, within, past, is_last=attempt == TRIES - 1
+            )
             if not is_stale or attempt == TRIES - 1:
                 break
         scores = self._scores(question, ranked, points, places, vector)
@@ -122,7 +129,7 @@ class FusedSearch:
         return ranked() if len(index.alive) <= INLINE else await run_blocking(ranked)
 
     async def _look_up(
-        self, ranked: Ranked, held: Held | None, limit: int, within: Filter, past: Filter | None
+        self, ranked: Ranked, held: Held | None, limit: int, within: Filter, past: Filter | None, *, is_last: bool
     ) -> tuple[list[Point], list[int], int, bool]:
         """The first `limit` ranked memories that the store holds and the filter lets through."""
         kernel = self._kernel
@@ -131,8 +138,9 @@ class FusedSearch:
         skipped, start, step = 0, 0, max(AT_A_TIME, limit + limit // 4)
         while start < len(ranked.ids) and len(points) < limit:
             ids = ranked.ids[start : start + step]
+            changes = 0 if held is None else held.changes
             there = {point.id: point for point in await kernel.store.get_many(kernel.collection, ids)}
-            if held is not None and self._note_stale(held, ids, there):
+            if held is not None and (held.changes != changes or self._note_stale(held, ids, there)) and not is_last:
                 return points, places, skipped, True
             for place, id in enumerate(ids, start):
                 point = there.get(id)

@@ -29,7 +29,7 @@ from perdure.engine.embedding import Embedding
 from perdure.engine.finish import finish
 from perdure.engine.generations import embedded_elsewhere, generations, open_collection
 from perdure.engine.once import Once
-from perdure.engine.rows import episode_item, net_rows, note_vectors
+from perdure.engine.rows import episode_item, net_rows, note_vectors, stored_as_said
 from perdure.engine.soft import given_up
 from perdure.engine.ticker import Ticker
 
@@ -285,8 +285,8 @@ class Kernel:
             written = {point.id for point in puts}
             shown = [id for id, is_shown in moved.items() if is_shown and id not in written]
             again = await self.ledger.get_episodes(shown) if self.ledger and shown else []
-            visible = [episode for episode in [*episodes, *again] if moved.get(episode.id, True)]
-            puts += await self._episode_points(visible)
+            away = {id for id, is_shown in moved.items() if not is_shown} | stored_as_said(changes)
+            puts += await self._episode_points([each for each in [*episodes, *again] if each.id not in away])
             deletes += [id for id, is_shown in moved.items() if not is_shown]
         return await with_derived(self.embedding, puts), deletes
 

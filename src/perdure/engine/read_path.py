@@ -76,10 +76,11 @@ class ReadPath:
         if query.rerank:
             items = (await self._reranked(text, items, warnings))[: query.limit]
         results = newer_first([item for item in items if (item.score or 0.0) >= (query.threshold or 0.0)])
+        coverage = found.coverage(len(results))
         return SearchResult(
             await self._hydrated(query, results),
-            coverage=found.ranked.coverage.value,
-            facets=found.ranked.coverage.facets,
+            coverage=coverage.value,
+            facets=coverage.facets,
             warnings=warnings,
             held_back=_earlier_texts(results) + found.skipped_past,
         )

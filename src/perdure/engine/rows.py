@@ -36,6 +36,11 @@ def net_rows(changes: Sequence[Change], vectors: Mapping[str, Vector | None]) ->
     return list(puts.values()), list(deletes)
 
 
+def stored_as_said(changes: Sequence[Change]) -> set[str]:
+    """The messages that are memories themselves, and need no row of their own beside these."""
+    return {id for change in changes if change.after and change.after.role != "memory" for id in change.sources}
+
+
 def version_of(before: MemoryItem, *, untold_at: str, replaced_by: str | None = None) -> MemoryItem:
     """The hidden row that keeps a text after it was replaced or deleted, with the span in which it was told."""
     return before.with_(

@@ -31,6 +31,8 @@ MOST_MEMORIES = 250_000
 """Memories that all indexes hold together: some 2 KB each, half a gigabyte. The scopes longest unused go first."""
 AWAITED = 30.0
 """Seconds for which a row is looked for that the ledger has told of and the store does not hold yet."""
+AWAITED_HERE = 0.5
+"""The same of a store inside this process, where a row comes a moment after its history."""
 INLINE = 2_000
 """Units up to which an index is changed on the event loop itself: a few milliseconds."""
 WORDS_KEPT = 20_000
@@ -44,6 +46,8 @@ class Held:
     index: ScopeIndex
     mark: Mark
     awaited: dict[str, float] = field(default_factory=dict)
+    changes: int = 0
+    """Times that rows were taken in or let go: what was read before the last of them may be older."""
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     def marked(self, cues: int) -> list[str]:
@@ -103,12 +107,14 @@ class ScopeIndexes:
 
     def drop(self, held: Held, ids: Iterable[str]) -> None:
         """These memories are no longer in the store."""
+        held.changes += 1
         with held.turn:
             for id in ids:
                 held.index.remove(id)
 
     def refresh(self, held: Held, points: Sequence[Point]) -> None:
         """These rows are not as the index has them."""
+        held.changes += 1
         _take_in(held, points, self._dimension)
 
     def forget(self) -> None:
@@ -150,13 +156,17 @@ class ScopeIndexes:
         awaited = {id: until for id, until in held.awaited.items() if until > now}
         wanted = dict.fromkeys((*awaited, *touched.written))
         if wanted or touched.gone:
+            changes = held.changes
             points = await kernel.store.get_many(kernel.collection, list(wanted)) if wanted else []
+            if held.changes != changes:  # another search was quicker, and what was read here may be older
+                return await self._follow(held, scope)
             there = {point.id for point in points}
             absent = [id for id in wanted if id not in there]
             await self._change(held, points, (*touched.gone, *absent))
-            for id in absent:
-                awaited.setdefault(id, now + AWAITED)
-            held.awaited = {id: until for id, until in awaited.items() if id not in there}
+            durable = kernel.store.durable
+            for id in absent if durable else touched.written:  # without a journal history comes before the row
+                awaited.setdefault(id, now + (AWAITED if durable else AWAITED_HERE))
+            held.awaited = {id: until for id, until in awaited.items() if not (durable and id in there)}
         held.mark = max(held.mark, touched.mark)
         return True
 
@@ -165,8 +175,13 @@ class ScopeIndexes:
             point for point in points if point.payload.get("state") == LIVE and point.payload.get("kind") in self.kinds
         ]
         hidden = {point.id for point in points} - {point.id for point in fitting}
+        fitting = [point for point in fitting if held.index.stamps.get(point.id) != stamp_of(point)]
+        away = [id for id in (*gone, *hidden) if id in held.index]
+        if not fitting and not away:
+            return
+        held.changes += 1
         with held.turn:
-            for id in (*gone, *hidden):
+            for id in away:
                 held.index.remove(id)
         if len(fitting) <= INLINE:
             _take_in(held, fitting, self._dimension)

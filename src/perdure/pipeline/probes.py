@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question, and which memories are after it."""
+    """A question, and the memories that it is after."""
 
     kind: Kind
     question: str
     scope: Scope
-    """The walls of what it is after."""
+    """The walls of these memories."""
     gold: tuple[str, ...]
     """Ids of the memories that answer it, each as good as the others."""
     stale: frozenset[str] = frozenset()
@@ -91,9 +91,9 @@ def message_probes(
     for (scope, message), facts in drawn.items():
         text = " ".join(_spread(terms[message], MOST_TERMS))
         gold = sorted(item.id for item in facts if _words(item.memory) != _words(text))
-        stale = frozenset(each for id in gold for each in earlier.get(id, ()))
+        stale = {each for id in gold for each in earlier.get(id, ())} - {item.memory for item in facts}
         if gold:
-            probes.append(Probe("messages", text, scope, tuple(gold), stale, message))
+            probes.append(Probe("messages", text, scope, tuple(gold), frozenset(stale), message))
     return probes
 
 

@@ -6,11 +6,12 @@ from sqlalchemy import Connection, func, select
 
 from perdure.backends.ledgers._history import within
 from perdure.backends.ledgers._rows import change_from_json
-from perdure.backends.ledgers._tables import counters, episodes, history, journal
+from perdure.backends.ledgers._tables import CLEARED, counters, episodes, history, journal, marks
 from perdure.backends.ledgers.base import Mark, Touched
 from perdure.domain.scope import Scope
 
 _COUNTERS = select(counters.c.name, counters.c.value).where(counters.c.name.in_(("change", "episode")))
+_CLEARED = select(marks.c.value).where(marks.c.name == CLEARED)
 _FIRST_WRITTEN = select(func.min(journal.c.sequence)).where(journal.c.state == "written")
 
 
@@ -25,7 +26,11 @@ def touched(connection: Connection, scope: Scope, since: Mark | None) -> Touched
         now = Mark(min(now.change, first - 1), now.episode)
     if since is None:
         return Touched(now, (), ())
-    if since.change > values.get("change", 0) or since.episode > values.get("episode", 0):
+    cleared = connection.execute(_CLEARED).scalar()
+    another = since.change > values.get("change", 0) or since.episode > values.get(
+        "episode", 0
+    )  # an earlier copy of it
+    if another or (cleared is not None and since.change < int(cleared)):
         return Touched(now, (), (), reset=True)
     written: dict[str, None] = {}
     gone: dict[str, None] = {}

@@ -174,6 +174,9 @@ marks = Table(
 )
 """Small facts about the ledger itself, such as a scrub that was put off."""
 
+CLEARED = "cleared"
+"""The mark that holds the change number at which the ledger was last cleared."""
+
 versions = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 """Alembic's own table, read here without Alembic; not part of `metadata`."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select
 
 from perdure.backends.ledgers._erasure import want_scrub
+from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._tables import (
+    CLEARED,
     counters,
     episodes,
     fingerprints,
@@ -16,6 +18,7 @@ from perdure.backends.ledgers._tables import (
     idempotency,
     journal,
     locks,
+    marks,
     responses,
 )
 
@@ -46,6 +49,9 @@ def reset(connection: Connection) -> None:
     """Clear everything but the counters, so that no number is ever given twice."""
     for table in (history, episodes, journal, idempotency, responses, fingerprints):
         connection.execute(delete(table))
+    (number,) = take_numbers(connection, "change", 1)  # by which those who keep copies know that theirs are old
+    connection.execute(delete(marks).where(marks.c.name == CLEARED))
+    connection.execute(insert(marks).values(name=CLEARED, value=str(number)))
     want_scrub(connection)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.domain.stem import stem as stem_of
 from perdure.pipeline.recall.question import Question
 from perdure.pipeline.recall.scope_index import ASKS, Floats, Rows, ScopeIndex, Vector
 from perdure.pipeline.recall.weights import ANSWERED, FADING, SHARES, Lexical
@@ -60,22 +61,24 @@ def whole(index: ScopeIndex, query: Vector) -> tuple[Floats, Rows]:
 
 
 def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vector]) -> NDArray[np.float32]:
-    """How like each word of the question is to the likest word of each unit, shape (words, units), in [0, 1].
+    """How like each word of the question is to the likest word of each unit, in [0, 1].
 
-    Words are encoded alone; one of the same stem counts 1, and where no vectors are to be had nothing else counts.
+    Shape (words and pairs, units). Words are encoded alone; one of the same stem counts 1, and where no vectors are to
+    be had nothing else counts. A pair of characters of an unspaced script is there or is not.
     """
     units = len(index.alive)
     words = question.words
-    if not words:
-        return np.zeros((0, units), np.float32)
-    zero = np.zeros(index.dimension, np.float32)
-    vectors = np.stack([asked.get(word, zero) for word in words])
-    table = np.clip(vectors @ index.word_vectors.view.T, 0, 1)
-    stems = _stems_of(question)
-    for word, numbers in zip(words, map(index.words_of_stem, stems), strict=True):
-        table[words.index(word), numbers] = 1.0
-    occurrences, starts = index.occurrences
-    best: NDArray[np.float32] = np.maximum.reduceat(table[:, occurrences], starts, axis=1)
+    best = np.zeros((len(words) + len(question.pairs), units), np.float32)
+    if words:
+        zero = np.zeros(index.dimension, np.float32)
+        vectors = np.stack([asked.get(word, zero) for word in words])
+        table = np.clip(vectors @ index.word_vectors.view.T, 0, 1)
+        for row, stem in enumerate(map(stem_of, words)):
+            table[row, index.words_of_stem(stem)] = 1.0
+        occurrences, starts = index.occurrences
+        best[: len(words)] = np.maximum.reduceat(table[:, occurrences], starts, axis=1)
+    for row, pair in enumerate(question.pairs, len(words)):
+        best[row, index.postings(pair)[0]] = 1.0
     best[:, ~index.alive] = 0
     return best
 
@@ -106,8 +109,7 @@ def likeness(
 
 
 def _stems_of(question: Question) -> list[str]:
-    by_word = {word: stem for stem, word in question.stems.items()}
-    return [by_word.get(word, word) for word in question.words]
+    return [*map(stem_of, question.words), *question.pairs]
 
 
 def _windowed(own: Floats, neighbours: Sequence[Rows], lent: Sequence[Floats | float]) -> Floats:

@@ -51,10 +51,11 @@ def cover(
     memory and in the best ten.
     """
     asking = words("recall_asking_words.txt")
-    kept = [place for place, word in enumerate(question.words) if word not in asking] or range(len(question.words))
+    asked_for = (*question.words, *question.pairs)
+    kept = [place for place, word in enumerate(asked_for) if word not in asking] or range(len(asked_for))
     evidence = list(best[:EVIDENCE])
     if not evidence:
-        return Coverage(0.0, {"words": dict.fromkeys((question.words[place] for place in kept), 0.0)})
+        return Coverage(0.0, {"words": dict.fromkeys((asked_for[place] for place in kept), 0.0)})
     facets: dict[str, Any] = {}
     value = 1.0
     if len(kept):
@@ -67,7 +68,7 @@ def cover(
             / 2
         )
         shares = zip(kept, held, strict=True)
-        facets["words"] = {question.words[place]: round(float(share), 3) for place, share in shares}
+        facets["words"] = {asked_for[place]: round(float(share), 3) for place, share in shares}
     if question.named:
         facets["names"] = {name: name in speakers[:EVIDENCE] for name in sorted(question.named)}
     if question.window is not None:

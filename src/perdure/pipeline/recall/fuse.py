@@ -3,7 +3,7 @@ memory speaks for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,25 @@ from perdure.pipeline.recall.weights import Ranking
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What coverage asks of the ranked memories."""
+
+    likeness: NDArray[np.float32]
+    """Of `arms.word_likeness`."""
+    days: NDArray[np.float64]
+    """When each ranked memory was told."""
+    speaker: Rows
+    """The number of who told it."""
+    names: Mapping[int, str]
+
+    def covered(self, question: Question, units: Rows, places: Sequence[int]) -> Coverage:
+        """How much of the question the memories at these places hold, best first."""
+        top = list(places[:EVIDENCE])
+        told_by = [self.names.get(int(self.speaker[place])) for place in top]
+        return cover(question, self.likeness, [int(units[place]) for place in top], self.days[top], told_by)
+
+
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """Memories of a scope by their fused score, best first, with what each arm and signal gave to it."""
 
@@ -31,7 +50,7 @@ class Ranked:
     """Cosine of the question to the memory itself: its best passage, where it is long."""
     shares: Mapping[str, Floats]
     """Weighted shares of all units, by the name of the weight."""
-    coverage: Coverage
+    evidence: Evidence
 
 
 def rank(
@@ -73,12 +92,11 @@ def rank(
     scores = fused[best]
     if question.of_now:
         best[:AMONG] = best[_renewed(index, best[:AMONG], scores)]
-    top = best[:EVIDENCE]
-    names = {number: name for name, number in index.speakers.items()}
-    told_by = [names.get(int(number)) for number in index.speaker[top]]
-    coverage = cover(question, like, [int(unit) for unit in top], index.days[top], told_by)
     owners = index.owner[best]
-    return Ranked([index.ids[owner] for owner in owners], best, scores, similarity[owners], shares, coverage)
+    evidence = Evidence(
+        like, index.days[best], index.speaker[best], {number: name for name, number in index.speakers.items()}
+    )
+    return Ranked([index.ids[owner] for owner in owners], best, scores, similarity[owners], shares, evidence)
 
 
 def _renewed(index: ScopeIndex, best: Rows, scores: Floats) -> list[int]:
@@ -106,7 +124,7 @@ def _with_wholes(index: ScopeIndex, query: Vector, own: Floats, meant: Floats, r
 
 def _by_best(scores: Floats) -> Floats:
     best = float(scores.max(initial=0.0))
-    return scores / best if best > 0 else np.zeros_like(scores)
+    return np.asarray(np.maximum(scores, 0) / best, np.float32) if best > 0 else np.zeros_like(scores)
 
 
 def _best_units(index: ScopeIndex, fused: Floats, own: Floats) -> tuple[Rows, Floats]:

@@ -27,6 +27,8 @@ class Question:
     """Each stem asked for, with the word as it stands; of unspaced scripts pairs of characters."""
     words: tuple[str, ...]
     """Topic words of spaced scripts, as they stand in lower case."""
+    pairs: tuple[str, ...]
+    """Pairs of characters of unspaced scripts."""
     named: frozenset[str]
     """Speakers of the scope that the question names, folded."""
     window: Window | None
@@ -65,6 +67,7 @@ def read_question(
         text=bare,
         stems=stems,
         words=tuple(dict.fromkeys(run for run in kept if not is_unspaced(run))),
+        pairs=tuple(stem for stem, word in stems.items() if is_unspaced(word)),
         named=names,
         window=asked,
         of_now=asked is None and not doing and asks_how_things_stand(text),
@@ -89,6 +92,7 @@ def _requests() -> re.Pattern[str]:
 
 
 def _without(text: str, names: Iterable[str]) -> str:
-    for name in sorted(names, key=len, reverse=True):
+    parts = {part for name in names for part in name.split() if part not in stop_runs()}
+    for name in sorted({*names, *parts}, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE)
     return _SPACES.sub(" ", text).strip()
