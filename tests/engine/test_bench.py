@@ -89,19 +89,16 @@ def made(quick: Memory) -> Memory:
     return quick
 
 
-def scores(report: BenchReport, kind: str) -> tuple[int, float, float]:
-    found = report.kinds[kind]
-    return found.probes, found.found_at_limit, found.mrr
-
-
 # ------------------------------------------------------------------ what it tells
 
 
 def test_what_can_be_found_what_cannot_and_what_is_there_twice(made: Memory) -> None:
     report = made.bench()
     assert (report.memories, report.scopes, report.preset, report.limit) == (16, 2, "best", 10)
-    assert scores(report, "slots")[:2] == (3, pytest.approx(2 / 3))
-    assert scores(report, "messages") == (1, 1.0, 1.0), (
+    slots = report.kinds["slots"]
+    assert (slots.probes, slots.found_at_limit) == (3, 2 / 3)
+    messages = report.kinds["messages"]
+    assert (messages.probes, messages.mrr) == (1, 1.0), (
         "what an earlier text came from, and what is hidden, is not asked"
     )
     assert report.all.probes == 4

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from perdure import Memory
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import InvalidInputError, NotFoundError, ScopeError
 from perdure.domain.event import Absence
 from perdure.domain.memory import new_id
-from perdure.engine.rows import episode_item
+from perdure.frontends.library.portal import PORTAL
 from tests.conftest import Open
 from tests.engine.adversarial_memories import ANA, HASHED
+from tests.engine.test_recall_index import kernel_of
 
 PRESETS = ["best", "plain"]
 NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
@@ -140,18 +142,18 @@ def test_kind(open_memory: Open, preset: str) -> None:
         assert asked(before, id).reason == "returned"
     told = asked(open_memory(embedder=HASHED, preset=preset), id)
     assert told.reason == "kind" and 'episodes="search"' in told.sentence
-    assert episode_item is not None
 
 
 def test_not_matched(held: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without vectors only words lead to a memory."""
-    id = say(held, "a boat on the lake")
-    say(held, "green tea")
-    embedder = held._memory._engine.kernel.embedding.embedder
-    monkeypatch.setattr(type(embedder), "unavailable", lambda self: "not at home")
-    held._memory._engine.kernel.embedding._found = False
+    """Without vectors only words lead to a memory, its own and those of the turns beside it."""
+    id = say(held, "a boat on the lake", timestamp="2025-05-01")
+    say(held, "green tea", timestamp="2025-06-01")
+    embedding = kernel_of(held).embedding
+    monkeypatch.setattr(embedding, "_found", False)
+    monkeypatch.setattr(embedding.embedder, "unavailable", lambda: "weights are missing")
     told = asked(held, id)
-    assert told.reason == "not_matched" and told.sentence.endswith("of 1 found")
+    assert (told.reason, told.numbers) == ("not_matched", {})
+    assert told.sentence.endswith("of 1 found")
 
 
 def test_threshold(held: Memory) -> None:
@@ -232,11 +234,23 @@ def test_it_agrees_with_search_of_the_proxy(open_memory: Open) -> None:
     assert not any(disagreements(memory, ids, preset="proxy", limit=limit) for limit in (1, 2, 5))
 
 
-@pytest.mark.xfail(strict=True, reason="a threshold of 0 keeps what the adaptive reflection of the router lifts")
-def test_it_agrees_with_search_of_the_router(open_memory: Open) -> None:
+@pytest.mark.xfail(strict=True, reason="age lowers the score after the threshold, and that score is compared here")
+@pytest.mark.parametrize("preset", ["router", "proxy"])
+def test_it_agrees_with_search_about_an_old_memory(open_memory: Open, preset: str) -> None:
     memory = open_memory(embedder=HASHED)
-    ids = [say(memory, text) for text in TEXTS]
-    assert not any(disagreements(memory, ids, preset="router", threshold=share) for share in (0.2, 0.5, 0.6))
+    id = say(memory, "tea", timestamp="2024-01-01")
+    assert asked(memory, id, preset=preset, threshold=0.95).reason == "returned"
+
+
+@pytest.mark.xfail(strict=True, reason="a newer memory beyond the limit is put before it here, and by a search is not")
+def test_it_agrees_with_search_about_linked_memories(held: Memory) -> None:
+    old, new = say(held, "green tea"), say(held, "tea of some other kind")
+    kernel = kernel_of(held)
+    (row,) = PORTAL.call(kernel.store.get_many(kernel.collection, [new]))
+    linked = Point(new, row.vector, {**row.payload, "older": [old]})
+    PORTAL.call(kernel.store.apply(kernel.collection, [linked]))
+    assert [item.id for item in held.search("green tea", **ANA).results] == [new, old]
+    assert asked(held, old, "green tea", limit=1).reason == "returned"
 
 
 @pytest.mark.xfail(strict=True, reason="the row that stands now is looked at, and not the version of that time")

@@ -52,14 +52,16 @@ def test_a_report_as_json_takes_the_options(at: Folder) -> None:
     assert at.ask("bench", "--user", "ana", "--agent", "bot")["memories"] == 0
 
 
-def test_missed_probes_are_named(at: Folder) -> None:
-    at.ask("import", "-", stdin="")
-    ran = at("bench", "--preset", "router")  # its threshold of 0.6 is above what hashes of words reach
-    report = at.ask("bench", "--preset", "router")
+def test_the_first_missed_probes_are_named(at: Folder) -> None:
+    said = "My birthday is 3 May. I drive a Fiat. I bank with Moneta. I wake up at 6. I come from Spain."
+    at.ask("add", said, "--user-id", "cid")
+    asked = ("bench", "--user-id", "cid", "--preset", "router")  # hashes of words do not reach its threshold
+    report = at.ask(*asked)
+    assert len(report["missed"]) == 6
+    ran = at(*asked)
     assert ran.status == 0
-    assert report["missed"]
-    for miss in report["missed"][:5]:
-        assert f"perdure: missed: {miss['question']} ({', '.join(miss['ids'])})" in ran.err
+    named = [f"perdure: missed: {miss['question']} ({', '.join(miss['ids'])})" for miss in report["missed"][:5]]
+    assert ran.err.splitlines() == [*named, "perdure: and 1 more: --json has them all"]
 
 
 def test_nothing_stored_is_said_with_status_0(tmp_path: Path) -> None:

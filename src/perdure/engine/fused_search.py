@@ -73,7 +73,8 @@ class FusedSearch:
         held = None if query.reads_past else await self.indexes.of(query.scope)
         for attempt in range(TRIES):
             index = held.index if held is not None else await self._of_arms(query, text, within)
-            question, vector, words = await self._ask(index, query, text)
+            speakers = tuple(index.speakers) if held is None else held.speakers()
+            question, vector, words = await self._ask(speakers, query, text)
             ranked = await self._rank(index, held, question, vector, words)
             points, places, skipped, is_stale = await self._look_up(
                 ranked, held, query.limit, within, past, is_last=attempt == TRIES - 1
@@ -85,11 +86,11 @@ class FusedSearch:
 
     # ------------------------------------------------------------------ pieces
     async def _ask(
-        self, index: ScopeIndex, query: Query, text: str
+        self, speakers: Sequence[str], query: Query, text: str
     ) -> tuple[Question, Vector | None, Mapping[str, Vector]]:
         question = read_question(
             text,
-            index.speakers,
+            speakers,
             reference=query.reference_time,
             now=self._kernel.ticker.now(),
             window=query.time_window,

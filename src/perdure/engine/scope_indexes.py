@@ -50,6 +50,11 @@ class Held:
     """Times that rows were taken in or let go: what was read before the last of them may be older."""
     turn: threading.Lock = field(default_factory=threading.Lock)
 
+    def speakers(self) -> tuple[str, ...]:
+        """The names of all who speak in the scope, folded."""
+        with self.turn:
+            return tuple(self.index.speakers)
+
     def marked(self, cues: int) -> list[str]:
         """The ids of the memories that have one of these cues, oldest told first."""
         with self.turn:

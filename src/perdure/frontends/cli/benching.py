@@ -37,12 +37,12 @@ def bench(
     as_json: JsonOption = False,
     path: PathOption = None,
 ) -> None:
-    """Measure recall on what is stored: ask for it, and count what is found; status 1 if a wall between scopes failed.
+    """Measure recall on what is stored: ask for it, and count what comes.
 
     The questions are made from the memories themselves, without a language model: where they tell of one value of
     somebody ("where does the user live?"), and from the topic words of the messages that they came from. Without a
     scope all are asked, each memory in its own scope. Nothing is changed, and the same store is asked the same
-    questions. Why one was missed: perdure why-not.
+    questions. Status 1 if a result came from another scope. Why a memory was missed: perdure why-not.
 
     Example: perdure bench --user-id ana --probes 50
     """

@@ -22,17 +22,23 @@ class Growing:
 
     def append(self, value: Any) -> None:
         """Add one row."""
-        self.extend(np.asarray([value], self._array.dtype))
+        if self._size == len(self._array):
+            self._make_room(self._size + 1)
+        self._array[self._size] = value
+        self._size += 1
 
     def extend(self, values: NDArray[Any]) -> None:
         """Add rows."""
         end = self._size + len(values)
         if end > len(self._array):
-            grown = np.zeros((max(end, 2 * len(self._array)), *self._array.shape[1:]), self._array.dtype)
-            grown[: self._size] = self._array[: self._size]
-            self._array = grown
+            self._make_room(end)
         self._array[self._size : end] = values
         self._size = end
+
+    def _make_room(self, needed: int) -> None:
+        grown = np.zeros((max(needed, 2 * len(self._array)), *self._array.shape[1:]), self._array.dtype)
+        grown[: self._size] = self._array[: self._size]
+        self._array = grown
 
     @property
     def view(self) -> NDArray[Any]:

@@ -27,6 +27,10 @@ USER = 1
 ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED = 2, 4, 8, 16, 32, 64
 
 
+_AT_A_TIME = 4_096
+"""Windows measured together: six megabytes of vectors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cues:
     """What signals ask of a memory, read out of its text when it is written."""
@@ -77,6 +81,7 @@ class ScopeIndex:
         self._words_by_stem: dict[str, list[int]] = {}
         self.unvectored: dict[str, int] = {}
         """Words that have no vector yet, with their numbers."""
+        self._stale: set[int] = set()
         self.alive_entries = 0
         self.dead_units = 0
         self._units: dict[str, tuple[int, int]] = {}
@@ -219,7 +224,19 @@ class ScopeIndex:
 
     @property
     def norms(self) -> Floats:
-        """The length of each unit's window vector."""
+        """The length of each unit's window vector; those whose window changed are measured now."""
+        stale = sorted(self._stale)
+        self._stale.clear()
+        for start in range(0, len(stale), _AT_A_TIME):
+            rows = np.array(stale[start : start + _AT_A_TIME], np.int64)
+            total = self._vectors.view[rows]
+            for links, shares in ((self._previous.view, SHARES.before), (self._next.view, SHARES.after)):
+                beside = rows
+                for share in shares:
+                    beside = links[beside]
+                    total += np.float32(share) * self._vectors.view[beside]
+            lengths = np.linalg.norm(total, axis=1)
+            self._norms.view[rows] = np.where(lengths > 0, lengths, 1)
         return self._norms.view
 
     @property
@@ -335,20 +352,9 @@ class ScopeIndex:
                 following[before[3]] = after[3] if near and after is not None else 0
             if after is not None:
                 previous[after[3]] = before[3] if near and before is not None else 0
-        for place in range(max(0, at - 3), min(len(order), at + 4)):
-            self._norms.view[order[place][3]] = self._window_norm(order[place][3])
+        self._stale.update(place[3] for place in order[max(0, at - 3) : at + 4])
 
     def _are_neighbours(self, before: tuple[float, str, int, int], after: tuple[float, str, int, int]) -> bool:
         """Whether two turns that follow one another lend each other their words: short ones of one session."""
         cues = self._cues.view
         return after[0] - before[0] <= SESSION_GAP and not (cues[before[3]] | cues[after[3]]) & LONG
-
-    def _window_norm(self, unit: int) -> float:
-        vectors = self._vectors.view
-        total = vectors[unit].copy()
-        for links, shares in ((self._previous.view, SHARES.before), (self._next.view, SHARES.after)):
-            place = unit
-            for share in shares:
-                place = int(links[place])
-                total += share * vectors[place]
-        return float(np.linalg.norm(total)) or 1.0
