@@ -3,8 +3,9 @@
     python benchmarks/search.py [--sizes 10000 100000 1000000]
 
 Fills a folder with users of 1,000 memories each (`hashed`, 384 dimensions), then measures `Memory.search`, `limit=10`,
-less `memory.embedder.embed` of the same query: warm (a user searched before) and cold (a user's first search), beside
-NumPy's bare product with that user's 1,000 vectors in the same run. Recall is against exact cosine over those vectors.
+`preset="plain"`, less `memory.embedder.embed` of the same query: warm (a user searched before) and cold (a user's first
+search), beside NumPy's bare product with that user's 1,000 vectors in the same run. Recall is against exact cosine over
+those vectors; for `best` see recall_scale.py.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def open_memory(folder: Path) -> Memory:
 def measure(folder: Path, kept: dict[str, list[str]], queries: int) -> dict[str, float]:
     chance = random.Random(11)
     with open_memory(folder) as memory:
-        memory.search("warm up", user_id="nobody", limit=10)
+        memory.search("warm up", user_id="nobody", limit=10, preset="plain")
         cold, warm, bare, recalls = [], [], [], []
         vectors = {user: memory.embedder.embed_batch(texts) for user, texts in kept.items()}
         for user in kept:
@@ -88,7 +89,7 @@ def timed(memory: Memory, user: str, query: str) -> tuple[float, list[float]]:
     memory.embedder.embed(query)
     embedding = time.perf_counter() - moment
     moment = time.perf_counter()
-    found = memory.search(query, user_id=user, limit=10)
+    found = memory.search(query, user_id=user, limit=10, preset="plain")
     whole = time.perf_counter() - moment
     return whole - embedding, [item.similarity or 0.0 for item in found.results]
 

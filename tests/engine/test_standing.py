@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from perdure import Memory
+from perdure.domain.fact import Fact
+from perdure.domain.message import Message
 from perdure.engine import scope_indexes, standing
+from perdure.engine.standing import unnoted
 from perdure.pipeline.echo import DIRECTIVES, FACTS, PROFILE
 from perdure.pipeline.inject import estimate_tokens
 from tests.conftest import Open
@@ -82,6 +85,33 @@ def test_a_later_language_takes_the_place_of_the_earlier(quick: Memory) -> None:
     said(quick, GERMAN, "Keep your answers short from now on.", "Always answer in French.")
     short, french = directives(quick)
     assert "short" in short and "French" in french and "German" not in french
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        ("Always answer in German.", "Please reply in French from now on.", 1),
+        ("Keep your answers short.", "Always keep your answers detailed.", 1),
+        ("Always answer in German.", "Forget that I want answers in German.", 0),
+        ("Always answer in German.", "Always answer politely.", 2),
+        ("Always include sources.", "Always include code samples.", 2),
+        ("Whenever I ask about code, include tests.", "Whenever I ask about food, include calories.", 2),
+        ("I prefer short answers.", "I prefer answers with code samples.", 2),
+        pytest.param(
+            *("Call me Sam.", "Call me Alex.", 1),
+            marks=pytest.mark.xfail(strict=True, reason="a name to be called by is no slot of one value"),
+        ),
+        pytest.param(
+            *("Always answer in German.", "Stop answering in German.", 0),
+            marks=pytest.mark.xfail(strict=True, reason="what ends an instruction is kept as another one"),
+        ),
+    ],
+)
+def test_what_changes_goes_and_what_is_of_another_matter_stays(
+    memory: Memory, first: str, second: str, left: int
+) -> None:
+    said(memory, first, second)
+    assert len(directives(memory)) == left
 
 
 @pytest.mark.xfail(strict=True, reason="what is not wanted is no standing fact, and takes the place of another's")
@@ -200,6 +230,43 @@ def test_a_wall_keeps_instructions_and_profile(quick: Memory) -> None:
     assert directives(quick, agent_id="other", **ANA) == []
     assert len(directives(quick, agent_id="helper", **ANA)) == 1
     assert quick.context(UNRELATED, user_id="nobody") == ""
+
+
+# ------------------------------------------------------------------ beside what a curator wrote
+
+
+def fact(text: str, *sources: int) -> Fact:
+    return Fact(text=text, sources=sources)
+
+
+def test_what_a_curator_noted_is_not_noted_again() -> None:
+    noted = [fact("User wants the assistant to answer in German", 0), fact("User lives in Oslo", 0)]
+    assert unnoted([Message("user", GERMAN)], noted) == noted
+    elsewhere = [fact("User wants the assistant to answer in German", 1)]
+    assert len(unnoted([Message("user", GERMAN), Message("user", "x")], elsewhere)) == 2, "of another message"
+
+
+def test_what_is_the_instruction_alone_stands_in_its_quotation() -> None:
+    (left,) = unnoted([Message("user", GERMAN)], [fact("please always answer in German", 0)])
+    assert (left.text, left.type, left.sources) == (f'User told the assistant: "{GERMAN}"', "procedural", (0,))
+    asked = Fact(text="please always answer in German", sources=(0,), forget=True)
+    assert asked in unnoted([Message("user", GERMAN)], [asked]), "a request to forget is carried out"
+
+
+def test_each_message_is_noted_by_itself() -> None:
+    messages = [Message("user", GERMAN), Message("assistant", GERMAN), Message("user", "Call me Sam.", "Ann")]
+    assert [(left.text, left.sources) for left in unnoted(messages, [])] == [
+        (f'User told the assistant: "{GERMAN}"', (0,)),
+        ('Ann told the assistant: "Call me Sam."', (2,)),
+    ]
+
+
+def test_a_model_that_fails_costs_no_instruction(open_memory: Open) -> None:
+    down = {"provider": "scripted", "config": {"rules": [{"match": ".", "answer": {"error": "server"}}]}}
+    memory = open_memory(embedder=HASHED, llm=down)
+    assert memory.add(GERMAN, **ANA).warnings
+    assert len(directives(memory)) == 1
+    assert directives(memory, user_id="bo") == []
 
 
 # ------------------------------------------------------------------ without an index

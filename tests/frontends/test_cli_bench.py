@@ -53,15 +53,15 @@ def test_a_report_as_json_takes_the_options(at: Folder) -> None:
 
 
 def test_the_first_missed_probes_are_named(at: Folder) -> None:
-    said = "My birthday is 3 May. I drive a Fiat. I bank with Moneta. I wake up at 6. I come from Spain."
+    said = "My birthday is 3 May. I drive a Fiat. I bank with Moneta. I wake up at 6. I come from Spain. My salary is 40 euros."
     at.ask("add", said, "--user-id", "cid")
     asked = ("bench", "--user-id", "cid", "--preset", "router")  # hashes of words do not reach its threshold
-    report = at.ask(*asked)
-    assert len(report["missed"]) == 6
+    missed = at.ask(*asked)["missed"]
+    assert len(missed) > 5
     ran = at(*asked)
     assert ran.status == 0
-    named = [f"perdure: missed: {miss['question']} ({', '.join(miss['ids'])})" for miss in report["missed"][:5]]
-    assert ran.err.splitlines() == [*named, "perdure: and 1 more: --json has them all"]
+    named = [f"perdure: missed: {miss['question']} ({', '.join(miss['ids'])})" for miss in missed[:5]]
+    assert ran.err.splitlines() == [*named, f"perdure: and {len(missed) - 5} more: --json has them all"]
 
 
 def test_nothing_stored_is_said_with_status_0(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_names_are_told_only_where_they_are_asked_about() -> None:
 
 def test_a_question_of_nothing_but_names_asks_for_their_words() -> None:
     asked = question_of("Ann?", "ann")
-    assert (asked.named, asked.words) == ({"ann"}, ("ann",))
+    assert asked.named == {"ann"} and asked.words == ("ann",)
     assert covered(asked, [[1.0]], speakers=["ann"]).value == pytest.approx(1)
     assert covered(asked, [[0.0]], speakers=["ann"]).facets == {"words": {"ann": 0.0}, "names": {"ann": True}}
 

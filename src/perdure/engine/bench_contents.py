@@ -58,7 +58,9 @@ async def read_contents(kernel: Kernel, scope: Scope) -> Contents:
     contents = Contents(facts, {}, {})
     for item in facts:
         lines = {item.id, item.lineage_id or item.id}
-        before = [each for line in lines for each in versions[line] if folded(each.memory) != folded(item.memory)]
+        before = [
+            each for line in lines for each in versions.get(line, ()) if folded(each.memory) != folded(item.memory)
+        ]
         old_sources = {source for each in before for source in each.sources}
         contents.earlier[item.id] = {each.memory for each in before}
         contents.sources[item.id] = [source for source in item.sources if source not in old_sources]
