@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,16 +53,23 @@ def test_a_report_as_json_takes_the_options(at: Folder) -> None:
     assert at.ask("bench", "--user", "ana", "--agent", "bot")["memories"] == 0
 
 
-def test_the_first_missed_probes_are_named(at: Folder) -> None:
-    said = "My birthday is 3 May. I drive a Fiat. I bank with Moneta. I wake up at 6. I come from Spain. My salary is 40 euros."
+def test_the_first_missed_probes_are_named(
+    at: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "My birthday is 3 May. I drive a Fiat. I bank with Moneta. I wake up at 6. I come from Spain."
     at.ask("add", said, "--user-id", "cid")
-    asked = ("bench", "--user-id", "cid", "--preset", "router")  # hashes of words do not reach its threshold
-    missed = at.ask(*asked)["missed"]
-    assert len(missed) > 5
-    ran = at(*asked)
-    assert ran.status == 0
+
+    async def blind(_: ReadPath, query: Query) -> SearchResult:
+        return SearchResult([])
+
+    monkeypatch.setattr(ReadPath, "find", blind)
+    asked = ["bench", "--user-id", "cid", "--path", str(at.path)]
+    assert main([*asked, "--json"]) == 0
+    missed = json.loads(capsys.readouterr().out)["missed"]
+    assert [miss["kind"] for miss in missed].count("slots") == 5
+    assert main(asked) == 0
     named = [f"perdure: missed: {miss['question']} ({', '.join(miss['ids'])})" for miss in missed[:5]]
-    assert ran.err.splitlines() == [*named, f"perdure: and {len(missed) - 5} more: --json has them all"]
+    assert capsys.readouterr().err.splitlines() == [*named, "perdure: and 1 more: --json has them all"]
 
 
 def test_nothing_stored_is_said_with_status_0(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from perdure.domain.errors import ScopeError
 from tests.frontends.cli_runs import Folder, folder, perdure
 
 COMMANDS = [
-    "init", "add", "search", "list", "get", "update", "delete", "forget", "history", "undo", "chat", "demo",
-    "doctor", "reindex", "copy", "export", "import",
+    "init", "add", "search", "why-not", "list", "get", "update", "delete", "forget", "history", "undo", "chat", "demo",
+    "doctor", "bench", "reindex", "copy", "export", "import",
 ]  # fmt: skip
 NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
 
@@ -30,7 +30,7 @@ def at(tmp_path: Path) -> Folder:
 def test_help_lists_the_commands_and_loads_nothing_heavy() -> None:
     ran = perdure("--help")
     assert ran.status == 0
-    assert re.findall(r"^  ([a-z]+)  ", ran.out[ran.out.index("Commands:") :], re.MULTILINE) == COMMANDS
+    assert re.findall(r"^  ([a-z-]+)  ", ran.out[ran.out.index("Commands:") :], re.MULTILINE) == COMMANDS
     probe = "import sys; import perdure.frontends.cli.main; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "pydantic", "sqlalchemy", "onnxruntime", "rich"} & set(loaded)
