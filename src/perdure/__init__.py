@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perdure.domain.bench import BenchReport
     from perdure.domain.errors import (
         ClosedError,
         ConfigError,
@@ -66,6 +67,7 @@ _HOMES = {
         "ScopeError",
         "VectorStoreError",
     ),
+    "perdure.domain.bench": ("BenchReport",),
     "perdure.domain.event": (
         "Absence",
         "AddResult",
@@ -88,6 +90,7 @@ __all__ = [
     "Absence",
     "AddResult",
     "AsyncMemory",
+    "BenchReport",
     "ClosedError",
     "ConfigError",
     "ConflictError",

@@ -165,7 +165,6 @@ def test_U21_where_it_fails_the_order_stands_and_a_warning_says_so(open_memory: 
     assert all(0 <= (item.score or 0.0) <= 1 for item in result.results)
 
 
-@pytest.mark.xfail(strict=True, reason="scores that do not fit the texts are taken as they come")
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("fails", ["short", "long", "nan", "inf", "-inf"])
 def test_U21_an_answer_that_is_none_leaves_the_order_too(open_memory: Open, preset: str, fails: str) -> None:

@@ -54,7 +54,7 @@ def test_anything_else_does_not(fact: str) -> None:
 def test_every_word_of_the_list_counts() -> None:
     entries = lines("standing_facts.txt")
     wishes = [entry[1:] for entry in entries if entry.startswith("+")]
-    matters = [entry for entry in entries if not entry.startswith("+")]
+    matters = [entry for entry in entries if entry[0] not in "+="]
     assert wishes and matters
     for wish in wishes:
         for matter in matters:
@@ -67,7 +67,6 @@ def test_the_subject_is_a_name_and_no_clause() -> None:
     assert not is_standing("A" * (LONGEST_SUBJECT + 2) + " wants short answers")
 
 
-@pytest.mark.xfail(strict=True, reason='the list has "wants" and no "does not want", which the rules curator writes')
 @pytest.mark.parametrize(
     "fact", ["User does not want the assistant to apologise", "User doesn't want emojis in answers"]
 )
@@ -78,7 +77,6 @@ def test_what_is_not_wanted_of_answers_stands_too(fact: str) -> None:
 @pytest.mark.parametrize(
     "fact", ["User's boss told the team that the assistant manager left", "User wants an assistant"]
 )
-@pytest.mark.xfail(strict=True, reason='an assistant who is a person: "assistant" alone is a matter of the list')
 def test_an_assistant_who_is_a_person_is_not_meant(fact: str) -> None:
     assert not is_standing(fact)
 

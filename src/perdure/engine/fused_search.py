@@ -77,12 +77,13 @@ class FusedSearch:
             question, vector, words = await self._ask(speakers, query, text)
             ranked = await self._rank(index, held, question, vector, words)
             points, places, skipped, is_stale = await self._look_up(
-                ranked, held, query.limit, within, past, is_last=attempt == TRIES - 1
+                ranked, held, max(query.limit, JUDGED), within, past, is_last=attempt == TRIES - 1
             )
             if not is_stale or attempt == TRIES - 1:
                 break
         scores = self._scores(question, ranked, points, places, vector)
-        return Found(points, ranked, places, question, scores, vector is not None, skipped)
+        kept = slice(query.limit)
+        return Found(points[kept], ranked, places[kept], question, scores[kept], vector is not None, skipped)
 
     # ------------------------------------------------------------------ pieces
     async def _ask(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.fact import Fact
-from perdure.domain.filter import Condition, matches
+from perdure.domain.filter import Condition, Filter, matches
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
@@ -30,7 +31,7 @@ def is_directive(item: MemoryItem) -> bool:
     """Whether a memory tells how to answer: a fact that says so, or a message of the user's that did."""
     if item.role == "memory":
         return is_standing(item.memory)
-    return item.role == "user" and (directive(item.memory) is not None or preference(item.memory) is not None)
+    return item.role == "user" and _instruction(item.memory) is not None
 
 
 def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
@@ -38,7 +39,7 @@ def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
     alone stands as a fact, in place of it."""
     kept = list(facts)
     for position, message in enumerate(messages):
-        said = _instruction(message) if message.role == "user" else None
+        said = _instruction(message.content) if message.role == "user" else None
         if said is None or any(position in fact.sources and is_standing(fact.text) for fact in kept):
             continue
         plain = said.rstrip(" .!").casefold()
@@ -52,12 +53,12 @@ def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
     return kept
 
 
-def _instruction(message: Message) -> str | None:
+def _instruction(text: str) -> str | None:
     """The sentence of a message that says how to answer; a preference counts where it is of answers."""
-    told = directive(message.content)
+    told = directive(text)
     if told is not None:
         return told
-    liked = preference(message.content)
+    liked = preference(text)
     return liked if liked is not None and _OF_ANSWERS.search(liked) else None
 
 
@@ -77,10 +78,23 @@ class Standing:
             ids = held.marked(DIRECTIVE | PREFERENCE)[-MOST:]
             points = await kernel.store.get_many(kernel.collection, ids)
         else:
-            points = (await kernel.store.list(kernel.collection, within, LOOKED_AT)).points
+            points = await self._newest(within)
         items = [MemoryItem.from_payload(point.payload) for point in points if matches(within, point.payload)]
         told = [_cut(item) for item in items if is_directive(item)]
+        noted = {source for item in told if item.role == "memory" for source in item.sources}
+        told = [item for item in told if item.role == "memory" or not noted.intersection(item.sources)]
         return sorted(told, key=lambda item: (item.told_at, item.created_at, item.id))[-MOST:]
+
+    async def _newest(self, within: Filter) -> list[Point]:
+        """The newest memories of a scope that has no index."""
+        points: list[Point] = []
+        cursor: str | None = None
+        while True:
+            page = await self._kernel.store.list(self._kernel.collection, within, LOOKED_AT, cursor)
+            points = [*points, *page.points][-LOOKED_AT:]
+            cursor = page.next_cursor
+            if cursor is None:
+                return points
 
     async def profile(self, scope: Scope) -> list[MemoryItem]:
         """The scope's current facts of single-valued attributes, in an order that only a change of them changes."""
@@ -93,12 +107,16 @@ class Standing:
         )
         page = await kernel.store.list(kernel.collection, wanted, MOST)
         items = [MemoryItem.from_payload(point.payload) for point in page.points]
-        return [item for item in items if item.slots is not None and item.slots.polarity and not is_directive(item)]
+        held: dict[tuple[str, str], MemoryItem] = {}
+        for item in sorted(items, key=lambda item: (item.told_at, item.created_at)):  # runs may each know their own
+            if item.slots is not None and item.slots.polarity and not is_directive(item):
+                held[item.slots.subject, item.slots.attribute] = item
+        return sorted(held.values(), key=lambda item: (item.created_at, item.id))
 
 
 def _cut(item: MemoryItem) -> MemoryItem:
     """A message with only the sentences that tell how to answer."""
     if item.role == "memory":
         return item
-    said = directive(item.memory) or preference(item.memory)
+    said = _instruction(item.memory)
     return item if said is None else item.with_(memory=said)

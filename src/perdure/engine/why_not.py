@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from perdure.domain.event import Absence, HistoryRecord
-from perdure.domain.filter import Condition, matches
+from perdure.domain.filter import Condition, Or, all_of, eq, matches, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.kernel import Kernel
@@ -30,26 +30,30 @@ class WhyNot:
 
         A memory of another scope is answered like one that never was: its being there is nobody else's matter.
         """
+        found = (await self._read.find(replace(query, explain=True))).results
+        for rank, item in enumerate(found, 1):
+            if item.id == id:
+                told = {"rank": rank, "of": len(found), "score": item.score, "explanation": item.explanation}
+                return _absence("returned", f"it comes at rank {rank}", **told)
         gone = await self._not_there(id, query)
-        return gone if gone is not None else await self._ranked(id, query)
+        return gone if gone is not None else await self._ranked(id, query, found)
 
     async def _not_there(self, id: str, query: Query) -> Absence | None:
         kernel = self._kernel
-        point = await kernel.store.get(kernel.collection, id)
-        item = None if point is None else MemoryItem.from_payload(point.payload)
-        if item is None or item.state != LIVE:
+        texts = all_of(scope_filter(query.scope), Or((eq("id", id), eq("version_of", id))))
+        points = (await kernel.store.list(kernel.collection, texts)).points
+        items = [MemoryItem.from_payload(point.payload) for point in points]
+        standing = [item for item in items if item.state == LIVE]
+        if not standing and not (query.reads_past and items):
             records = await kernel.ledger.history(id) if kernel.ledger is not None else []
             last = records[-1] if records else None
-            if last is None or not all(
-                getattr(last, name, None) == value for name, value in query.scope.given().items()
-            ):
+            if last is None or not _inside(query.scope, last):
                 return _absence("unknown", "there is no such memory in this scope")
             if last.erased:
                 return _absence("erased", f"it was erased; the last event was at {last.timestamp}")
             return _absence("deleted", f"it was deleted at {last.timestamp}", deleted_at=last.timestamp)
-        if not query.scope.holds(item.scope):
-            return _absence("unknown", "there is no such memory in this scope")
-        return self._hidden(item, query)
+        reasons = [self._hidden(item, query) for item in (items if query.reads_past else standing)]
+        return None if None in reasons else reasons[-1]
 
     def _hidden(self, item: MemoryItem, query: Query) -> Absence | None:
         """Which part of the filter leaves it out, looked at one by one."""
@@ -70,28 +74,21 @@ class WhyNot:
             return _absence("kind", 'it is a message as it was said, and messages are searched with episodes="search"')
         return None
 
-    async def _ranked(self, id: str, query: Query) -> Absence:
-        every = replace(query, limit=EVERY, threshold=0.0, explain=True)
-        found = (await self._read.find(every)).results
+    async def _ranked(self, id: str, query: Query, came: list[MemoryItem]) -> Absence:
+        """Which of threshold and limit kept it away, by its place among all."""
+        found = (await self._read.find(replace(query, limit=EVERY, threshold=0.0, explain=True))).results
         place = next((place for place, item in enumerate(found) if item.id == id), None)
         if place is None:
-            return _absence(
-                "not_matched", f"none of the words and nothing of the meaning leads there, of {len(found)} found"
-            )
+            sentence = f"no word of the question and nothing of its meaning leads there; {len(found)} others were found"
+            return _absence("not_matched", sentence, of=len(found))
         item = found[place]
         numbers = {"rank": place + 1, "of": len(found), "score": item.score, "explanation": item.explanation}
         floor = query.preset.threshold if query.threshold is None else query.threshold
         if floor is not None and (item.score or 0.0) < floor:
             return _absence("threshold", f"its score {item.score:.3f} is below {floor:g}", threshold=floor, **numbers)
-        if place >= query.limit:
-            last = found[query.limit - 1]
-            return _absence(
-                "limit",
-                f"it ranks {place + 1} and {query.limit} were asked for; the last scores {last.score or 0:.3f}",
-                last_score=last.score,
-                **numbers,
-            )
-        return _absence("returned", f"it comes at rank {place + 1}", **numbers)
+        last = came[-1].score or 0.0 if came else 0.0
+        sentence = f"it ranks {place + 1} and {query.limit} were asked for; the last of them scores {last:.3f}"
+        return _absence("limit", sentence, last_score=last, **numbers)
 
 
 def _inside(scope: Scope, record: HistoryRecord) -> bool:

@@ -36,7 +36,7 @@ def strip_injected(text: str) -> str:
     A block without its end goes to the end of the text, one without its beginning from the beginning; of one that was
     cut at both ends the lines go that are whole.
     """
-    if not any(sign in text for sign in (OPENING, CLOSING, '- "', FACTS, PROFILE, "(fingerprint ")):
+    if not any(sign in text for sign in (OPENING, CLOSING, '- "', HEADER, DIRECTIVES, FACTS, PROFILE, "(fingerprint ")):
         return text
     left = _BLOCK.sub(" ", text).rpartition(CLOSING)[2]
     left = _LINE.sub("", left)

@@ -20,10 +20,17 @@ def is_standing(fact: str) -> bool:
 
 
 @cache
+def verbs_of_answering() -> frozenset[str]:
+    """Verbs that tell an assistant in which way to answer: "reply in French" changes "answer in German"."""
+    return frozenset(entry[1:] for entry in lines("standing_facts.txt") if entry.startswith("="))
+
+
+@cache
 def _pattern() -> re.Pattern[str]:
     entries = lines("standing_facts.txt")
     wishes = "|".join(re.escape(entry[1:]) for entry in entries if entry.startswith("+"))
-    matters = "|".join(re.escape(entry) for entry in entries if not entry.startswith("+"))
+    matters = "|".join(re.escape(entry) for entry in entries if entry[0] not in "+=")
     return re.compile(
-        rf"(?:the )?\w.{{0,{LONGEST_SUBJECT}}}?\b(?:{wishes})\b.*?\b(?:{matters})\b", re.IGNORECASE | re.DOTALL
+        rf"(?:the )?\w.{{0,{LONGEST_SUBJECT}}}?\b(?:{wishes})\b(?:(?!\bthat\b).)*?\b(?:{matters})\b",
+        re.IGNORECASE | re.DOTALL,
     )

@@ -15,7 +15,7 @@ from perdure.pipeline.reconciliation.rich import tell_apart
 from perdure.pipeline.reconciliation.verdict import RETIRE, Finding
 from perdure.pipeline.reconciliation.weigh import Weighed, weigh
 from perdure.pipeline.slots import USER, read, read_slots
-from perdure.pipeline.standing_facts import is_standing
+from perdure.pipeline.standing_facts import is_standing, verbs_of_answering
 
 WEIGHED_NEAR = 0.25
 """Cosine from which a memory is weighed at all."""
@@ -120,7 +120,7 @@ def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence
     if not changing and ((_of_one_name(finding) and not odds.touching) or not may_retire(finding.pair)):
         needed = CAUTIOUS_CHANGE
     likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and not is_apart(finding.pair)
-    if _apart(fact, finding) or (not changing and _instruct_apart(fact.text, finding.pair.old.text)):
+    if _apart(fact, finding) or _instruct_apart(fact.text, finding.pair.old.text):
         return None
     if odds.change >= needed and (changing or likely):
         if verdict is None or not changing:
@@ -150,7 +150,10 @@ def _told_to(text: str) -> str | None:
     match = _TOLD_TO.search(text)
     if match is None:
         return None
-    return match["verb"].lower() if match["verb"] else text
+    verb = match["verb"]
+    if verb is None:
+        return text
+    return "answer" if verb.lower() in verbs_of_answering() else verb.lower()
 
 
 def _of_one_name(finding: Finding) -> bool:
