@@ -38,6 +38,10 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
     llm: LLM | None = None
     if config.llm is not None:
         llm = registry.build("llms", config.llm.provider, config.llm.config)
+    if config.rewrite != "prepend" and llm is None:
+        raise ConfigError(
+            f'rewrite is "{config.rewrite}", but no llm is configured', field="rewrite", value=config.rewrite
+        )
     reranker: Reranker | None = None
     if config.reranker is not None:
         reranker = registry.build("rerankers", config.reranker.provider, config.reranker.config)

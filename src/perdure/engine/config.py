@@ -122,6 +122,11 @@ class MemoryConfig(BaseSettings):
     preset: Literal["best", "plain", "router", "proxy"] = Field(
         "best", description="Steps of a search (docs/recall.md)"
     )
+    rewrite: Literal["prepend", "llm", "hypothetical"] = Field(
+        "prepend",
+        description="What a question that leans on what was said before is searched as: with key words of it, as the "
+        "llm puts it, or, every question, by an answer that the llm makes up (HyDE)",
+    )
     version: Literal["v1.0", "v1.1"] = Field("v1.1", description='"v1.0" answers `add` with a bare list (000 §8.1)')
 
     @classmethod

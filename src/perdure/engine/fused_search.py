@@ -96,7 +96,7 @@ class FusedSearch:
             now=self._kernel.ticker.now(),
             window=query.time_window,
         )
-        vector = await self._kernel.embedding.query(question.text)
+        vector = await self._kernel.embedding.query(query.meaning or question.text)
         return question, vector, await self.indexes.words(question.words)
 
     async def _of_arms(self, query: Query, text: str, within: Filter) -> ScopeIndex:
@@ -104,7 +104,7 @@ class FusedSearch:
         kernel = self._kernel
         most = max(ARM, query.limit)
         rows: dict[str, Point] = {}
-        vector = await kernel.embedding.query(text)
+        vector = await kernel.embedding.query(query.meaning or text)
         hits = [] if vector is None else await kernel.store.search(kernel.collection, vector, most, within)
         hits += await kernel.store.keyword_search(kernel.collection, text, most, within) or []
         ids = list(dict.fromkeys(hit.id for hit in hits))

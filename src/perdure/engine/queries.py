@@ -34,6 +34,8 @@ class Query:
     """Whether each memory brings the messages that it came from."""
     reference_time: datetime | None = None
     """What "last week" in the question goes by; the clock without one."""
+    meaning: str | None = None
+    """What is embedded in place of the question, where it is searched by a made-up answer."""
     time_window: Window | None = None
     """The time that is asked about, in place of what the question says."""
 

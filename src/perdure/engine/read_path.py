@@ -17,12 +17,14 @@ from perdure.engine.queries import Query
 from perdure.engine.receipts import fused_receipt, similarity_receipt
 from perdure.engine.reranking import relevance
 from perdure.engine.similarity_search import SimilaritySearch
+from perdure.engine.soft import given_up
 from perdure.engine.standing import Standing
 from perdure.engine.visibility import visible
 from perdure.pipeline.gate import is_greeting
 from perdure.pipeline.inject import render_context
+from perdure.pipeline.recall.rewriting import hypothetical, rewrite
 from perdure.pipeline.recency import newer_first
-from perdure.pipeline.rewrite import with_history
+from perdure.pipeline.rewrite import is_self_contained, with_history
 
 RERANKED = 50
 """Memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo (study §1)."""
@@ -41,7 +43,21 @@ class ReadPath:
     @call
     async def search(self, query: Query) -> SearchResult:
         """The memories that answer the query, best first by `score`."""
-        return await self.find(query)
+        warnings: list[str] = []
+        found = await self.find(await self.rewritten(query, warnings))
+        return replace(found, warnings=[*warnings, *found.warnings]) if warnings else found
+
+    async def rewritten(self, query: Query, warnings: list[str]) -> Query:
+        """The query as the configuration has the model put it; as it is where that fails (V88)."""
+        llm, how = self._kernel.llm, self._kernel.config.rewrite
+        if llm is None or how == "prepend" or (query.preset.gate and is_greeting(query.text)):
+            return query
+        with given_up("the question is searched as it was asked", warnings):
+            if how == "hypothetical":
+                return replace(query, meaning=await hypothetical(llm, with_history(query.text, query.history)))
+            if query.history and not is_self_contained(query.text):
+                return replace(query, text=await rewrite(llm, query.text, query.history), history=())
+        return query
 
     async def find(self, query: Query) -> SearchResult:
         """`search` for a call that is under way already."""
@@ -158,7 +174,7 @@ class ReadPath:
         """What stands for every question and what is remembered of this one, as a block for a prompt."""
         directives = await self._standing.directives(query.scope)
         profile = await self._standing.profile(query.scope)
-        found = await self.find(query)
+        found = await self.find(await self.rewritten(query, []))
         said = {item.id for item in (*directives, *profile)}
         facts = [item for item in found.results if item.id not in said]
         return render_context(directives, profile, facts, max_tokens=max_tokens)

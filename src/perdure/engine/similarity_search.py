@@ -68,7 +68,7 @@ class SimilaritySearch:
 
     async def _candidates(self, query: Query, text: str, within: Filter) -> tuple[list[Hit], list[MemoryItem]]:
         kernel, most = self.kernel, query.limit * query.preset.candidates
-        vector = await kernel.embedding.query(text)
+        vector = await kernel.embedding.query(query.meaning or text)
         if vector is not None:
             hits = await kernel.store.search(kernel.collection, vector, most, within)
             score = kernel.embedding.embedder.score

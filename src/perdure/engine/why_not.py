@@ -30,6 +30,7 @@ class WhyNot:
 
         A memory of another scope is answered like one that never was: its being there is nobody else's matter.
         """
+        query = await self._read.rewritten(query, [])
         found = (await self._read.find(replace(query, explain=True))).results
         for rank, item in enumerate(found, 1):
             if item.id == id:
