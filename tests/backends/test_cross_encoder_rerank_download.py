@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from perdure.backends import resumed_download
 from perdure.backends.registry import build
-from perdure.backends.rerankers import _cross_encoder_download
 from perdure.backends.rerankers._cross_encoder_download import download
 from perdure.backends.rerankers.cross_encoder import DEFAULT, CrossEncoderReranker
 from perdure.domain.errors import ConfigError, RerankerError
@@ -99,7 +99,7 @@ class Hub:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    monkeypatch.setattr(_cross_encoder_download.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(resumed_download.time, "sleep", lambda seconds: None)
     running = Hub()
     yield running
     running.close()
@@ -258,7 +258,7 @@ def test_by_default_it_fills_the_folder_where_cross_encoder_looks(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("perdure.backends.rerankers._cross_encoder_files.sys.platform", "linux")
+    monkeypatch.setattr("perdure.backends.user_cache.sys.platform", "linux")
     reranker = build("rerankers", "cross_encoder", {})
     assert reranker.unavailable() is not None
     assert CrossEncoderReranker.download(base_url=hub.url) == tmp_path / "perdure" / "rerankers" / DEFAULT

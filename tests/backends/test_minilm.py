@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.backends.embedders import _minilm_encoder, _minilm_files
+from perdure.backends import user_cache
+from perdure.backends.embedders import _minilm_encoder
 from perdure.backends.embedders import minilm as minilm_module
 from perdure.backends.embedders._minilm_encoder import MAX_TOKENS
 from perdure.backends.embedders._minilm_files import PUBLISHED_SHA256, ModelFiles, find_model, fingerprint
@@ -213,8 +214,8 @@ def test_the_cache_lies_where_the_platform_says(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("HOME", str(tmp_path))
     expected = {"linux": "xdg/perdure", "darwin": "Library/Caches/perdure", "win32": "local/perdure"}
     for platform, folder in expected.items():
-        monkeypatch.setattr(_minilm_files.sys, "platform", platform)
-        assert _minilm_files.user_cache_dir() == tmp_path / folder
+        monkeypatch.setattr(user_cache.sys, "platform", platform)
+        assert user_cache.user_cache_dir() == tmp_path / folder
 
 
 # ------------------------------------------------------------------------------------------------ one model, many users

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from perdure.backends import resumed_download
 from perdure.backends.embedders import _minilm_download
 from perdure.backends.embedders._minilm_download import FILES, REPOSITORY, REVISION, RemoteFile, download
 from perdure.backends.embedders._minilm_files import find_model
@@ -66,7 +67,7 @@ class Hub:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    monkeypatch.setattr(_minilm_download.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(resumed_download.time, "sleep", lambda seconds: None)
     running = Hub()
     yield running
     running.close()
@@ -168,7 +169,7 @@ def test_by_default_it_fills_the_folder_where_minilm_looks(
 ) -> None:
     monkeypatch.setattr(_minilm_download.download, "__kwdefaults__", {**download.__kwdefaults__, "files": ALL})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("perdure.backends.embedders._minilm_files.sys.platform", "linux")
+    monkeypatch.setattr("perdure.backends.user_cache.sys.platform", "linux")
     monkeypatch.setattr("perdure.backends.embedders._minilm_files.WEIGHTS_PACKAGE", "no_such_package")
     embedder = MiniLMEmbedder(MiniLMEmbedder.Settings())
     assert embedder.unavailable() is not None

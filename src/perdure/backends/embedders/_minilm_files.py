@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
-import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,18 +29,6 @@ class ModelFiles:
     def is_graph(self) -> bool:
         """Whether the weights already are an ONNX graph."""
         return self.weights.suffix == ".onnx"
-
-
-def user_cache_dir() -> Path | None:
-    """The platform's folder for what can be made again; None for a user without a home."""
-    try:
-        if sys.platform == "win32":
-            return Path(os.environ.get("LOCALAPPDATA") or Path("~/AppData/Local").expanduser()) / "perdure"
-        if sys.platform == "darwin":
-            return Path("~/Library/Caches/perdure").expanduser()
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "perdure"
-    except RuntimeError:
-        return None
 
 
 def find_model(path: Path | None, cache_dir: Path | None) -> ModelFiles | None:

@@ -25,11 +25,11 @@ from perdure.backends.embedders._minilm_files import (
     ModelFiles,
     find_model,
     fingerprint,
-    user_cache_dir,
 )
 from perdure.backends.embedders._minilm_graph import HIDDEN
 from perdure.backends.embedders._texts import readable_texts
 from perdure.backends.embedders.base import Embedder
+from perdure.backends.user_cache import user_cache_dir
 from perdure.domain.errors import ConfigError, DependencyError
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,18 +59,6 @@ def model_config(files: ModelFiles) -> ModelConfig:
 def downloaded_folder(model: str, cache_dir: Path) -> Path:
     """Where a download of the model lies: under its whole name, so that two owners' models never meet (A15)."""
     return cache_dir / "rerankers" / model
-
-
-def user_cache_dir() -> Path | None:
-    """The platform's folder for what can be made again; None for a user without a home."""
-    try:
-        if sys.platform == "win32":
-            return Path(os.environ.get("LOCALAPPDATA") or Path("~/AppData/Local").expanduser()) / "perdure"
-        if sys.platform == "darwin":
-            return Path("~/Library/Caches/perdure").expanduser()
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "perdure"
-    except RuntimeError:
-        return None
 
 
 def _count(value: Any) -> int | None:

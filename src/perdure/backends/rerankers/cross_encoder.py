@@ -19,11 +19,11 @@ from perdure.backends.rerankers._cross_encoder_files import (
     ModelFiles,
     downloaded_folder,
     find_model,
-    user_cache_dir,
 )
 from perdure.backends.rerankers._cross_encoder_model import CrossEncoder, load_model
 from perdure.backends.rerankers._texts import readable_query, readable_texts
 from perdure.backends.rerankers.base import Reranker
+from perdure.backends.user_cache import user_cache_dir
 from perdure.domain.errors import ConfigError, DependencyError
 
 DEFAULT = "Xenova/ms-marco-MiniLM-L-6-v2"
