@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.pipeline.recall.question import Question
-from perdure.pipeline.recall.scope_index import ASKS, DIRECTIVE, LONG, NAMED, PREFERENCE, USER, Floats, ScopeIndex
+from perdure.pipeline.recall.scope_index import ASKS, DIRECTIVE, LONG, NAMED, PREFERENCE, TURN, USER, Floats, ScopeIndex
 from perdure.pipeline.recall.time_window import closeness
 
 TEMPORAL_FULL = 2
@@ -29,6 +29,9 @@ def signals(index: ScopeIndex, question: Question, similarity: Floats) -> dict[s
         "proper": talk * np.minimum(index.proper, PROPER_FULL) / PROPER_FULL,
         "user": (cues & USER > 0).astype(np.float32),
     }
+    turns = cues & TURN > 0
+    if (turns & index.alive).any():
+        found["retold"] = ~turns
     if len(question.named) == 1:
         (name,) = question.named
         found["speaker"] = (index.speaker == index.speakers.get(name, -1)).astype(np.float32)
