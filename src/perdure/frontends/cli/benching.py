@@ -98,7 +98,8 @@ def _cells(scores: ProbeScores) -> tuple[str, ...]:
 
 
 def _lines(report: BenchReport) -> list[str]:
-    lines = [f"{report.memories} memories in {report.scopes} scopes, preset {report.preset}"]
+    within = "1 scope" if report.scopes == 1 else f"{report.scopes} scopes"
+    lines = [f"{report.memories} memories in {within}, preset {report.preset}"]
     if not report.all.probes:
         lines.append("none of them could be asked for: they have no single values, and no messages are kept")
     if report.recall_2000 is not None:
