@@ -178,9 +178,12 @@ def test_the_answers_are_those_of_the_memory_store(
     for one in (None, data.draw(strategies.filters())):
         expected = plain.search("c", query, limit, one)
         found = store.search("c", query, limit, one)
-        assert ids(found) == ids(expected)
         assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], abs=2e-6)
-        assert [hit.payload for hit in found] == [hit.payload for hit in expected]
+        every = {hit.id: hit for hit in plain.search("c", query, 99, one)}  # of equal ones either may come first
+        assert len(set(ids(found))) == len(found)
+        for hit in found:
+            assert hit.payload == every[hit.id].payload
+            assert hit.score == pytest.approx(every[hit.id].score, abs=2e-6)
         assert ids(store.list("c", one, limit)) == ids(plain.list("c", one, limit))
         assert store.list("c", one, limit).next_cursor == plain.list("c", one, limit).next_cursor
         assert store.count("c", one) == plain.count("c", one)

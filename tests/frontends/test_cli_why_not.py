@@ -23,7 +23,7 @@ def test_it_says_the_reason_and_a_sentence(at: Folder) -> None:
     at.said("tea")
     ran = at("why-not", id, "tea", "--user", "ana", "--limit", "1")
     assert ran.status == 0
-    assert ran.out.startswith("limit: it ranks 2 and 1 were asked for; the last scores ")
+    assert ran.out.startswith("limit: it ranks 2 and 1 were asked for; the last of them scores ")
 
 
 def test_json_is_the_whole_record(at: Folder) -> None:

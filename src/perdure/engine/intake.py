@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Change, Episode, HistoryRecord
-from perdure.domain.filter import Condition, all_of, eq, scope_filter
+from perdure.domain.filter import Condition, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
 from perdure.engine.archive import Event, Line, Row, Said, Stated, at_moment
@@ -253,7 +253,11 @@ class Intake:
 
     async def _make_searchable(self, episodes: Sequence[Episode]) -> None:
         """Put messages into the store that an archive written without `episodes = "search"` has not put there."""
-        known = {point.id for point in await self._stored([episode.id for episode in episodes])}
+        ids = [episode.id for episode in episodes]
+        known = {point.id for point in await self._stored(ids)}
+        as_said = all_of(Condition("sources", "in", tuple(ids)), Not(eq("role", "memory")))
+        for point in (await self._kernel.store.list(self._kernel.collection, as_said)).points if ids else []:
+            known.update(point.payload.get("sources", ()))  # these are memories themselves
         missing = [episode for episode in episodes if episode.id not in known]
         embedded = await self._kernel.embedding.texts([episode.content for episode in missing])
         points = [
