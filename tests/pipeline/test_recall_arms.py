@@ -14,7 +14,7 @@ from perdure.domain.stem import stem
 from perdure.pipeline.recall import arms
 from perdure.pipeline.recall.features import Unit
 from perdure.pipeline.recall.question import Question, read_question
-from perdure.pipeline.recall.scope_index import Entry, Rows, ScopeIndex
+from perdure.pipeline.recall.scope_index import Entry, ScopeIndex
 from perdure.pipeline.recall.weights import Lexical
 from tests.pipeline.test_recall_scope_index import LONG, Vector, entry, index_of, unit, word_vector
 
@@ -153,7 +153,7 @@ def by_unit(index: ScopeIndex, scores: Sequence[float]) -> dict[tuple[str, int],
     for at, score in enumerate(scores):
         id = index.ids[index.owner[at]]
         if index.alive[at]:
-            found[id, at - index.first_unit(id)] = float(score)
+            found[id, at - index._units[id][0]] = float(score)
         else:
             assert score == 0, "what is not held scores nothing"
     return found
@@ -241,9 +241,9 @@ def test_whole_is_the_cosine_of_long_memories_alone() -> None:
 # ------------------------------------------------------------------ likeness of words
 
 
-def likenesses(index: ScopeIndex, question: Question, among: Rows | None = None) -> Vector:
+def likenesses(index: ScopeIndex, question: Question) -> Vector:
     own = arms.word_likeness(index, question, vectors_of(question))
-    return arms.likeness(index, question, own, index.neighbours(), among)
+    return arms.likeness(index, question, own, index.neighbours())
 
 
 @settings(max_examples=150, deadline=None)
@@ -258,18 +258,6 @@ def test_likeness_is_that_of_the_likest_word_by_rarity(told: list[Entry], questi
         assert by_unit(index, own[place].tolist()) == pytest.approx(expected, abs=1e-5)
     scores = likenesses(index, question)
     assert by_unit(index, scores.tolist()) == pytest.approx(slow_likeness(question, told), abs=1e-4)
-
-
-@settings(max_examples=80, deadline=None)
-@given(talks(), questions, st.data())
-def test_among_some_the_scores_are_those_of_all(told: list[Entry], question: Question, data: st.DataObject) -> None:
-    index = index_of(told)
-    whole = likenesses(index, question)
-    asked = data.draw(st.lists(st.integers(0, len(whole) - 1), unique=True))
-    among = np.array(asked, np.int64)
-    scores = likenesses(index, question, among)
-    assert scores[among] == pytest.approx(whole[among], abs=1e-6)
-    assert not np.delete(scores, among).any()
 
 
 def test_a_word_of_the_same_stem_is_as_like_as_can_be() -> None:

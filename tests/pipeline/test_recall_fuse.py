@@ -150,7 +150,7 @@ def test_the_best_passage_speaks_for_a_long_memory(word: str, best: int) -> None
     found = ask(index, word)
     assert sorted(found.ids) == ["long", "short"]
     place = found.ids.index("long")
-    assert int(found.units[place]) == index.first_unit("long") + best
+    assert int(found.units[place]) == index._units["long"][0] + best
     assert float(found.similarity[place]) == pytest.approx(1.0), "that of its best passage"
 
 
@@ -160,7 +160,7 @@ def test_the_whole_of_a_long_memory_counts_beside_its_passage() -> None:
     index = index_of([fact("long", LONG, 4, 3, passages=passages)])
     found = ask(index, "zebra")
     dense = found.shares["dense"]
-    first = index.first_unit("long")
+    first = index._units["long"][0]
     whole, passage = 0.96, 0.0
     expected = (0.4 * whole + 0.3 * passage) / (0.4 * whole + 0.3 * 1.0)
     assert float(dense[first + 1] / dense[first]) == pytest.approx(expected, abs=1e-5)
@@ -169,19 +169,6 @@ def test_the_whole_of_a_long_memory_counts_beside_its_passage() -> None:
 def test_of_equals_what_was_told_last_comes_first() -> None:
     told = [fact(str(number), "tea", 3, 4, minute=number * DAY, order=number) for number in (2, 0, 1)]
     assert ask(index_of(told), "tea").ids == ["2", "1", "0"]
-
-
-def test_a_scope_too_wide_for_every_word_gives_the_same_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = [entry(str(number), f"tea {number} word{number % 7}", minute=number, order=number) for number in range(60)]
-    told[40] = entry("40", "tea in lisbon with ann", minute=40, order=40, vector=unit(3, 4))
-    index = index_of(told)
-    whole = ask(index, "tea in lisbon")
-    monkeypatch.setattr(arms, "WIDE", 10)
-    monkeypatch.setattr(arms, "LIKELY", 20)
-    found = ask(index, "tea in lisbon")
-    assert found.ids[:3] == whole.ids[:3]
-    assert int((found.shares["likeness"] > 0).sum()) == 20
-    assert int((whole.shares["likeness"] > 0).sum()) == 60
 
 
 # ------------------------------------------------------------------ cues

@@ -91,13 +91,13 @@ def give_words(index: ScopeIndex) -> None:
 
 def beside(index: ScopeIndex, id: str) -> list[str | None]:
     """The owners of the three units before and the three after a memory's first unit."""
-    at = index.first_unit(id)
+    at = index._units[id][0]
     return [index.ids[int(index.owner[rows[at]])] or None for rows in index.neighbours()]
 
 
 def view(index: ScopeIndex) -> dict[str, Any]:
     """What an index says of the memories that it holds, in words that do not depend on where a unit stands in it."""
-    places = {id: index.first_unit(id) for id in index.held()}
+    places = {id: index._units[id][0] for id in index.stamps}
     spread: dict[str, Any] = {}
     starts = [*index.occurrences[1].tolist(), len(index.occurrences[0])]
     names = {number: word for word, number in index.vocabulary.items()}
@@ -129,7 +129,7 @@ def postings(index: ScopeIndex) -> dict[str, list[tuple[str, int, float]]]:
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             if index.alive[row]:
                 id = index.ids[index.owner[row]]
-                living.append((id, row - index.first_unit(id), count))
+                living.append((id, row - index._units[id][0], count))
         found[stem] = sorted(living)
     return found
 
@@ -228,7 +228,7 @@ def test_whatever_was_put_and_removed_it_is_the_index_of_what_is_left(run: Run) 
     np.random.default_rng(run.shuffle).shuffle(survivors)
     fresh = index_of(survivors)
 
-    assert set(index.held()) == set(left)
+    assert set(index.stamps) == set(left)
     assert index.stamps == {id: each.stamp for id, each in left.items()}
     assert index.alive_entries == len(left)
     assert len(index.alive) - 1 - index.dead_units == sum(len(each.features.units) for each in survivors)
@@ -257,7 +257,7 @@ def test_a_memory_that_was_removed_never_ranks(run: Run) -> None:
     for id in IDS:
         index.remove(id)
         index.remove(id)
-    assert (ranked(index).ids, index.alive_entries, list(index.held())) == ([], 0, [])
+    assert (ranked(index).ids, index.alive_entries, list(index.stamps)) == ([], 0, [])
 
 
 # ------------------------------------------------------------------ neighbours
@@ -293,7 +293,6 @@ def test_an_hour_between_turns_ends_their_talk(minutes: float, near: bool) -> No
     index = index_of([entry("a"), entry("b", minute=minutes)])
     assert (beside(index, "b")[0] == "a") is near
     assert (beside(index, "a")[3] == "b") is near
-    assert index.turns_around("b", 3) == (["a"] if near else [])
 
 
 def test_turns_of_another_track_are_no_neighbours() -> None:
@@ -318,22 +317,14 @@ def test_a_turn_told_anew_at_another_time_moves() -> None:
     assert (beside(index, "a")[:2], index.stamps["a"]) == (["c", "b"], "2")
 
 
-def test_turns_around_are_those_of_the_talk_in_order() -> None:
-    index = index_of(entry(str(number), minute=number, order=number) for number in range(9))
-    assert index.turns_around("4", 2) == ["2", "3", "5", "6"]
-    assert index.turns_around("0", 2) == ["1", "2"]
-    assert index.turns_around("8", 20) == [str(number) for number in range(8)]
-    assert index.turns_around("4", 0) == []
-
-
 def test_the_window_norm_is_of_the_weighted_sum_of_vectors() -> None:
     vectors = [unit(1), unit(0, 1), unit(0, 0, 1), unit(1, 1)]
     index = index_of(entry(str(number), minute=number, vector=each) for number, each in enumerate(vectors))
     window = vectors[1] + 0.5 * vectors[0] + 0.3 * vectors[2] + 0.2 * vectors[3]
-    assert float(index.norms[index.first_unit("1")]) == pytest.approx(float(np.linalg.norm(window)), abs=1e-6)
+    assert float(index.norms[index._units["1"][0]]) == pytest.approx(float(np.linalg.norm(window)), abs=1e-6)
     index.remove("2")
     window = vectors[1] + 0.5 * vectors[0] + 0.3 * vectors[3]
-    assert float(index.norms[index.first_unit("1")]) == pytest.approx(float(np.linalg.norm(window)), abs=1e-6)
+    assert float(index.norms[index._units["1"][0]]) == pytest.approx(float(np.linalg.norm(window)), abs=1e-6)
 
 
 def test_a_late_turn_changes_the_windows_of_three_on_each_side() -> None:
@@ -352,7 +343,7 @@ def test_a_long_memory_has_a_unit_for_each_passage() -> None:
     features = read(LONG)
     passages = np.stack([unit(0, 1), *[unit(0, 0, 1)] * (len(features.units) - 1)])
     index = index_of([entry("long", LONG, vector=unit(1), passages=passages), entry("short", minute=500)])
-    first = index.first_unit("long")
+    first = index._units["long"][0]
     assert len(features.units) == 2
     assert index.owner.tolist() == [0, 1, 1, 2]
     assert index.vectors[first : first + 2].tolist() == passages.tolist()

@@ -49,9 +49,13 @@ class Found:
     skipped_past: int = 0
     """Memories that would have come, but are no longer valid."""
 
-    def coverage(self, count: int) -> Coverage:
-        """How much of the question the first `count` of them hold."""
-        return self.ranked.evidence.covered(self.question, self.ranked.units, self.places[:count])
+    def coverage(self, items: Sequence[MemoryItem]) -> Coverage:
+        """How much of the question some of them hold, best first."""
+        place = {
+            str(point.payload.get("version_of") or point.id): place  # under which an earlier text is shown
+            for point, place in zip(self.points, self.places, strict=True)
+        }
+        return self.ranked.evidence.covered(self.question, self.ranked.units, [place[item.id] for item in items])
 
     def item(self, number: int, shown: Any) -> MemoryItem:
         """The memory at a place, as `shown` makes it of payload, score and similarity."""

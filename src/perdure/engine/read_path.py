@@ -92,7 +92,7 @@ class ReadPath:
         if query.rerank:
             items = (await self._reranked(text, items, warnings))[: query.limit]
         results = newer_first([item for item in items if (item.score or 0.0) >= (query.threshold or 0.0)])
-        coverage = found.coverage(len(results))
+        coverage = found.coverage(results)
         return SearchResult(
             await self._hydrated(query, results),
             coverage=coverage.value,

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
 from perdure.backends.vector_stores.base import Hit, Point
 from perdure.domain.clock import read_moment
 from perdure.domain.filter import Filter
@@ -21,7 +19,7 @@ from perdure.pipeline.recall.decay import blend, recency
 from perdure.pipeline.recall.diversify import mmr
 from perdure.pipeline.recall.hybrid import hybrid
 from perdure.pipeline.recall.min_max import min_max
-from perdure.pipeline.recall.reflection import Candidate, choose
+from perdure.pipeline.recall.reflection import Candidate, Reflection, choose
 from perdure.pipeline.recall.type_routing import procedural_first
 from perdure.pipeline.words import word_score
 
@@ -59,7 +57,7 @@ class SimilaritySearch:
             blended = [blend(item.score or 0.0, recency(_age(item, now)), preset.recency_weight) for item in items]
             items = _best_first(items, blended)
         if preset.reflection is not None:
-            items = _reflected(items, preset, now)
+            items = _reflected(items, preset.reflection, now)
         if preset.diversity is not None and len(items) > query.limit:
             items = await self._diverse(items, hits, query.limit, preset.diversity)
         if preset.procedures_first:
@@ -96,9 +94,9 @@ def _best_first(items: Sequence[MemoryItem], scores: Sequence[float]) -> list[Me
 def _age(item: MemoryItem, now: datetime) -> float:
     """Days since it was told."""
     told = read_moment(item.told_at)
-    return 0.0 if told is None else float(np.maximum((now - told).total_seconds() / 86_400, 0))
+    return 0.0 if told is None else max(0.0, (now - told).total_seconds() / 86_400)
 
 
-def _reflected(items: Sequence[MemoryItem], preset: Any, now: datetime) -> list[MemoryItem]:
+def _reflected(items: Sequence[MemoryItem], reflection: Reflection, now: datetime) -> list[MemoryItem]:
     candidates = [Candidate(place, item.memory, item.score or 0.0, _age(item, now)) for place, item in enumerate(items)]
-    return [items[kept.place].with_(score=kept.score) for kept in choose(preset.reflection)(candidates)]
+    return [items[kept.place].with_(score=kept.score) for kept in choose(reflection)(candidates)]

@@ -22,9 +22,9 @@ from perdure.pipeline.standing_facts import is_standing
 _OF_ANSWERS = re.compile(r"\b(?:you|your|answers?|repl(?:y|ies)|responses?|explanations?)\b", re.IGNORECASE)
 
 MOST = 40
-"""Directives, and lines of the profile, that are looked at: more would fill a prompt."""
+"""Directives, and lines of the profile, that are told, the newest: more would fill a prompt."""
 LOOKED_AT = 2_000
-"""Newest memories that are read for directives where there is no index."""
+"""Newest memories that may be such, of which those are kept that are."""
 
 
 def is_directive(item: MemoryItem) -> bool:
@@ -75,7 +75,7 @@ class Standing:
         within = visible(scope, now=kernel.ticker.now(), kinds=self._indexes.kinds)
         held = await self._indexes.of(scope)
         if held is not None:
-            ids = held.marked(DIRECTIVE | PREFERENCE)[-MOST:]
+            ids = held.marked(DIRECTIVE | PREFERENCE)[-LOOKED_AT:]  # preferences of other things are among them
             points = await kernel.store.get_many(kernel.collection, ids)
         else:
             points = await self._newest(within)
@@ -105,13 +105,13 @@ class Standing:
             now=kernel.ticker.now(),
             filters=Condition("attribute", "in", attributes),
         )
-        page = await kernel.store.list(kernel.collection, wanted, MOST)
+        page = await kernel.store.list(kernel.collection, wanted, LOOKED_AT)
         items = [MemoryItem.from_payload(point.payload) for point in page.points]
         held: dict[tuple[str, str], MemoryItem] = {}
         for item in sorted(items, key=lambda item: (item.told_at, item.created_at)):  # runs may each know their own
             if item.slots is not None and item.slots.polarity and not is_directive(item):
                 held[item.slots.subject, item.slots.attribute] = item
-        return sorted(held.values(), key=lambda item: (item.created_at, item.id))
+        return sorted(held.values(), key=lambda item: (item.created_at, item.id))[-MOST:]
 
 
 def _cut(item: MemoryItem) -> MemoryItem:

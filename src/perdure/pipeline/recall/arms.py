@@ -12,11 +12,6 @@ from perdure.pipeline.recall.question import Question
 from perdure.pipeline.recall.scope_index import ASKS, Floats, Rows, ScopeIndex, Vector
 from perdure.pipeline.recall.weights import ANSWERED, FADING, SHARES, Lexical
 
-WIDE = 20_000
-"""Units above which likeness of words is asked only of the best by the other arms..."""
-LIKELY = 2_000
-"""... this many: their windows hold all but .1 % of the best ten (benchmarks/locomo.py --scope)."""
-
 
 def lexical(index: ScopeIndex, question: Question, neighbours: Sequence[Rows], how: Lexical) -> Floats:
     """BM25F over each unit's window, shape (units,), zero where no word of the question stands.
@@ -83,29 +78,18 @@ def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vec
     return best
 
 
-def likeness(
-    index: ScopeIndex,
-    question: Question,
-    own: NDArray[np.float32],
-    neighbours: Sequence[Rows],
-    among: Rows | None = None,
-) -> Floats:
+def likeness(index: ScopeIndex, question: Question, own: NDArray[np.float32], neighbours: Sequence[Rows]) -> Floats:
     """How like the words of the question are to the likest words in each unit's window, by rarity; shape (units,).
 
-    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary. `own`: of `word_likeness`;
-    `among`: the units to be scored, all by default.
+    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary. `own`: of `word_likeness`.
     """
-    units = len(index.alive)
-    scores = np.zeros(units, np.float32)
     if not len(own):
-        return scores
+        return np.zeros(len(index.alive), np.float32)
     rarities = np.array([_rarity(index, _found(index, stem)) for stem in _stems_of(question)])
-    rows = np.arange(units) if among is None else among
-    best = own[:, rows].copy()
+    best = own.copy()
     for beside, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
-        np.maximum(best, share * own[:, beside[rows]], out=best)
-    scores[rows] = rarities @ best / rarities.sum()
-    return scores
+        np.maximum(best, share * own[:, beside], out=best)
+    return np.asarray(rarities @ best / rarities.sum(), np.float32)
 
 
 def _stems_of(question: Question) -> list[str]:

@@ -76,12 +76,8 @@ def rank(
         own[~index.alive] = 0
         meant[~index.alive] = 0
         shares["dense"] = _weighed("dense", talk, ranking) * _by_best(_with_wholes(index, query, own, meant, ranking))
-    among = None
-    if units > arms.WIDE:
-        so_far = sum(shares.values(), np.zeros(units, np.float32))
-        among = np.argpartition(-so_far, arms.LIKELY)[: arms.LIKELY]
     like = arms.word_likeness(index, question, asked)
-    liked = arms.likeness(index, question, like, neighbours, among)
+    liked = arms.likeness(index, question, like, neighbours)
     shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked)
     found = index.alive if query is not None else index.alive & (liked > 0)
     for name, values in signals(index, question, own).items():

@@ -12,10 +12,9 @@ _STEPS = 127.0
 
 
 def pack(vectors: NDArray[np.float32]) -> str:
-    """Vectors of shape (n, dimension) as base64: for each a float32 scale, then its numbers as signed bytes."""
-    scales = np.maximum(np.abs(vectors).max(axis=1), np.finfo(np.float32).tiny).astype("<f4")
-    steps = np.round(vectors / scales[:, None] * _STEPS).astype(np.int8)
-    return base64.b64encode(b"".join(s.tobytes() + v.tobytes() for s, v in zip(scales, steps, strict=True))).decode()
+    """Vectors of shape (n, dimension) as base64: of each its direction, as signed bytes."""
+    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return base64.b64encode(np.round(vectors / largest * _STEPS).astype(np.int8).tobytes()).decode()
 
 
 def unpack(text: object, dimension: int) -> NDArray[np.float32]:
@@ -24,9 +23,8 @@ def unpack(text: object, dimension: int) -> NDArray[np.float32]:
         data = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
     except (binascii.Error, ValueError):
         data = b""
-    size = dimension + 4
-    if not data or len(data) % size:
+    if not data or len(data) % dimension:
         return np.zeros((0, dimension), np.float32)
-    steps = np.frombuffer(data, np.int8).reshape(-1, size)[:, 4:].astype(np.float32)
+    steps = np.frombuffer(data, np.int8).reshape(-1, dimension).astype(np.float32)
     lengths = np.linalg.norm(steps, axis=1, keepdims=True)
     return (steps / np.where(lengths > 0, lengths, 1)).astype(np.float32)

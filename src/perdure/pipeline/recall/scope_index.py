@@ -7,7 +7,7 @@ empty. A turn knows the turns next to it in time on its own track (the same scop
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,14 +169,6 @@ class ScopeIndex:
     def __contains__(self, id: str) -> bool:
         return id in self._units
 
-    def first_unit(self, id: str) -> int:
-        """The first unit of a memory that is held."""
-        return self._units[id][0]
-
-    def held(self) -> Iterable[str]:
-        """The ids of all memories that are held."""
-        return self._units.keys()
-
     @property
     def alive(self) -> NDArray[np.bool_]:
         """Which units are of a memory that is held."""
@@ -266,19 +258,6 @@ class ScopeIndex:
         if found is None:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         return found[0].view, found[1].view
-
-    def turns_around(self, id: str, reach: int) -> list[str]:
-        """The turns up to `reach` before and after a turn, in their order, without it."""
-        unit = self.first_unit(id)
-        found: list[int] = []
-        for links, at_front in ((self._previous.view, True), (self._next.view, False)):
-            place = unit
-            for _ in range(reach):
-                place = int(links[place])
-                if not place:
-                    break
-                found.insert(0, place) if at_front else found.append(place)
-        return [self.ids[int(self._owner.view[place])] for place in found]
 
     # ------------------------------------------------------------------ pieces
     def _speaker_number(self, entry: Entry) -> int:
