@@ -58,6 +58,14 @@ def said(memory: Memory, *texts: str, **more: Any) -> list[str]:
 # ------------------------------------------------------------------ instructions
 
 
+def test_later_preferences_of_other_things_do_not_crowd_it_out(open_memory: Open) -> None:
+    memory = open_memory(embedder=HASHED)
+    memory.add([{"role": "user", "content": GERMAN}], infer=False, **ANA)
+    later = [{"role": "user", "content": f"I prefer tea number {n} to coffee."} for n in range(standing.MOST + 5)]
+    memory.add(later, infer=False, **ANA)
+    assert directives(memory) == [GERMAN]
+
+
 @pytest.mark.parametrize("query", [UNRELATED, "what is 2 + 2?", "x", "你好吗"])
 def test_an_instruction_comes_with_any_question(either: Memory, query: str) -> None:
     said(either, GERMAN, "I live in Oslo.")

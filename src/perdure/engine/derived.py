@@ -21,7 +21,7 @@ MOST = 64
 """Passages of one memory that are embedded: some 5,000 words. Words of what follows are found all the same."""
 WHOLE_ROLES = frozenset({"assistant", "tool", "system"})
 """Long messages of these are found by the vector of their whole and by their words: 78 % of what BEAM asks for is the
-user's own, and an assistant writes five times as much."""
+user's own, and an assistant writes ten times as much."""
 
 
 DERIVED = frozenset({PASSAGES, CUES})

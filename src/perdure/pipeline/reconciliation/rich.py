@@ -8,7 +8,7 @@ from perdure.domain.terms import words
 from perdure.pipeline.lexicon import words as entries
 
 RICH = 6
-"""Topic stems from which a statement is rich: "Ana moved to Porto in May" has four, an observation of LoCoMo nine."""
+"""Topic stems from which a statement is rich: "Ana moved to Porto in May" has four, an observation of LoCoMo eight."""
 RICHER = 9
 """The same of what the user tells of themselves: people correct themselves at some length."""
 SHARED = 0.6
