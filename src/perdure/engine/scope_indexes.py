@@ -28,7 +28,7 @@ from perdure.engine.soft import given_up
 from perdure.pipeline.recall.scope_index import ScopeIndex
 
 MOST_MEMORIES = 250_000
-"""Memories that all indexes hold together; their vectors take 1.5 KB each with 384 dimensions. The scopes longest unused
+"""Memories that all indexes hold together; a vector takes 1.5 KB with 384 dimensions. The scopes longest unused
 go first."""
 AWAITED = 30.0
 """Seconds for which a row is looked for that the ledger has told of and the store does not hold yet."""
