@@ -263,3 +263,9 @@ def test_by_default_it_fills_the_folder_where_cross_encoder_looks(
     assert reranker.unavailable() is not None
     assert CrossEncoderReranker.download(base_url=hub.url) == tmp_path / "perdure" / "rerankers" / DEFAULT
     assert reranker.unavailable() is None
+
+
+def test_a_cache_of_ones_own_is_filled_where_its_setting_makes_it_look(hub: Hub, tmp_path: Path) -> None:
+    reranker = build("rerankers", "cross_encoder", {"cache_dir": str(tmp_path)})
+    CrossEncoderReranker.download(base_url=hub.url, cache_dir=tmp_path)
+    assert reranker.unavailable() is None

@@ -104,15 +104,21 @@ class MiniLMEmbedder(Embedder):
 
     @staticmethod
     def download(
-        target: Path | None = None, progress: Progress | None = None, *, base_url: str = HUB, timeout: float = 30.0
+        target: Path | None = None,
+        progress: Progress | None = None,
+        *,
+        cache_dir: Path | None = None,
+        base_url: str = HUB,
+        timeout: float = 30.0,
     ) -> Path:
         """Fetch the model into `target`, by default the folder where minilm looks for it, and return the folder.
 
-        Blocks; the only call that uses the network. `progress(file, bytes_done, bytes_total)` is called on the way.
+        `cache_dir` is the setting of that name. Blocks; the only call that uses the network. On the way it calls
+        `progress(file, bytes_done, bytes_total)`.
         EmbeddingError (code `download_failed`) without network or with wrong content.
         """
         if target is None:
-            cache_dir = user_cache_dir()
+            cache_dir = cache_dir or user_cache_dir()
             if cache_dir is None:
                 raise ConfigError("this user has no home folder: name the folder to download into", field="target")
             target = cache_dir / FOLDER

@@ -89,16 +89,18 @@ class CrossEncoderReranker(Reranker):
         progress: Progress | None = None,
         *,
         model: str = DEFAULT,
+        cache_dir: Path | None = None,
         base_url: str = HUB,
         timeout: float = 30.0,
     ) -> Path:
         """Fetch the model into `target`, by default the folder where cross_encoder looks for it; return the folder.
 
-        Blocks; the only call that uses the network. `progress(file, bytes_done, bytes_total)` is called on the way.
+        `model` and `cache_dir` are the settings of those names. Blocks; the only call that uses the network. On the way
+        it calls `progress(file, bytes_done, bytes_total)`.
         RerankerError (code `download_failed`) without network or with wrong content, ConfigError for a wrong name.
         """
         if target is None:
-            cache_dir = user_cache_dir()
+            cache_dir = cache_dir or user_cache_dir()
             if cache_dir is None:
                 raise ConfigError("this user has no home folder: name the folder to download into", field="target")
             target = downloaded_folder(model, cache_dir)

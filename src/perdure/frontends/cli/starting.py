@@ -71,18 +71,20 @@ def _embedder(config: MemoryConfig) -> Embedder:
 def _download(config: MemoryConfig) -> None:
     _fetch("embedders", config.embedder.provider, config.embedder.config)
     if config.reranker is not None:
-        named = {"model": config.reranker.config["model"]} if "model" in config.reranker.config else {}
-        _fetch("rerankers", config.reranker.provider, config.reranker.config, **named)
+        _fetch("rerankers", config.reranker.provider, config.reranker.config)
 
 
-def _fetch(family: str, provider: str, settings: Mapping[str, Any], **named: Any) -> None:
-    """Fetch the weights of a provider to where it looks for them."""
+def _fetch(family: str, provider: str, settings: Mapping[str, Any]) -> None:
+    """Fetch the weights of a provider to where its settings make it look for them."""
     from perdure.backends import registry  # heavy, see above
 
     fetch = getattr(registry.load(family, provider), "download", None)
     if fetch is None:
         note(f"{provider} has nothing to download")
         return
+    named: dict[str, Any] = {"model": settings["model"]} if "model" in settings else {}
+    if settings.get("cache_dir"):
+        named["cache_dir"] = Path(settings["cache_dir"]).expanduser()
     given = settings.get("path")
     with progress("download", 100) as bar:
         place = fetch(
