@@ -19,7 +19,7 @@ from perdure.pipeline.recall.weights import Lexical
 from tests.pipeline.test_recall_scope_index import LONG, Vector, entry, index_of, unit, word_vector
 
 BEFORE, AFTER = (0.5, 0.3, 0.2), (0.3, 0.2, 0.1)
-"""recall study §3: what the turns before and after lend."""
+"""The study behind `weights`: what the turns before and after lend."""
 FADED_BEFORE, FADED_AFTER = (0.85, 0.75, 0.7), (0.75, 0.7, 0.65)
 HOW = Lexical()
 WORDS = ("tea", "coffee", "lisbon", "train", "trains", "walked")

@@ -17,7 +17,7 @@ PASSAGE_WORDS = 90
 """Words of a passage, at most (BEAM: 45 find as much and cost twice as many vectors)."""
 
 SESSION_GAP = 1 / 24
-"""Days between two turns above which they are no neighbours: a gap of an hour ends a session (study §3)."""
+"""Days between two turns above which they are no neighbours: a gap of an hour ends a session (study)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ SHARES = Window((0.5, 0.3, 0.2), (0.3, 0.2, 0.1))
 """Of words and of vectors: what was asked before weighs more than what is said after (study: .774 to .846)."""
 
 FADING = Window((0.85, 0.75, 0.7), (0.75, 0.7, 0.65))
-"""Of the best likeness of a word: it counts nearly whole where a neighbour has it (study §3)."""
+"""Of the best likeness of a word: it counts nearly whole where a neighbour has it (study)."""
 
 ANSWERED = 0.3
-"""Further share of the turn before where that asks: its words are what this turn speaks of (study §3)."""
+"""Further share of the turn before where that asks: its words are what this turn speaks of (study)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
