@@ -27,7 +27,7 @@ from perdure.pipeline.recency import newer_first
 from perdure.pipeline.rewrite import is_self_contained, with_history
 
 RERANKED = 50
-"""Memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo (as `weights`)."""
+"""Memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo."""
 CONTEXT_CANDIDATES = 50
 """Memories that compete for a context block; ten lines fill the default budget of most prompts."""
 
