@@ -137,6 +137,9 @@ def test_a_given_time_stands_in_place_of_what_the_question_says() -> None:
         ("What is my budget?", False),
         ("Who redesigned the harbour?", False),
         ("When did we describes", False),
+        ("How many words does my final draft contain?", False),
+        ("What time should I plan to be there?", False),
+        ("What should I cook?", True),
     ],
 )
 def test_what_is_to_be_done_is_told_from_what_is_to_be_known(asked: str, doing: bool) -> None:
@@ -146,7 +149,16 @@ def test_what_is_to_be_done_is_told_from_what_is_to_be_known(asked: str, doing: 
 
 @pytest.mark.parametrize(
     ("asked", "of_now"),
-    [("What is my budget?", True), ("What was my budget before May?", False), ("Can you write of my budget?", False)],
+    [
+        ("What is my budget?", True),
+        ("What was my budget before May?", False),
+        ("Can you write of my budget?", False),
+        ("What is the deadline of the first sprint?", True),
+        ("How many words does my draft contain?", True),
+        ("What time is my visit next Saturday?", True),
+        ("What time is my visit on Saturdays since last week?", False),
+        ("What is my budget of last year?", False),
+    ],
 )
 def test_how_things_stand_now_is_told_from_how_they_stood(asked: str, of_now: bool) -> None:
-    assert read_question(asked).of_now is of_now
+    assert read_question(asked, reference=NOW).of_now is of_now

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 from perdure.domain.terms import is_unspaced, query_words, runs
 from perdure.pipeline.lexicon import lines
@@ -63,6 +64,8 @@ def read_question(
     stems = {stem: word for run in kept for stem, word in query_words(run).items()}
     asked = window or parse(text, reference) or (parse(text, now) if reference is None else None)
     doing = wants_doing(text)
+    moment = reference or now
+    looks_back = asked is not None and (moment is None or asked.start is None or asked.start < moment)
     return Question(
         text=bare,
         stems=stems,
@@ -70,25 +73,28 @@ def read_question(
         pairs=tuple(stem for stem, word in stems.items() if is_unspaced(word)),
         named=names,
         window=asked,
-        of_now=asked is None and not doing and asks_how_things_stand(text),
+        of_now=not looks_back and not doing and asks_how_things_stand(text),
         wants_doing=doing,
     )
 
 
 def wants_doing(text: str) -> bool:
     """Whether a question asks for something to be done, shown or explained, and is no plain question of fact."""
-    return _requests().search(text) is not None
+    return _phrases("recall_requests.txt").search(text) is not None and not _opens(text, "recall_measures.txt")
 
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
-_COMPILED: dict[str, re.Pattern[str]] = {}
 
 
-def _requests() -> re.Pattern[str]:
-    if "requests" not in _COMPILED:
-        phrases = "|".join(re.escape(line) for line in lines("recall_requests.txt"))
-        _COMPILED["requests"] = re.compile(rf"\b(?:{phrases})\b", re.IGNORECASE)
-    return _COMPILED["requests"]
+@cache
+def _phrases(name: str) -> re.Pattern[str]:
+    """Any of a lexicon's phrases, as whole words."""
+    return re.compile(rf"\b(?:{'|'.join(re.escape(line) for line in lines(name))})\b", re.IGNORECASE)
+
+
+def _opens(text: str, name: str) -> bool:
+    """Whether a text begins with one of a lexicon's phrases."""
+    return _phrases(name).match(text.strip()) is not None
 
 
 def _without(text: str, names: Iterable[str]) -> str:
