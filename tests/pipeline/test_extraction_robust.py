@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perdure.domain.message import Message
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import extract
+from perdure.pipeline.extraction.foreign import gloss, language_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TEXT = """i my we our me am live in Leeds not no yes since 2019 because and , . ? ! : ( ) ' " - the user wife
@@ -115,3 +116,18 @@ def test_every_pattern_file_compiles_and_every_table_has_its_tab():
 def test_a_missing_table_names_its_file():
     with pytest.raises(FileNotFoundError, match="no_such"):
         lexicon.words("no_such.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Bob lives in Porto.", ""),
+        ("Ana works in Porto, in a bank.", ""),
+        ("Vivo a Porto con mia moglie", "it"),
+        ("Porto gli occhiali da vista", "it"),
+    ],
+)
+def test_a_name_inside_an_english_sentence_is_no_word_of_another_language(text: str, language: str) -> None:
+    assert language_of(text) == language
+    if not language:
+        assert "wear" not in gloss(text, "it")

@@ -22,6 +22,7 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff\uac00-\ud7af]")
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*'?|\d[\w.,:%/]*\d|\d\w*|[\ue000-\uf8ff]|[^\w\s]|_")
 _ELISION = re.compile(r"\b([ldjnmtsc]|qu|un|dell|nell|sull|all|dall|quest)'(?=\w)", re.I)
+_CAPITAL_INSIDE = re.compile(r"(?<=[^\W\d_A-Z][ ,])\s*([A-Z][^\W\d_]+)")
 _EDGES = '.,!?;:()"¿¡'
 
 
@@ -45,10 +46,12 @@ def language_of(text: str, expected: str = "") -> str:
         name: sum(word in known for word in words) + sum(word in known for word in split if word not in words)
         for name, known in _votes().items()
     }
+    names = {name.lower() for name in _CAPITAL_INSIDE.findall(sample)}
     for word in words[:40]:
         if len(word) > 4 and not people.is_known_word(word):
             for name in LANGUAGES:
-                scores[name] += word in _phrases(name)
+                # "lives in Porto" is no Italian; German alone writes its nouns so.
+                scores[name] += word in _phrases(name) and (name == "de" or word not in names)
     english = scores.pop("en")
     best = max(scores, key=lambda name: (scores[name], name == expected))
     if expected in scores and scores[expected] >= english and (scores[expected] or not english):
@@ -116,7 +119,9 @@ def _proper(word: str, place: int, out: list[str]) -> bool:
     )
 
 
-_NAMES_TOO = frozenset(["mai", "rose", "linda", "bruno", "franco", "marina", "paz", "reis", "costa", "leal", "franca"])
+_NAMES_TOO = frozenset(
+    ["mai", "rose", "linda", "bruno", "franco", "marina", "paz", "reis", "costa", "leal", "franca", "porto"]
+)
 
 
 def _edges(group: list[str], found: str) -> str:
