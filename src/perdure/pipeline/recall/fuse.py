@@ -13,9 +13,9 @@ from perdure.pipeline.recall import arms
 from perdure.pipeline.recall.coverage import EVIDENCE, Coverage, cover
 from perdure.pipeline.recall.question import Question
 from perdure.pipeline.recall.renewals import AMONG, renewed_first
-from perdure.pipeline.recall.scope_index import LONG, NAMED, USER, Floats, Rows, ScopeIndex, Vector
+from perdure.pipeline.recall.scope_index import LONG, NAMED, TURN, USER, Floats, Rows, ScopeIndex, Vector
 from perdure.pipeline.recall.signals import signals
-from perdure.pipeline.recall.weights import Ranking
+from perdure.pipeline.recall.weights import AMONG_TURNS, Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +66,22 @@ def rank(
     """
     neighbours = index.neighbours()
     talk = index.cues & (NAMED | LONG) == NAMED
+    turns = talk & index.alive & (index.cues & TURN > 0)
     units = len(index.alive)
     own = np.zeros(units, np.float32)
     shares: dict[str, Floats] = {}
     lexical = arms.lexical(index, question, neighbours, ranking.lexical)
-    shares["lexical"] = _weighed("lexical", talk, ranking) * _by_best(lexical)
+    shares["lexical"] = _weighed("lexical", talk, ranking) * _by_best(lexical, turns)
     if query is not None:
         own, meant = arms.dense(index, query, neighbours)
         own[~index.alive] = 0
         meant[~index.alive] = 0
-        shares["dense"] = _weighed("dense", talk, ranking) * _by_best(_with_wholes(index, query, own, meant, ranking))
+        shares["dense"] = _weighed("dense", talk, ranking) * _by_best(
+            _with_wholes(index, query, own, meant, ranking), turns
+        )
     like = arms.word_likeness(index, question, asked)
     liked = arms.likeness(index, question, like, neighbours)
-    shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked)
+    shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked, turns)
     found = index.alive if query is not None else index.alive & (liked > 0)
     for name, values in signals(index, question, own).items():
         shares[name] = _weighed(name, talk, ranking) * values
@@ -118,9 +121,14 @@ def _with_wholes(index: ScopeIndex, query: Vector, own: Floats, meant: Floats, r
     return np.where(is_long, share * by_owner[index.owner] + (1 - share) * own, meant).astype(np.float32)
 
 
-def _by_best(scores: Floats) -> Floats:
+def _by_best(scores: Floats, turns: NDArray[np.bool_]) -> Floats:
+    """An arm over its best. Turns of a talk go by the best of their own, so that a fact told beside them, which says
+    again and in fewer words what one of them said, does not make less of them all (`weights.AMONG_TURNS`)."""
     best = float(scores.max(initial=0.0))
-    return np.asarray(np.maximum(scores, 0) / best, np.float32) if best > 0 else np.zeros_like(scores)
+    if best <= 0:
+        return np.zeros_like(scores)
+    of_turns = max(float(scores.max(initial=0.0, where=turns)), AMONG_TURNS * best)
+    return np.asarray(np.maximum(scores, 0) / np.where(turns, of_turns, best), np.float32)
 
 
 def _best_units(index: ScopeIndex, fused: Floats, own: Floats) -> tuple[Rows, Floats]:
