@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
@@ -22,8 +22,11 @@ import numpy as np
 from perdure.backends.ledgers.base import JournalEntry, Ledger
 from perdure.backends.ledgers.postgres import PostgresLedger
 from perdure.backends.ledgers.sqlite import SqliteLedger
+from perdure.domain.access import ApiKey
 from perdure.domain.clock import Clock, iso, system_clock
+from perdure.domain.errors import ConflictError
 from perdure.domain.event import Change, Episode
+from perdure.domain.job import Job
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 
@@ -186,11 +189,50 @@ async def churn(ledger: Ledger, argument: str) -> None:
         say("applied", batch)
 
 
+async def interrupt(ledger: Ledger, argument: str) -> None:
+    """Write a batch with jobs of the memories that it changes, and have other jobs taken, until killed."""
+    await ledger.jobs.add([Job(id="taken", kind="entities", memory_id="m", scope=USER)])
+    assert len(await ledger.jobs.take(["entities"], 10)) == 1
+    change = add("User was interrupted")
+    follows = Job(id="follows", kind="entities", memory_id=change.memory_id, scope=USER)
+    await ledger.write([entry(change, argument)], jobs=[follows])
+    say("interrupted")
+    await asyncio.sleep(600)
+
+
+async def work(ledger: Ledger, argument: str) -> None:
+    """Once told to go, do jobs until none is left, and fail if another process does one of the same memory and kind."""
+    say("ready")
+    sys.stdin.readline()
+    while jobs := await ledger.jobs.take(["entities", "temporal"], int(argument)):
+        doing = [Path(sys.argv[2]) / f"doing-{job.memory_id}-{job.kind}" for job in jobs]
+        for file in doing:
+            file.touch(exist_ok=False)
+        await asyncio.sleep(0.002)
+        for file in doing:
+            file.unlink()
+        await ledger.jobs.done([job.id for job in jobs])
+        say("done", *(job.id for job in jobs))
+    say("idle")
+
+
+async def name(ledger: Ledger, argument: str) -> None:
+    """Once told to go, try to make keys of fifty names, telling which were had."""
+    say("ready")
+    sys.stdin.readline()
+    for number in range(50):
+        with suppress(ConflictError):
+            await ledger.keys.add(ApiKey(id=new_id(), name=f"n{number}", digest=new_id(), hint=argument))
+            say("had", f"n{number}")
+    say("idle")
+
+
 async def main() -> None:
     provider, folder, action, *arguments = sys.argv[1:]
     ledger = PROVIDERS[provider](Path(folder), system_clock)
     await ledger.open()
-    await {"hold": hold, "count": count, "churn": churn}[action](ledger, *arguments)
+    actions = {"hold": hold, "count": count, "churn": churn, "interrupt": interrupt, "work": work, "name": name}
+    await actions[action](ledger, *arguments)
     await ledger.close()
 
 

@@ -15,6 +15,7 @@ from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.domain.scope import Scope
+from perdure.domain.tags import TRUTH_LEVELS, VALIDATION_STATUSES, VISIBILITIES, Tags
 from tests.contracts.ledger_worker import (
     STORE,
     USER,
@@ -247,6 +248,13 @@ async def test_large_values_and_large_batches_come_back_whole(place: Place) -> N
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+TAGS = st.builds(
+    Tags,
+    visibility=st.sampled_from(VISIBILITIES),
+    truth_level=st.sampled_from(TRUTH_LEVELS),
+    validation_status=st.sampled_from(VALIDATION_STATUSES),
+    written_by=st.none() | st.just("ann"),
+)
 ITEMS = st.builds(
     make_item,
     TEXT,
@@ -256,7 +264,7 @@ ITEMS = st.builds(
     slots=st.none() | st.builds(Slots, TEXT, TEXT, TEXT, st.booleans()),
     confidence=st.none() | st.floats(0, 1),
     older=st.lists(TEXT).map(tuple),
-    tags=st.dictionaries(TEXT, st.lists(TEXT)),
+    tags=st.none() | TAGS,
     valid_to=st.none() | st.just(at(9)),
     lineage_id=st.none() | TEXT,
     position=st.none() | st.integers(0, 9),

@@ -7,9 +7,15 @@
     │   └── ConfigError          a setting that is unknown, missing or impossible
     ├── NotFoundError            the memory or event does not exist
     ├── ConflictError            the change would contradict a later one
+    ├── AuthenticationError      who is asking could not be made sure of
+    ├── ForbiddenError           who is asking may not do that
+    ├── PromotionRequiredError   a truth level was to be set, and only a promotion moves it
     ├── ClosedError              the memory was closed
     ├── VectorStoreError         the vector store failed
     │   └── NoCollectionError    it has no such collection
+    ├── GraphError               the graph failed
+    │   ├── GraphDownError       it cannot be reached: the same call may succeed later
+    │   └── NoGraphError         none is configured
     ├── LedgerError              the ledger failed after it had been opened
     ├── EmbeddingError           the embedder failed
     ├── LLMError                 the language model failed
@@ -79,6 +85,24 @@ class ConflictError(PerdureError):
     code = "conflict"
 
 
+class AuthenticationError(PerdureError):
+    """Who is asking could not be made sure of: no credentials, or ones that are wrong or have expired."""
+
+    code = "unauthenticated"
+
+
+class ForbiddenError(PerdureError):
+    """Who is asking may not do that."""
+
+    code = "forbidden"
+
+
+class PromotionRequiredError(PerdureError):
+    """A truth level was to be set directly, and only a promotion moves it (spec 004)."""
+
+    code = "promotion_required"
+
+
 class ClosedError(PerdureError):
     """The memory was closed and cannot be used any more."""
 
@@ -98,6 +122,27 @@ class NoCollectionError(VectorStoreError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no collection {name!r}: create it first")
+
+
+class GraphError(PerdureError):
+    """The graph could not do what was asked."""
+
+    code = "graph_error"
+
+
+class GraphDownError(GraphError):
+    """The graph cannot be reached: the same call may succeed later."""
+
+    code = "graph_down"
+
+
+class NoGraphError(GraphError):
+    """No graph is configured."""
+
+    code = "no_graph"
+
+    def __init__(self, message: str = 'no graph is configured: set graph_store, as in {"provider": "sqlite"}') -> None:
+        super().__init__(message)
 
 
 class LedgerError(PerdureError):

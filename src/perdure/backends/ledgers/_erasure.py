@@ -10,7 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, s
 from perdure.backends.ledgers import _caches
 from perdure.backends.ledgers._history import redact
 from perdure.backends.ledgers._rows import chunks
-from perdure.backends.ledgers._tables import episodes, history, journal, marks
+from perdure.backends.ledgers._tables import episodes, history, jobs, journal, marks
+from perdure.backends.ledgers.desk import _jobs, _promotions
 from perdure.domain.scope import Scope
 
 SCRUB = "scrub"
@@ -30,7 +31,10 @@ def erase(
         "episodes": _delete(connection, episodes, "id", episode_ids),
         "journal": _delete(connection, journal, "memory_id", memory_ids),
         "cache": _caches.forget(connection, _caches.touched(connection, [*memory_ids, *episode_ids], scope, cached_in)),
+        "jobs": _jobs.remove(connection, memory_ids),
+        "promotions": _promotions.redact(connection, memory_ids),
     }
+    _jobs.release_orphans(connection)
     if any(counts.values()):
         want_scrub(connection)
     return counts
@@ -54,6 +58,8 @@ def count_places(
         "episodes": sum(_count(connection, episodes, "id", some) for some in chunks(episode_ids)),
         "journal": sum(_count(connection, journal, "memory_id", some) for some in chunks(memory_ids)),
         "cache": len(_caches.touched(connection, [*memory_ids, *episode_ids], scope, cached_in)),
+        "jobs": sum(_count(connection, jobs, "memory_id", some) for some in chunks(memory_ids)),
+        "promotions": len(_promotions.worded(connection, memory_ids)),
     }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, update
 
@@ -14,20 +13,13 @@ from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._rows import change_from_json, chunks, journal_entry, journal_row
 from perdure.backends.ledgers._tables import episodes as episodes_table
 from perdure.backends.ledgers._tables import idempotency, journal
+from perdure.backends.ledgers._writer import Writer
 from perdure.backends.ledgers.base import JournalEntry, Remembered
+from perdure.backends.ledgers.desk._jobs import add_jobs, drop_jobs, release_jobs
 from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.event import Change, Episode
+from perdure.domain.job import Job
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Who writes: the owner, in which run of the machine, and how to tell whether another owner is alive."""
-
-    owner: str
-    boot_id: str
-    alive: Callable[[str, Connection], bool]
-
 
 _BATCH = select(journal.c.sequence, journal.c.change).where(journal.c.batch_id == bindparam("batch"))
 _BATCH = _BATCH.order_by(journal.c.sequence)
@@ -48,9 +40,10 @@ def write(
     episodes: Sequence[Episode],
     answer: Remembered | None,
     *,
+    jobs: Sequence[Job],
     now: str,
 ) -> None:
-    """Journal one batch with its episodes and its answer."""
+    """Journal one batch with its episodes, its answer and the jobs that follow."""
     batch = _one_batch(entries)
     if entries:
         numbers = take_numbers(connection, "change", len(entries))
@@ -62,6 +55,7 @@ def write(
     add_episodes(connection, episodes, batch)
     if answer is not None:
         remember(connection, answer, batch, now)
+    add_jobs(connection, jobs, batch, now=now)
 
 
 def _one_batch(entries: Sequence[JournalEntry]) -> str | None:
@@ -83,6 +77,7 @@ def applied(connection: Connection, writer: Writer, batch: str) -> None:
     changes = [(change_from_json(row.change), row.sequence, row.change) for row in rows]
     add_history(connection, changes, batch)
     connection.execute(_MARK_APPLIED, {"batch": batch, "by": writer.owner, "boot": writer.boot_id})
+    release_jobs(connection, batch)
     hide_named(connection, [change for change, _, _ in changes])
 
 
@@ -98,6 +93,7 @@ def abandon(connection: Connection, batch: str) -> None:
     connection.execute(delete(journal).where(journal.c.batch_id == batch, journal.c.state == "written"))
     connection.execute(delete(episodes_table).where(episodes_table.c.batch_id == batch))
     connection.execute(delete(idempotency).where(idempotency.c.batch_id == batch))
+    drop_jobs(connection, batch)
 
 
 def pending(connection: Connection, writer: Writer, store: str) -> list[JournalEntry]:
@@ -164,6 +160,7 @@ def record(
     episodes: Sequence[Episode],
     answer: Remembered | None,
     *,
+    jobs: Sequence[Job],
     now: str,
 ) -> None:
     """Make history of changes at once, for a store that needs no journal."""
@@ -172,3 +169,4 @@ def record(
     if answer is not None:
         remember(connection, answer, None, now)
     hide_named(connection, changes)
+    add_jobs(connection, jobs, None, now=now)

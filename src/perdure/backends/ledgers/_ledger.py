@@ -17,17 +17,18 @@ from perdure.backends.ledgers._database import Database
 from perdure.backends.ledgers._owners import boot_id
 from perdure.backends.ledgers._scope_lock import ScopeLock
 from perdure.backends.ledgers._scope_queue import QUEUES
-from perdure.backends.ledgers._transactions import Transaction, Transactions
+from perdure.backends.ledgers._transactions import Transactions
+from perdure.backends.ledgers._writer import Writer
 from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Mark, Remembered, Touched
+from perdure.backends.ledgers.desk._desk import SqlAudit, SqlJobs, SqlKeys, SqlPromotions, SqlSettings
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import PerdureError
 from perdure.domain.event import Change, Episode, HistoryRecord
+from perdure.domain.job import Job
 from perdure.domain.scope import Scope
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-    from perdure.backends.ledgers._journal import Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,7 +75,7 @@ class SqlLedger(Transactions, Ledger):
             except Exception as error:
                 self._database.close()
                 self._tell(error)
-            self._writer = units.journal.Writer(owner, boot_id(), self._database.owners.alive)
+            self._writer = Writer(owner, boot_id(), self._database.owners.alive)
             self._tickets.clear()
             self._untidy = False
             _OPEN.add(self)
@@ -126,38 +127,33 @@ class SqlLedger(Transactions, Ledger):
 
     # ------------------------------------------------------------------ in one hop
     async def _read(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        self._open_writer()
-        return await run_unit(partial(self._run, self._database.reading, unit, *args, **kwargs))
+        return await self.see(lambda connection, _: unit(connection, *args, **kwargs))
 
     async def _write(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._carry_out(self._durably, lambda connection, _: unit(connection, *args, **kwargs), None)
+        return await self.alter(lambda connection, _: unit(connection, *args, **kwargs), durable=True, within=None)
 
     async def _note(self, unit: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._carry_out(self._quickly, lambda connection, _: unit(connection, *args, **kwargs))
-
-    async def _carry_out(
-        self, transaction: Transaction, unit: Callable[[Connection, Writer], T], within: Iterable[Scope] | None = ()
-    ) -> T:
-        self._open_writer()
-        return await run_unit(partial(self._change, transaction, unit, within))
+        return await self.alter(lambda connection, _: unit(connection, *args, **kwargs), durable=False)
 
     # ------------------------------------------------------------------ journal
     async def write(
-        self, entries: Sequence[JournalEntry], episodes: Sequence[Episode] = (), remember: Remembered | None = None
+        self,
+        entries: Sequence[JournalEntry],
+        episodes: Sequence[Episode] = (),
+        remember: Remembered | None = None,
+        jobs: Sequence[Job] = (),
     ) -> None:
         """Acknowledge a batch."""
-        now = self._now()
-        await self._carry_out(
-            self._durably,
-            lambda connection, writer: units.journal.write(connection, writer, entries, episodes, remember, now=now),
-            _scopes([entry.change for entry in entries], episodes, remember),
+        write = partial(units.journal.write, jobs=jobs, now=self.now())
+        await self.alter(
+            lambda connection, writer: write(connection, writer, entries, episodes, remember),
+            durable=True,
+            within=_scopes([entry.change for entry in entries], episodes, remember, jobs),
         )
 
     async def applied(self, batch_id: str) -> None:
         """Turn a batch into history."""
-        await self._carry_out(
-            self._quickly, lambda connection, writer: units.journal.applied(connection, writer, batch_id)
-        )
+        await self.alter(lambda connection, writer: units.journal.applied(connection, writer, batch_id), durable=False)
 
     async def abandon(self, batch_id: str) -> None:
         """Forget a batch."""
@@ -165,8 +161,10 @@ class SqlLedger(Transactions, Ledger):
 
     async def pending(self, store_identity: str) -> list[JournalEntry]:
         """What a crash left over."""
-        return await self._carry_out(
-            self._durably, lambda connection, writer: units.journal.pending(connection, writer, store_identity), None
+        return await self.alter(
+            lambda connection, writer: units.journal.pending(connection, writer, store_identity),
+            durable=True,
+            within=None,
         )
 
     async def unsynced(self, store_identity: str) -> list[str]:
@@ -179,14 +177,18 @@ class SqlLedger(Transactions, Ledger):
 
     # ------------------------------------------------------------------ history
     async def record(
-        self, changes: Sequence[Change], episodes: Sequence[Episode] = (), remember: Remembered | None = None
+        self,
+        changes: Sequence[Change],
+        episodes: Sequence[Episode] = (),
+        remember: Remembered | None = None,
+        jobs: Sequence[Job] = (),
     ) -> None:
         """Add history without a journal."""
-        now = self._now()
-        await self._carry_out(
-            self._durably,
-            lambda connection, _: units.journal.record(connection, changes, episodes, remember, now=now),
-            _scopes(changes, episodes, remember),
+        record = partial(units.journal.record, jobs=jobs, now=self.now())
+        await self.alter(
+            lambda connection, _: record(connection, changes, episodes, remember),
+            durable=True,
+            within=_scopes(changes, episodes, remember, jobs),
         )
 
     async def import_history(self, records: Sequence[HistoryRecord]) -> int:
@@ -254,24 +256,50 @@ class SqlLedger(Transactions, Ledger):
 
     async def add_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> None:
         """Remember injected text."""
-        await self._note(units.caches.add_fingerprints, scope, list(fingerprints), self._now())
+        await self._note(units.caches.add_fingerprints, scope, list(fingerprints), self.now())
 
     async def known_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> set[str]:
         """Injected text seen before."""
-        return await self._read(units.caches.known_fingerprints, scope, list(fingerprints), self._now())
+        return await self._read(units.caches.known_fingerprints, scope, list(fingerprints), self.now())
+
+    # ------------------------------------------------------------------ desk
+    @property
+    def jobs(self) -> SqlJobs:
+        """Work that follows changes."""
+        return SqlJobs(self)
+
+    @property
+    def keys(self) -> SqlKeys:
+        """API keys."""
+        return SqlKeys(self)
+
+    @property
+    def promotions(self) -> SqlPromotions:
+        """Requests to move truth levels."""
+        return SqlPromotions(self)
+
+    @property
+    def audit(self) -> SqlAudit:
+        """What members of teams did."""
+        return SqlAudit(self)
+
+    @property
+    def settings(self) -> SqlSettings:
+        """What people change while a service runs."""
+        return SqlSettings(self)
 
     # ------------------------------------------------------------------ caches
     async def remembered(self, key: str, scope: Scope) -> str | None:
         """An earlier answer."""
-        return await self._read(units.caches.remembered, key, scope, self._now())
+        return await self._read(units.caches.remembered, key, scope, self.now())
 
     async def cached(self, key: str, scope: Scope) -> str | None:
         """A cached value."""
-        return await self._read(units.caches.get, key, scope, self._now())
+        return await self._read(units.caches.get, key, scope, self.now())
 
     async def cache(self, key: str, scope: Scope, value: str) -> None:
         """Cache a value."""
-        await self._note(units.caches.put, key, scope, value, self._now())
+        await self._note(units.caches.put, key, scope, value, self.now())
 
     # ------------------------------------------------------------------ erasure
     async def erase(
@@ -346,12 +374,15 @@ class SqlLedger(Transactions, Ledger):
             self._tell(error)
 
 
-def _scopes(changes: Iterable[Change], episodes: Iterable[Episode], remember: Remembered | None) -> list[Scope]:
+def _scopes(
+    changes: Iterable[Change], episodes: Iterable[Episode], remember: Remembered | None, jobs: Iterable[Job]
+) -> list[Scope]:
     """The scopes that a write is about, and so one of which its lock covers."""
     return [
         *(change.item.scope for change in changes),
         *(Scope(**episode.scope) for episode in episodes),
         *([] if remember is None else [remember.scope]),
+        *(job.scope for job in jobs),
     ]
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from perdure.backends.ledgers._journal import Writer, stranded
+from perdure.backends.ledgers._journal import stranded
 from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._rows import scope_key, scope_of_key
 from perdure.backends.ledgers._tables import locks
+from perdure.backends.ledgers._writer import Writer
 from perdure.domain.scope import Scope
 
 _EARLIER = select(locks.c.ticket, locks.c.owner, locks.c.scope).where(locks.c.ticket < bindparam("before"))

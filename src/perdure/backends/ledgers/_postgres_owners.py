@@ -6,6 +6,7 @@ server. Until then nobody's clock counts.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ class PostgresOwners(Owners):
 
     def claim(self) -> str:
         """Connect, and take a fresh owner's lock; an earlier claim, which was lost, is forgotten."""
-        self.release()
+        self._let_go()
         connection = self._sessions.connect()
         try:
             connection.autocommit = True
@@ -70,7 +71,15 @@ class PostgresOwners(Owners):
         return owner
 
     def release(self) -> None:
-        """Close the connection, which unlocks."""
+        """Unlock, and close the connection: the server would notice that alone a little later."""
+        import psycopg
+
+        if self._claim is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._claim.connection.execute("SELECT pg_advisory_unlock_all()")
+        self._let_go()
+
+    def _let_go(self) -> None:
         claim, self._claim = self._claim, None
         if claim is not None:
             claim.let_go()

@@ -19,6 +19,9 @@ _WORDS = {
     "episodes": ("name", "content"),
     "idempotency": ("key", "value"),
     "responses": ("value",),
+    "jobs": ("payload", "error"),
+    "promotions": ("justification", "votes"),
+    "audit": ("details",),
 }
 """Columns with text of the user's own: the planner would keep samples of it, which no rewriting of tables reaches."""
 

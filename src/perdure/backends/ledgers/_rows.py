@@ -9,12 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from perdure.backends.ledgers.base import JournalEntry, Vector
+from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ENCODE_STRICTLY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _ITEMS = ("before", "after", "keep")
 _PLAIN = ("id", "event", "memory_id", "at", "told_at", "actor", "reason", "confidence", "undoes")
 _LISTS = ("sources", "hides")
@@ -25,6 +27,24 @@ class Row(Protocol):
     """A row that answers to the names of its columns."""
 
     def __getitem__(self, column: str, /) -> Any: ...
+
+
+def encode(value: Any, field: str) -> str:
+    """The value as JSON; InvalidInputError names the field if it is none."""
+    try:
+        return _ENCODE_STRICTLY(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{field} must be JSON: {error}", field=field, value=None) from None
+
+
+def decode(text: str) -> Any:
+    """The value behind its JSON."""
+    return json.loads(text)
+
+
+def moment_of(value: str, field: str) -> str:
+    """The moment as fixed-width text, by which it is compared; InvalidInputError names the field if it is none."""
+    return iso(parse_moment(value, field))
 
 
 def scope_key(scope: Scope) -> str:
@@ -40,6 +60,11 @@ def scope_of_key(key: str) -> Scope:
 def scope_columns(scope: Scope) -> dict[str, str | None]:
     """The value of each axis, None where it was not given."""
     return {name: getattr(scope, name) for name in SCOPE_FIELDS}
+
+
+def scope_of_row(row: Row) -> Scope:
+    """The scope behind a row's columns."""
+    return Scope(**{name: row[name] for name in SCOPE_FIELDS})
 
 
 def change_to_json(change: Change) -> str:
@@ -162,9 +187,7 @@ def history_record(row: Row) -> HistoryRecord:
         new_value=row["new_value"],
         timestamp=row["timestamp"],
         is_deleted=bool(row["is_deleted"]),
-        user_id=row["user_id"],
-        agent_id=row["agent_id"],
-        run_id=row["run_id"],
+        **{name: row[name] for name in SCOPE_FIELDS},
         sequence=row["seq"],
         actor=row["actor"],
         reason=row["reason"],

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from perdure.domain.scope import SCOPE_FIELDS
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration: what a ledger must be at to be used."""
 
 metadata = MetaData()
@@ -155,16 +155,91 @@ locks = Table(
     Column("created_at", Text, nullable=False),
 )
 
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("memory_id", Text, nullable=False),
+    *_scope_columns(),
+    Column("payload", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("not_before", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("error", Text),
+    Column("owner", Text),
+    Column("batch_id", Text),
+)
+"""`batch_id` is there while the change that a job follows is not applied; until then nobody may take it."""
+Index("idx_jobs_memory", jobs.c.memory_id, jobs.c.kind, jobs.c.seq)
+Index("idx_jobs_processing", jobs.c.memory_id, jobs.c.kind, unique=True, **_only(text("state = 'processing'")))
+Index("idx_jobs_pending", jobs.c.seq, **_only(text("state = 'pending'")))
+Index("idx_jobs_due", jobs.c.not_before, **_only(text("state = 'pending'")))
+Index("idx_jobs_batch_id", jobs.c.batch_id, **_only(text("batch_id IS NOT NULL")))
+_scope_indexes(jobs, "jobs", "seq")
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("walls", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("revoked_at", Text),
+)
+Index("idx_api_keys_digest", api_keys.c.digest, unique=True)
+Index("idx_api_keys_name", api_keys.c.name, unique=True, **_only(text("revoked_at IS NULL")))
+
+promotions = Table(
+    "promotions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("item_id", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("from_level", Text, nullable=False),
+    Column("target_level", Text, nullable=False),
+    Column("justification", Text, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("votes", Text, nullable=False),
+    Column("decided_at", Text),
+)
+Index("idx_promotions_team", promotions.c.team, promotions.c.seq)
+Index("idx_promotions_item", promotions.c.item_id)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject_id", Text, nullable=False),
+    Column("details", Text, nullable=False),
+)
+Index("idx_audit_team", audit.c.team, audit.c.seq)
+Index("idx_audit_subject", audit.c.subject_id, audit.c.seq)
+
 counters = Table(
     "counters",
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
-"""`change` numbers journal entries and history, `episode` episodes, `ticket` locks. Its row makes writers take turns,
-so that numbers become visible in their order on every database."""
+"""`change` numbers journal entries and history, `episode` episodes, `ticket` locks, `desk` jobs, keys, promotions and
+audit. Its row makes writers take turns, so that numbers become visible in their order on every database."""
 
-COUNTERS = ("change", "episode", "ticket")
+COUNTERS = ("change", "episode", "ticket", "desk")
 
 marks = Table(
     "marks",

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
+from perdure.backends.blocking import run_unit
 from perdure.backends.ledgers import _units as units
 from perdure.backends.ledgers._database import ConnectionLostError, Database
 from perdure.backends.ledgers._owners import OwnerLostError
@@ -19,8 +21,8 @@ from perdure.domain.scope import Scope
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from perdure.backends.ledgers._journal import Writer
     from perdure.backends.ledgers._locks import Ticket
+    from perdure.backends.ledgers._writer import Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,8 +51,23 @@ class Transactions:
             raise LedgerError(f"the ledger {self._database.identity} is not open")
         return writer
 
-    def _now(self) -> str:
+    def now(self) -> str:
+        """The present moment by the ledger's clock."""
         return iso(self._clock())
+
+    # ------------------------------------------------------------------ in one hop
+    async def see(self, unit: Callable[[Connection, Writer], T]) -> T:
+        """Run a unit that only reads, in a thread."""
+        writer = self._open_writer()
+        return await run_unit(partial(self._run, self._database.reading, unit, writer))
+
+    async def alter(
+        self, unit: Callable[[Connection, Writer], T], *, durable: bool, within: Iterable[Scope] | None = ()
+    ) -> T:
+        """Run a unit that writes, in a thread; what it needs of locks that may be lost is what `within` names."""
+        self._open_writer()
+        transaction = self._durably if durable else self._quickly
+        return await run_unit(partial(self._change, transaction, unit, within))
 
     # ------------------------------------------------------------------ units of work
     def _run(
@@ -133,7 +150,7 @@ class Transactions:
     # ------------------------------------------------------------------ locks
     def enter(self, scope: Scope, store: str | None) -> Ticket:
         """Draw a ticket (for `ScopeLock`)."""
-        now = self._now()
+        now = self.now()
 
         def unit(connection: Connection, writer: Writer) -> Ticket:
             keep = [number for owner, number in list(self._tickets) if owner == writer.owner] if self._untidy else None

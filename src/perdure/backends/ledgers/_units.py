@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from perdure.backends.ledgers import _locks as locks
     from perdure.backends.ledgers import _schema as schema
     from perdure.backends.ledgers import _upkeep as upkeep
+    from perdure.backends.ledgers.desk import _audit as audit
+    from perdure.backends.ledgers.desk import _jobs as jobs
+    from perdure.backends.ledgers.desk import _keys as keys
+    from perdure.backends.ledgers.desk import _promotions as promotions
+    from perdure.backends.ledgers.desk import _settings as settings
 
-__all__ = ["caches", "episodes", "erasure", "feed", "history", "journal", "load", "locks", "schema", "upkeep"]
+__all__ = ["audit", "caches", "episodes", "erasure", "feed", "history", "jobs", "journal", "keys", "load", "locks",
+           "promotions", "schema", "settings", "upkeep"]  # fmt: skip
+_AT_THE_DESK = ("audit", "jobs", "keys", "promotions", "settings")
 
 
 def load() -> None:
@@ -30,5 +37,6 @@ def load() -> None:
 def __getattr__(name: str) -> ModuleType:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = globals()[name] = import_module(f"perdure.backends.ledgers._{name}")
+    folder = "perdure.backends.ledgers.desk" if name in _AT_THE_DESK else "perdure.backends.ledgers"
+    module = globals()[name] = import_module(f"{folder}._{name}")
     return module

@@ -11,16 +11,30 @@ from perdure.backends.ledgers._erasure import want_scrub
 from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._tables import (
     CLEARED,
+    api_keys,
+    audit,
     counters,
     episodes,
     fingerprints,
     history,
     idempotency,
+    jobs,
     journal,
     locks,
     marks,
+    promotions,
     responses,
 )
+from perdure.backends.ledgers.desk import _jobs
+
+_JSON = {
+    journal.c.change: "change of journal entry",
+    history.c.change: "change of history record",
+    jobs.c.payload: "payload of job",
+    api_keys.c.walls: "walls of key",
+    promotions.c.votes: "votes of promotion",
+    audit.c.details: "details of audit line",
+}
 
 
 def _count(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:
@@ -42,12 +56,17 @@ def stats(connection: Connection) -> dict[str, int]:
         "cached": _count(connection, responses),
         "fingerprints": _count(connection, fingerprints),
         "locks": _count(connection, locks),
+        "jobs": _count(connection, jobs),
+        "parked": _count(connection, jobs, jobs.c.state == "failed"),
+        "keys": _count(connection, api_keys, api_keys.c.revoked_at.is_(None)),
+        "promotions": _count(connection, promotions),
+        "audit": _count(connection, audit),
     }
 
 
 def reset(connection: Connection) -> None:
-    """Clear everything but the counters, so that no number is ever given twice."""
-    for table in (history, episodes, journal, idempotency, responses, fingerprints):
+    """Clear everything but the keys, which lock a server, and the counters, so that no number is ever given twice."""
+    for table in (history, episodes, journal, idempotency, responses, fingerprints, jobs, promotions, audit):
         connection.execute(delete(table))
     (number,) = take_numbers(connection, "change", 1)  # by which those who keep copies know that theirs are old
     connection.execute(delete(marks).where(marks.c.name == CLEARED))
@@ -61,6 +80,7 @@ def check(connection: Connection) -> list[str]:
         *_readable_though_erased(connection),
         *_half_batches(connection),
         *_numbers(connection),
+        *_jobs.check(connection),
         *_broken(connection),
     ]
 
@@ -92,6 +112,7 @@ def _numbers(connection: Connection) -> list[str]:
         ("change", journal.c.sequence),
         ("episode", episodes.c.seq),
         ("ticket", locks.c.ticket),
+        *(("desk", table.c.seq) for table in (jobs, api_keys, promotions, audit)),
     )
     given: dict[str, int] = {row.name: row.value for row in connection.execute(select(counters))}
     sentences = []
@@ -106,10 +127,10 @@ def _numbers(connection: Connection) -> list[str]:
 
 def _broken(connection: Connection) -> list[str]:
     sentences = []
-    for table, what in ((journal, "journal entry"), (history, "history record")):
-        for id, text in connection.execute(select(table.c.id, table.c.change).where(table.c.change.is_not(None))):
+    for column, what in _JSON.items():
+        for id, text in connection.execute(select(column.table.c.id, column).where(column.is_not(None))):
             try:
                 json.loads(text)
             except ValueError:
-                sentences.append(f"the change of {what} {id} is not JSON")
+                sentences.append(f"the {what} {id} is not JSON")
     return sentences

@@ -5,7 +5,7 @@ How the engine uses it, for each write:
 1. `async with ledger.lock(scope, store) as held`: one writer at a time where scopes can see a common item. Where
    `held.stranded` says so, a writer died on the way (or a call of this one gave up): leave the lock, take
    `lock(Scope())`, apply again what `pending(store)` returns, batch by batch, call `applied` for each, and start over.
-2. `write(entries, episodes, remember)`: the changes are acknowledged, and survive power loss.
+2. `write(entries, episodes, remember, jobs)`: the changes are acknowledged, and survive power loss.
 3. The vector store applies them; `applied(batch)` makes them history. If the store refuses for good: `abandon(batch)`.
 4. Now and then: `batches = await unsynced(store)`, then the store's own sync, then `synced(store, batches)`.
 
@@ -23,7 +23,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.backends.ledgers.desk.base import Audit, Jobs, Keys, Promotions, Settings
 from perdure.domain.event import Change, Episode, HistoryRecord
+from perdure.domain.job import Job
 from perdure.domain.scope import Scope
 
 Vector = NDArray[np.float32]
@@ -108,7 +110,7 @@ class Held:
 
 
 class Ledger(ABC):
-    """History, journal, episodes, locks and small caches, each method one transaction: all of it, or nothing.
+    """History, journal, episodes, locks, small caches and a desk, each method one transaction: all of it, or nothing.
 
     Every method raises LedgerError where the database fails, with nothing applied, and where the ledger is not open.
     Ids are compared as they are. Times are fixed-width ISO 8601 UTC text. A scope as a filter means that all fields
@@ -145,12 +147,16 @@ class Ledger(ABC):
     # ------------------------------------------------------------------ journal
     @abstractmethod
     async def write(
-        self, entries: Sequence[JournalEntry], episodes: Sequence[Episode] = (), remember: Remembered | None = None
+        self,
+        entries: Sequence[JournalEntry],
+        episodes: Sequence[Episode] = (),
+        remember: Remembered | None = None,
+        jobs: Sequence[Job] = (),
     ) -> None:
         """Acknowledge the changes of one batch and the messages they came from; on return they survive power loss.
 
-        Entries of two batches, or text that no database can hold, is InvalidInputError. An episode whose id is known
-        already is left as it is.
+        Jobs can be taken once the batch is applied; without entries at once. Entries of two batches, or text that no
+        database can hold, is InvalidInputError. An episode or a job whose id is known already is left as it is.
         """
 
     @abstractmethod
@@ -163,7 +169,7 @@ class Ledger(ABC):
 
     @abstractmethod
     async def abandon(self, batch_id: str) -> None:
-        """The store refused the batch for good: forget its entries, its episodes and its idempotency key."""
+        """The store refused the batch for good: forget its entries, episodes, idempotency key and jobs."""
 
     @abstractmethod
     async def pending(self, store_identity: str) -> list[JournalEntry]:
@@ -185,9 +191,16 @@ class Ledger(ABC):
     # ------------------------------------------------------------------ history
     @abstractmethod
     async def record(
-        self, changes: Sequence[Change], episodes: Sequence[Episode] = (), remember: Remembered | None = None
+        self,
+        changes: Sequence[Change],
+        episodes: Sequence[Episode] = (),
+        remember: Remembered | None = None,
+        jobs: Sequence[Job] = (),
     ) -> None:
-        """Add history records without a journal, for a store that does not outlive the process."""
+        """Add history records without a journal, for a store that does not outlive the process.
+
+        Its jobs can be taken at once.
+        """
 
     @abstractmethod
     async def import_history(self, records: Sequence[HistoryRecord]) -> int:
@@ -267,6 +280,32 @@ class Ledger(ABC):
     async def known_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> set[str]:
         """Which of these were remembered by a scope that overlaps this one."""
 
+    # ------------------------------------------------------------------ desk
+    @property
+    @abstractmethod
+    def jobs(self) -> Jobs:
+        """Work that follows changes."""
+
+    @property
+    @abstractmethod
+    def keys(self) -> Keys:
+        """API keys."""
+
+    @property
+    @abstractmethod
+    def promotions(self) -> Promotions:
+        """Requests to move truth levels."""
+
+    @property
+    @abstractmethod
+    def audit(self) -> Audit:
+        """What members of teams did."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> Settings:
+        """What people change while a service runs."""
+
     # ------------------------------------------------------------------ caches
     @abstractmethod
     async def remembered(self, key: str, scope: Scope) -> str | None:
@@ -290,12 +329,13 @@ class Ledger(ABC):
         *,
         cached_in: Scope | None = None,
     ) -> dict[str, int]:
-        """Make memories and episodes unreadable here: counts for history, episodes, journal and cache.
+        """Make memories and episodes unreadable here: counts for history, episodes, journal, cache, jobs, promotions.
 
-        History rows stay, without text and with `erased` set. Journal entries of the memories go: sync the store
-        first, or power loss could bring back what it deleted. Remembered answers, cached values and fingerprints go
-        if they belong to a scope that overlaps the given one, or name one of the ids; of `cached_in` every cached value
-        goes. Bytes are gone after `scrub`.
+        History rows stay, without text and with `erased` set; so do promotions, without what was said for and against
+        them; the audit holds no text. Jobs of the memories go, and so do their journal entries: sync the store first,
+        or power loss could bring back what it deleted. Remembered answers, cached values and fingerprints go if they
+        belong to a scope that overlaps the given one, or name one of the ids; of `cached_in` every cached value goes.
+        Bytes are gone after `scrub`.
         """
 
     @abstractmethod
@@ -328,7 +368,10 @@ class Ledger(ABC):
     # ------------------------------------------------------------------ upkeep
     @abstractmethod
     async def reset(self) -> None:
-        """Clear history, episodes, journal and caches; to be called while `lock(Scope())` is held."""
+        """Clear history, episodes, journal, caches, jobs, promotions and audit, to be called under `lock(Scope())`.
+
+        Keys stay: a server that asks for them must not be open afterwards.
+        """
 
     @abstractmethod
     async def check(self) -> list[str]:
@@ -336,4 +379,4 @@ class Ledger(ABC):
 
     @abstractmethod
     async def stats(self) -> dict[str, int]:
-        """How many rows of each kind there are: history, erased, episodes, pending, hidden, written, applied, ..."""
+        """How many rows of each kind there are: history, erased, episodes, pending, hidden, written, jobs, ..."""

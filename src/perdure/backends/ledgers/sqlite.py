@@ -17,6 +17,7 @@ from perdure.backends.ledgers._database import Database
 from perdure.backends.ledgers._ledger import SqlLedger
 from perdure.backends.ledgers._owners import FileOwners
 from perdure.backends.ledgers._shared import Shared
+from perdure.backends.sqlite_file import is_busy, make_private_file
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
 
@@ -84,7 +85,7 @@ class SqliteDatabase(Database):
         from sqlalchemy import create_engine
         from sqlalchemy.pool import QueuePool
 
-        _make_file(self._path)
+        make_private_file(self._path)
         self._use_wal()
         engine = create_engine(
             "sqlite://",
@@ -130,7 +131,7 @@ class SqliteDatabase(Database):
                     connection.execute("PRAGMA journal_mode = WAL")
                     return
                 except sqlite3.OperationalError as error:
-                    if not _is_busy(error) or time.monotonic() > deadline:
+                    if not is_busy(error) or time.monotonic() > deadline:
                         raise
                     time.sleep(0.005)
         finally:
@@ -183,7 +184,7 @@ class SqliteDatabase(Database):
             return self._locked()
         cause = getattr(error, "orig", None) or error
         if isinstance(cause, sqlite3.Error):
-            return self._locked() if _is_busy(cause) else LedgerError(f"the ledger {self._path} {_what(cause)}")
+            return self._locked() if is_busy(cause) else LedgerError(f"the ledger {self._path} {_what(cause)}")
         if isinstance(cause, (OSError, SQLAlchemyError)):
             return LedgerError(f"the ledger {self._path} cannot be used: {cause}")
         return None
@@ -210,7 +211,7 @@ class SqliteDatabase(Database):
             finally:
                 connection.close()
         except sqlite3.OperationalError as error:
-            if _is_busy(error):
+            if is_busy(error):
                 return False
             raise
         finally:
@@ -253,25 +254,6 @@ def _same_file(path: Path, known: os.stat_result | None) -> bool:
         return known is not None and os.path.samestat(path.stat(), known)
     except FileNotFoundError:
         return False
-
-
-def _make_file(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        return
-    if os.name == "posix":
-        # The name of a new file survives power loss only once its folder has been synced.
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _what(error: sqlite3.Error) -> str:

@@ -1,0 +1,1 @@
+"""What a ledger keeps for a service beside the memories: jobs, keys, promotions and the audit."""

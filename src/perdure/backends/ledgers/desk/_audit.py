@@ -1,0 +1,40 @@
+"""The audit: lines are added, and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, select
+
+from perdure.backends.ledgers._numbers import take_numbers
+from perdure.backends.ledgers._rows import Row, check_limit, decode, encode
+from perdure.backends.ledgers._tables import audit, insert_new
+from perdure.backends.ledgers.desk._pages import after_id
+from perdure.domain.access import AuditEntry
+
+_PLAIN = ("id", "at", "team", "actor", "action", "subject_id")
+
+
+def add(connection: Connection, entries: Sequence[AuditEntry]) -> None:
+    """Write lines whose ids are not known."""
+    if not entries:
+        return
+    numbers = take_numbers(connection, "desk", len(entries))
+    rows = [
+        {name: getattr(entry, name) for name in _PLAIN} | {"seq": number, "details": encode(entry.details, "details")}
+        for entry, number in zip(entries, numbers, strict=True)
+    ]
+    connection.execute(insert_new(connection, audit), rows)
+
+
+def _entry(row: Row) -> AuditEntry:
+    return AuditEntry(**{name: row[name] for name in _PLAIN}, details=decode(row["details"]))
+
+
+def page(connection: Connection, team: str, *, subject_id: str | None, limit: int, after: str) -> list[AuditEntry]:
+    """One page of a team's lines."""
+    check_limit(limit)
+    query = select(audit).where(audit.c.team == team, *after_id(connection, audit, team, after))
+    if subject_id is not None:
+        query = query.where(audit.c.subject_id == subject_id)
+    return [_entry(row) for row in connection.execute(query.order_by(audit.c.seq).limit(limit)).mappings()]

@@ -1,0 +1,137 @@
+"""The ports of what a ledger keeps for a service: jobs, keys, promotions, audit, settings. A method is a transaction.
+
+As everywhere in a ledger, LedgerError where the database fails, with nothing applied, and where it is not open.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perdure.domain.access import ApiKey, AuditEntry
+from perdure.domain.job import Job, QueueStatus
+from perdure.domain.promotion import Promotion
+from perdure.domain.scope import Scope
+
+
+class Jobs(ABC):
+    """Work that waits; several processes may take from it, and none takes what a living one has.
+
+    Jobs come in with `Ledger.write` or `Ledger.record`, beside the changes that they follow: they can be taken once
+    the batch is applied, and go if it is abandoned. Until then only `remove` and an erasure see them. An owner is one
+    opening of the ledger: who takes a job and lives on gives it back in the end, whatever happens. `done`, `failed` and
+    `give_back` are of what this owner has; what it lost meanwhile, by an erasure or with its connection, they leave
+    alone. Moments are ISO 8601, else InvalidInputError.
+    """
+
+    @abstractmethod
+    async def add(self, jobs: Sequence[Job]) -> None:
+        """Put in jobs that follow no change, such as those of a repair; an id that is known is left as it is."""
+
+    @abstractmethod
+    async def take(self, kinds: Sequence[str], limit: int, scope: Scope | None = None) -> list[Job]:
+        """Take jobs that are due, oldest first, those of dead owners too, as this owner's until `done` or `failed`.
+
+        With a scope only those whose memories a call of that scope could see (`Scope.holds`). Of one memory and kind
+        never more than one is taken at a time: the others wait for it. A limit below 1 is InvalidInputError.
+        """
+
+    @abstractmethod
+    async def done(self, ids: Sequence[str]) -> None:
+        """These are done, and go."""
+
+    @abstractmethod
+    async def failed(self, id: str, error: str, *, not_before: str, park: bool) -> None:
+        """A try failed: wait until a moment, or be parked; `attempts` grows by one, the error is kept in one line."""
+
+    @abstractmethod
+    async def give_back(self, ids: Sequence[str], *, not_before: str) -> None:
+        """What they need is down: wait until a moment, without a try being counted."""
+
+    @abstractmethod
+    async def revive(self, kinds: Sequence[str]) -> int:
+        """Make what is parked, or waits for a moment, due at once, with no tries counted; how many those were."""
+
+    @abstractmethod
+    async def status(self, kinds: Sequence[str], scope: Scope | None = None) -> QueueStatus:
+        """How much waits, what dead owners had too; with a scope only of what a call of that scope could see."""
+
+    @abstractmethod
+    async def next_due(self, kinds: Sequence[str]) -> str | None:
+        """When the next job that nobody has is due, those aside that wait for another one's end; None for none."""
+
+    @abstractmethod
+    async def remove(self, memory_ids: Sequence[str]) -> int:
+        """Let go of the jobs of memories that are erased; how many."""
+
+
+class Keys(ABC):
+    """API keys, by the digest of their secrets."""
+
+    @abstractmethod
+    async def add(self, key: ApiKey) -> None:
+        """Keep a new key; ConflictError where one of the same name stands, or ever had its id or its secret."""
+
+    @abstractmethod
+    async def find(self, digest: str) -> ApiKey | None:
+        """The key with this digest that is not revoked."""
+
+    @abstractmethod
+    async def list(self) -> list[ApiKey]:
+        """Every key, revoked ones too, oldest first."""
+
+    @abstractmethod
+    async def revoke(self, name_or_id: str, at: str) -> ApiKey:
+        """End the key of this id or name; NotFoundError where none stands."""
+
+    @abstractmethod
+    async def any(self) -> bool:
+        """Whether a key was ever made, revoked ones included: from then on every address asks for one."""
+
+
+class Promotions(ABC):
+    """Requests to move truth levels."""
+
+    @abstractmethod
+    async def put(self, promotion: Promotion, was: Promotion | None = None) -> bool:
+        """Keep a new promotion, or the next state of one only if it still stands exactly as it `was`: whether it did.
+
+        False too for a new one whose id is known. A change of id or team is InvalidInputError.
+        """
+
+    @abstractmethod
+    async def get(self, id: str, team: str) -> Promotion | None:
+        """A team's promotion by its id."""
+
+    @abstractmethod
+    async def list(
+        self, team: str, *, status: str | None = None, item_id: str | None = None, limit: int = 100, after: str = ""
+    ) -> list[Promotion]:
+        """A team's promotions, oldest first, those that come after an id; InvalidInputError if it has no such one."""
+
+
+class Audit(ABC):
+    """What members did, line by line; nothing is ever changed there."""
+
+    @abstractmethod
+    async def add(self, entries: Sequence[AuditEntry]) -> None:
+        """Write lines; an id that is known is left as it is."""
+
+    @abstractmethod
+    async def list(
+        self, team: str, *, subject_id: str | None = None, limit: int = 100, after: str = ""
+    ) -> list[AuditEntry]:
+        """A team's lines, oldest first, those that come after an id; InvalidInputError if it has no such one."""
+
+
+class Settings(ABC):
+    """Settings that people change while a service runs, under names; `Ledger.reset` leaves them."""
+
+    @abstractmethod
+    async def get(self, name: str) -> dict[str, Any]:
+        """The values under a name, JSON; an empty object where there are none."""
+
+    @abstractmethod
+    async def merge(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Lay values over those under a name, where a None takes one away; what stands then."""
