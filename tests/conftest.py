@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from perdure import Memory
 from perdure.backends.embedders.minilm import MiniLMEmbedder
+
+# A machine that is busy makes no test fail: what is asserted is behaviour, never seconds.
+settings.register_profile("perdure", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("perdure")
 
 PROVIDERS_VARIABLES = (
     *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_VERSION", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
@@ -22,6 +27,7 @@ PROVIDERS_VARIABLES = (
     *("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "AZURE_OPENAI_AD_TOKEN", "GOOGLE_GENAI_USE_VERTEXAI"),
     *("OLLAMA_HOST", "OLLAMA_API_KEY", "HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN", "DATABASE_URL"),
     *("COHERE_API_KEY", "CO_API_KEY", "JINA_API_KEY", "VOYAGE_API_KEY"),
+    *("NEO4J_URL", "NEO4J_USER", "NEO4J_PASSWORD"),
     *("QDRANT_HOST", "QDRANT_PORT", "QDRANT_API_KEY", "CHROMA_HOST", "CHROMA_PORT", "REDIS_URL"),
     *(
         "PINECONE_API_KEY",

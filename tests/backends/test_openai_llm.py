@@ -315,7 +315,7 @@ with OpenAIWire(*["fine"] * 3, Says("a b c d"), "fine") as wire:
         await half_a_stream(llm)
         await llm.close()                          # closes the other loop's client too
         await llm.close()
-        assert not llm._service._kept
+        assert not len(llm._service._clients)
 
     asyncio.run(here())
     other.call_soon_threadsafe(other.stop)

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.engines import elasticsearch, redis, weaviate
+from tests.engines import elasticsearch, neo4j, redis, weaviate
 from tests.engines.programs import Unavailable
 
 ENGINES: dict[str, Callable[[], object]] = {
     "redis": redis.binaries,
     "elasticsearch": elasticsearch.home,
     "weaviate": weaviate.binary,
+    "neo4j": neo4j.home,
 }
 
 

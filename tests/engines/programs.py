@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,22 @@ ENVIRONMENT = dict(os.environ)
 
 class Unavailable(Exception):
     """An engine cannot be had on this machine; says why."""
+
+
+def kept(path: Path, make: Callable[[Path], None], what: str) -> Path:
+    """A path below CACHE, which is made if it is not there; parallel test processes make it once."""
+    if path.exists():
+        return path
+    place = path.relative_to(CACHE).parts[0]
+    try:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with (CACHE / f"{place}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                make(path)
+    except OSError as error:
+        raise Unavailable(f"no place for {what}: {error}") from error
+    return path
 
 
 def signal_group(process: subprocess.Popen[Any], number: signal.Signals) -> None:

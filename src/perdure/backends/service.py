@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import os
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from perdure.backends.blocking import run_blocking
+from perdure.backends.loop_clients import LoopClients
 from perdure.backends.registry import missing_driver
 from perdure.backends.retrying import TRANSIENT, RetryLater, with_retry
 from perdure.domain.errors import ConfigError, EmbeddingError, LLMError, RerankerError
@@ -42,6 +42,11 @@ def text_from(*variables: str) -> str | None:
     return next((value for name in variables if (value := os.environ.get(name, "").strip())), None)
 
 
+def without_none(values: Any) -> Any:
+    """Settings without those that are None: so that a key of None falls back to the environment too."""
+    return {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
 class ServiceSettings(BaseModel):
     """What every provider behind an address is told."""
 
@@ -63,10 +68,7 @@ class ServiceSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _none_means_left_out(cls, values: Any) -> Any:
-        """So that an api_key of None falls back to the environment too."""
-        return (
-            {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
-        )
+        return without_none(values)
 
     @field_validator("base_url", check_fields=False)
     @classmethod
@@ -145,8 +147,7 @@ class RefusedError(Exception):
 class Service(ABC, Generic[C]):
     """Sends requests by the vendor's client, imported on first use; one client for each event loop.
 
-    A connection belongs to the loop that opened it. A loop that is shut down in the ordinary way (asyncio.run) closes
-    its client first. Made for a language model without the vendor's client, it is DependencyError.
+    Made for a language model without the vendor's client, it is DependencyError.
     """
 
     sdk: ClassVar[str]
@@ -169,8 +170,7 @@ class Service(ABC, Generic[C]):
         self._failure = failure
         self._secret = secret
         self._module: Any = None
-        self._guard = threading.Lock()
-        self._kept: dict[asyncio.AbstractEventLoop, tuple[C, AsyncGenerator[C, None]]] = {}
+        self._clients = LoopClients(self._closed)
 
     @abstractmethod
     def _translated(self, sdk: Any, error: Exception) -> Exception | None:
@@ -221,14 +221,7 @@ class Service(ABC, Generic[C]):
 
     async def close(self) -> None:
         """Close the clients of every loop that still runs."""
-        with self._guard:
-            kept, self._kept = self._kept, {}
-        here = asyncio.get_running_loop()
-        for loop, (_, keeper) in kept.items():
-            if loop is here:
-                await keeper.aclose()
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_ended(keeper), loop))
+        await self._clients.close()
 
     def broken(self, what: str, code: str | None = None) -> ServiceError:
         """The error for an answer that cannot be used, free of anything that looks like a key."""
@@ -302,30 +295,8 @@ class Service(ABC, Generic[C]):
         return self._module
 
     async def _client(self, sdk: Any) -> C:
-        loop = asyncio.get_running_loop()
-        if kept := self._kept.get(loop):
-            return kept[0]
-        client = await run_blocking(self._make, sdk)  # it reads certificates, which takes a tenth of a second
-        with self._guard:
-            for dead in [other for other in self._kept if other.is_closed()]:
-                del self._kept[dead]
-            kept = self._kept.setdefault(loop, (client, self._closing_with_the_loop(client)))
-        if kept[0] is client:
-            await anext(kept[1])  # from now on the loop knows of it
-        else:  # another task was faster
-            await self._closed(client)
-        return kept[0]
-
-    async def _closing_with_the_loop(self, client: C) -> AsyncGenerator[C, None]:
-        """Holds the client open: a loop that shuts down ends its asynchronous generators, and so closes it."""
-        try:
-            yield client
-        finally:
-            await self._closed(client)
+        # Making one reads certificates, which takes a tenth of a second.
+        return await self._clients.of_this_loop(lambda: run_blocking(self._make, sdk))
 
 
 _END = object()
-
-
-async def _ended(keeper: AsyncGenerator[C, None]) -> None:
-    await keeper.aclose()

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.contracts.stores import Provider
-from tests.engines.elasticsearch import Server, Unavailable
-
-
-def server() -> Server:
-    """The process's server, which ends with the process; the test is skipped where there can be none."""
-    running = _started()
-    if isinstance(running, Unavailable):
-        pytest.skip(str(running))
-    return running
-
+from tests.engines.elasticsearch import Server
+from tests.engines.started import started
 
 MEMORY = Path("/dev/shm")
 """Where the data lies if it exists: to make an index takes a dozen syncs of a disk, and each test makes one."""
 
 
-@functools.cache
-def _started() -> Server | Unavailable:
-    folder = tempfile.TemporaryDirectory(prefix="elasticsearch-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
-    atexit.register(folder.cleanup)
-    try:
-        running = Server(Path(folder.name))
-        running.start()
-    except Unavailable as error:
-        return error  # it takes long to find out, so it is asked once
-    atexit.register(running.stop)
-    return running
+def server() -> Server:
+    """The process's server, which ends with the process; the test is skipped where there can be none."""
+    return started(Server, MEMORY if os.access(MEMORY, os.W_OK) else None)
 
 
 def settings(folder: Path) -> dict[str, Any]:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.contracts.stores import Provider
-from tests.engines.redis import Server, Unavailable
+from tests.engines.redis import Server
+from tests.engines.started import started
 
 
-@functools.cache
 def server() -> Server:
     """The server of this process, started with the first call; it has the Search module and vector sets."""
-    folder = Path(tempfile.mkdtemp(prefix="perdure-redis-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    try:
-        started = Server(folder)
-        started.start()
-    except Unavailable as error:
-        pytest.skip(str(error))
-    atexit.register(started.stop)
-    return started
+    return started(Server)
 
 
 def settings(mode: str, folder: Path) -> dict[str, Any]:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.contracts.stores import Provider
-from tests.engines.weaviate import Server, Unavailable
+from tests.engines.started import started
+from tests.engines.weaviate import Server
 
 
-@cache
 def server() -> Server:
     """The process's server, which is stopped with it."""
-    folder = Path(tempfile.mkdtemp(prefix="weaviate-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    try:
-        started = Server(folder)
-        started.start()
-    except Unavailable as error:
-        pytest.skip(str(error))
-    atexit.register(started.kill)
-    return started
+    return started(Server)
 
 
 def settings(folder: Path) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from perdure.backends.sqlite_file import is_busy, read_meta, write_meta
 from perdure.backends.vector_stores._faiss_rows import Collection, Rows, vectors_after
-from perdure.backends.vector_stores._sqlite_database import is_busy
-from perdure.backends.vector_stores._sqlite_schema import read_meta, write_meta
 from perdure.backends.vector_stores.base import Names, Vector
 from perdure.domain.errors import VectorStoreError
 
@@ -40,7 +39,7 @@ def finish_scrub(rows: Rows) -> bool:
             write_meta(connection, _SCRUB, None)
             return True
     except VectorStoreError as error:
-        if isinstance(error.__cause__, sqlite3.Error) and is_busy(error.__cause__):
+        if is_busy(error.__cause__):
             return False
         raise
 

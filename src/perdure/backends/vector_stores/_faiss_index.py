@@ -14,9 +14,9 @@ from typing import Any
 import faiss
 import numpy as np
 
+from perdure.backends.sqlite_file import force_to_disk
 from perdure.backends.vector_stores import _faiss_rows
 from perdure.backends.vector_stores._faiss_rows import Collection
-from perdure.backends.vector_stores._sqlite_database import force_to_disk
 from perdure.backends.vector_stores.base import Vector
 
 _CHUNK = 10_000

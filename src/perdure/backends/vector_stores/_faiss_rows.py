@@ -21,11 +21,12 @@ from uuid import uuid4
 
 import numpy as np
 
+from perdure.backends.sqlite_file import read_meta, write_meta
 from perdure.backends.vector_stores._document_engine import MissingCollection, Shape
 from perdure.backends.vector_stores._documents import Document, Row, decode
 from perdure.backends.vector_stores._faiss_filter import Sql, key, span_key
 from perdure.backends.vector_stores._sqlite_database import Database
-from perdure.backends.vector_stores._sqlite_schema import key_text, read_meta, text_key, write_meta
+from perdure.backends.vector_stores._sqlite_schema import key_text, text_key
 from perdure.backends.vector_stores.base import Names, Vector
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS

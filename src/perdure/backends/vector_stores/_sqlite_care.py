@@ -9,15 +9,14 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from perdure.backends.vector_stores._sqlite_database import Database, force_to_disk, is_busy
+from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, write_meta
+from perdure.backends.vector_stores._sqlite_database import Database
 from perdure.backends.vector_stores._sqlite_schema import (
     HOME_BITS,
     Collection,
     all_collections,
     find_collection,
     key_text,
-    read_meta,
-    write_meta,
 )
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
@@ -73,7 +72,7 @@ def scrub(database: Database) -> bool:
                 _rebuild_text(connection, collection)
         return finish_scrub(database)
     except VectorStoreError as error:
-        if isinstance(error.__cause__, sqlite3.Error) and is_busy(error.__cause__):
+        if is_busy(error.__cause__):
             return False
         raise
 

@@ -15,16 +15,10 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from uuid import uuid4
 
-from perdure.domain.errors import ConfigError, NoCollectionError, VectorStoreError
+from perdure.backends.sqlite_file import Layout
+from perdure.domain.errors import ConfigError, NoCollectionError
 from perdure.domain.scope import SCOPE_FIELDS
-
-VERSION = 1
-"""The version of this layout, kept in the file."""
-
-APPLICATION_ID = 0x50455244
-"""`PERD`, by which other programs can know such a file."""
 
 COLUMNS = (
     *SCOPE_FIELDS, "kind", "type", "state", "created_at", "updated_at", "expires_at", "valid_from", "valid_to",
@@ -35,12 +29,16 @@ COLUMNS = (
 HOME_BITS = 32
 """Bits of n that number the rows within a home."""
 
-_META = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE collections (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, name NOT NULL UNIQUE, dimension INTEGER NOT NULL, model NOT NULL
-);
-"""
+LAYOUT = Layout(
+    application_id=0x50455244,  # `PERD`
+    version=1,
+    tables=frozenset({"collections"}),
+    statements=(
+        "CREATE TABLE collections (number INTEGER PRIMARY KEY AUTOINCREMENT, name NOT NULL UNIQUE, "
+        "dimension INTEGER NOT NULL, model NOT NULL)",
+    ),
+)
+"""What an empty file is made with; each collection makes tables of its own."""
 
 _COLLECTION = f"""
 CREATE TABLE homes_{{c}} (
@@ -98,39 +96,6 @@ def text_key(text: str) -> str | bytes:
 def key_text(key: str | bytes) -> str:
     """The text that `text_key` made a key of."""
     return key if isinstance(key, str) else key.decode("utf-8", "surrogatepass")
-
-
-def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables of an empty file, and refuse a file that is not ours; inside a write transaction."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
-        for statement in _META.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        values = [("schema", VERSION), ("identity", str(uuid4()))]
-        connection.executemany("INSERT INTO meta (key, value) VALUES (?, ?)", values)
-        return
-    if not {"meta", "collections"} <= tables:
-        raise VectorStoreError("it is an SQLite file of another program: give another path")
-    version = read_meta(connection, "schema")
-    if not isinstance(version, int) or version > VERSION:
-        raise VectorStoreError(
-            f"it was written by a newer perdure (schema {version}, this one knows {VERSION}): upgrade perdure"
-        )
-
-
-def read_meta(connection: sqlite3.Connection, key: str) -> object:
-    """A value of the file's own table of facts, or None."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else row[0]
-
-
-def write_meta(connection: sqlite3.Connection, key: str, value: object) -> None:
-    """Set a value of the file's own table of facts; None removes it."""
-    if value is None:
-        connection.execute("DELETE FROM meta WHERE key = ?", (key,))
-    else:
-        connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
 
 
 # ------------------------------------------------------------------ collections

@@ -12,6 +12,7 @@ from typing import ClassVar, TypeVar
 from pydantic import Field, field_validator
 
 from perdure.backends.blocking import run_unit
+from perdure.backends.sqlite_file import read_meta
 from perdure.backends.vector_stores import _faiss_care, _faiss_rows, _sqlite_care
 from perdure.backends.vector_stores._document_engine import EngineSettings, Failure, MissingCollection, Shape
 from perdure.backends.vector_stores._document_store import DocumentStore
@@ -20,7 +21,6 @@ from perdure.backends.vector_stores._faiss_filter import FaissGrammar, Sql, key
 from perdure.backends.vector_stores._faiss_index import VectorIndex
 from perdure.backends.vector_stores._faiss_rows import Collection, Rows
 from perdure.backends.vector_stores._rows import Place
-from perdure.backends.vector_stores._sqlite_schema import read_meta
 from perdure.backends.vector_stores.base import Names, Vector
 from perdure.domain.errors import VectorStoreError
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from perdure.backends.blocking import run_blocking, run_unit
+from perdure.backends.sqlite_file import read_meta
 from perdure.backends.vector_stores import (
     _sqlite_care,
     _sqlite_keyword,
@@ -104,7 +105,7 @@ class SqliteVectorStore(VectorStore):
 
     async def identity(self) -> str:
         """The UUID that the file was made with."""
-        return str(await self._read(lambda connection: _sqlite_schema.read_meta(connection, "identity")))
+        return str(await self._read(lambda connection: read_meta(connection, "identity")))
 
     def stored_dimension(self, collection: str) -> int | None:
         """The dimension of a collection in the file, read without opening the store; None if that cannot be told."""

@@ -1,0 +1,174 @@
+"""What both graph stores keep of a statement, and what a new statement changes of it.
+
+A row is a mention or a relation with the times between which it was stated. A relation also names its two entities: for
+each there is a mention of no type, so that whatever a relation leads to is an entity of its own, for as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.graph import Mention, Relation, StatedRelation, Statement, entity_key
+from perdure.domain.scope import Scope
+from perdure.domain.text import check_unicode, is_unicode, shown
+
+I = TypeVar("I", bound=Hashable)  # noqa: E741 - the store's own id of a row
+
+MENTION = ("name", "type", "description")
+RELATION = (
+    "source", "relation", "target", "valid_from", "valid_to", "polarity", "slot", "rule", "confidence",
+)  # fmt: skip
+"""What a mention and a relation are kept as, besides whose they are and when they were stated."""
+
+MAX_DEPTH = 3
+"""Relations that a neighbourhood reaches over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[I]):
+    """A row as it is kept, of one memory and one reader."""
+
+    id: I
+    scope: Scope
+    content: Mention | Relation
+    told_at: str
+    untold_at: str | None
+
+
+@dataclass(slots=True)
+class Plan(Generic[I]):
+    """What there is to do until the rows say what the statement says."""
+
+    untell: list[I] = field(default_factory=list)
+    """Rows that are stated no more."""
+    tell: list[tuple[I, str]] = field(default_factory=list)
+    """Rows that are stated again, or since earlier, with the moment since when."""
+    drop: list[I] = field(default_factory=list)
+    """Rows whose time has become a part of another row's."""
+    insert: list[Mention | Relation] = field(default_factory=list)
+    """Rows that are new, told when the statement was."""
+
+    def __bool__(self) -> bool:
+        return bool(self.untell or self.tell or self.drop or self.insert)
+
+
+def plan(rows: Iterable[Row[I]], statement: Statement) -> Plan[I]:
+    """How the rows of a memory and reader change by what it states now.
+
+    The same content is one row as long as it was stated without a gap. What was taken back after the moment at which
+    this was told has no gap: that is an undo, or a job that is done again.
+    """
+    wanted = dict.fromkeys(contents(statement))
+    known: dict[Mention | Relation, list[Row[I]]] = {}
+    made: Plan[I] = Plan()
+    for row in rows:
+        if row.content not in wanted or row.scope != statement.scope:
+            if row.untold_at is None:
+                made.untell.append(row.id)
+        elif row.untold_at is None or row.untold_at >= statement.told_at:
+            known.setdefault(row.content, []).append(row)
+    for content in wanted:
+        same = sorted(known.get(content, ()), key=lambda row: (row.untold_at is not None, row.told_at))
+        if not same:
+            made.insert.append(content)
+            continue
+        kept, told_at = same[0], min(statement.told_at, *(row.told_at for row in same))
+        made.drop += [row.id for row in same[1:]]
+        if kept.untold_at is not None or kept.told_at != told_at:
+            made.tell.append((kept.id, told_at))
+    return made
+
+
+def contents(statement: Statement) -> list[Mention | Relation]:
+    """The rows that a statement comes to; each may be there more than once."""
+    found: list[Mention | Relation] = [*statement.mentions]
+    for relation in statement.relations:
+        found += [relation, named(relation.source), named(relation.target)]
+    return found
+
+
+def named(name: str) -> Mention:
+    """The mention that a relation is of one of its entities: it says nothing of the type."""
+    return Mention(name=name, type="")
+
+
+def checked(statement: Statement) -> Statement:
+    """The statement with plain types; InvalidInputError names what no graph could keep."""
+    for field_name in ("memory_id", "by", "told_at"):
+        _check(getattr(statement, field_name), field_name)
+    for mention in statement.mentions:
+        _check_name(mention.name, "mentions.name")
+        check_unicode(mention.type, "mentions.type")
+        check_unicode(mention.description, "mentions.description")
+    for relation in statement.relations:
+        _check_name(relation.source, "relations.source")
+        _check_name(relation.target, "relations.target")
+        _check(relation.relation, "relations.relation")
+        for field_name in ("valid_from", "valid_to", "slot", "rule"):
+            check_unicode(getattr(relation, field_name) or "", f"relations.{field_name}")
+    relations = tuple(
+        replace(relation, confidence=float(relation.confidence), polarity=bool(relation.polarity))
+        for relation in statement.relations
+    )
+    return replace(statement, relations=relations)
+
+
+def _check_name(name: str, field_name: str) -> None:
+    _check(name, field_name)
+    if not entity_key(name):
+        raise InvalidInputError(f"{field_name} must not be blank, and is {shown(name)}", field=field_name, value=name)
+
+
+def _check(text: str, field_name: str) -> None:
+    if not text or "\x00" in text:
+        raise InvalidInputError(
+            f"{field_name} must have a character and no NUL, not {shown(text)}", field=field_name, value=text
+        )
+    check_unicode(text, field_name)
+
+
+def askable(texts: Iterable[str]) -> list[str]:
+    """The texts that a graph can hold, each once, in order: asking for another finds nothing."""
+    return [text for text in dict.fromkeys(texts) if text and "\x00" not in text and is_unicode(text)]
+
+
+def asked_keys(names: Iterable[str]) -> list[str]:
+    """The keys of names, each once, in order."""
+    return askable(entity_key(name) for name in names)
+
+
+def check_limit(limit: int) -> int:
+    """The limit; InvalidInputError for one below 0."""
+    if limit < 0:
+        raise InvalidInputError(f"limit must be 0 or more, not {limit}", field="limit", value=limit)
+    return limit
+
+
+def check_depth(depth: int) -> int:
+    """The depth; InvalidInputError for one out of 1 to 3."""
+    if not 1 <= depth <= MAX_DEPTH:
+        raise InvalidInputError(f"depth must be 1 to {MAX_DEPTH}, not {depth}", field="depth", value=depth)
+    return depth
+
+
+def nearest_first(
+    relations: Sequence[StatedRelation], distance: Mapping[str, int], limit: int
+) -> tuple[StatedRelation, ...]:
+    """The relations between the nearest entities, at most `limit`; of those equally near, what was told last first."""
+
+    def identity(stated: StatedRelation) -> tuple[str, ...]:
+        relation = stated.relation
+        times = (relation.valid_from or "", relation.valid_to or "", stated.untold_at or "")
+        kind = (relation.relation, str(relation.polarity), relation.slot or "", relation.rule)
+        return (stated.memory_id, relation.source_key, relation.target_key, *kind, *times, relation.source)
+
+    def nearness(stated: StatedRelation) -> list[int]:
+        return sorted((distance[stated.relation.source_key], distance[stated.relation.target_key]))
+
+    found = sorted(relations, key=identity)
+    found.sort(key=lambda stated: stated.told_at, reverse=True)
+    found.sort(key=nearness)
+    return tuple(found[:limit])

@@ -1,0 +1,295 @@
+"""A store in one SQLite file: a connection that writes, a few that read, and what is said when SQLite fails."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from abc import ABC
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+from uuid import uuid4
+
+from perdure.domain.errors import PerdureError
+
+MAX_READERS = 8
+"""Readers at one time; a thread that wants a ninth waits, for milliseconds."""
+
+_STATEMENTS = 512
+
+_REASONS = {
+    sqlite3.SQLITE_FULL: "the disk is full: free some space; nothing was changed",
+    sqlite3.SQLITE_NOTADB: "the file is not an SQLite database: give another path, or put a backup in its place",
+    sqlite3.SQLITE_READONLY: "the file or its folder is read-only: make both writable for this user",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened: its folder must exist and be writable for this user",
+    sqlite3.SQLITE_PERM: "access is denied: make the file and its folder writable for this user",
+    sqlite3.SQLITE_IOERR: "the disk failed to read or write: check the disk and its free space",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What such a file is made with besides `meta`, its table of facts, and by what it is known."""
+
+    application_id: int
+    """Four letters by which other programs can know such a file."""
+    version: int
+    """The version of the layout, kept in the file."""
+    tables: frozenset[str]
+    """Names of tables that every such file has."""
+    statements: tuple[str, ...]
+    """What makes the tables and their indexes."""
+
+
+class SqliteFile(ABC):
+    """An open file. Writers of this process wait for each other, those of others for at most `busy_timeout` seconds."""
+
+    what: ClassVar[str]
+    """What the file holds, as errors name it."""
+    failure: ClassVar[type[PerdureError]]
+    """The error that every failure of SQLite or the file system becomes."""
+    busy: ClassVar[type[PerdureError]]
+    """The error when another process holds the file."""
+    rescue: ClassVar[str]
+    """What can be done with a damaged file, besides putting a backup in its place."""
+    layout: ClassVar[Layout]
+    synchronous: ClassVar[str]
+    """FULL where what was written must survive power loss, else NORMAL (SQLite "PRAGMA")."""
+    page_size: ClassVar[int] = 4096
+    """Bytes."""
+    log_limit: ClassVar[int]
+    """Bytes that the log keeps when it was folded into the file."""
+
+    def __init__(self, path: Path, busy_timeout: float) -> None:
+        self.path = path = path.absolute()  # a later change of the working folder changes nothing
+        self.busy_timeout = busy_timeout
+        self._write_lock = threading.Lock()
+        self._pool = threading.Condition()
+        self._idle: list[sqlite3.Connection] = []
+        self._readers = 0
+        self._closed = False
+        with self.translated():
+            if path.is_dir():
+                raise self._unusable("it is a folder: give the path of a file")
+            make_private_file(path)
+            self._writer = self._connect(writes=True)
+            try:
+                self._set_up()
+            except BaseException:
+                self._writer.close()
+                raise
+
+    def close(self) -> None:
+        """Wait for every reader and writer, and close the file; a second call does nothing."""
+        with self._write_lock, self._pool:
+            if self._closed:
+                return
+            self._closed = True
+            self._pool.wait_for(lambda: len(self._idle) == self._readers)
+            with self.translated():
+                for connection in (*self._idle, self._writer):
+                    connection.close()  # the last connection of all processes folds the log into the file
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection inside a read transaction: everything read in it is of one moment."""
+        with self.translated():
+            connection = self._take()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The writing connection inside a transaction, which an exception rolls back whole."""
+        with self.alone() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """The writing connection outside of any transaction."""
+        with self._write_lock, self.translated():
+            self._check_open()
+            yield self._writer
+
+    # ------------------------------------------------------------------ connections
+    def _connect(self, *, writes: bool) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path,
+            timeout=self.busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_STATEMENTS,
+        )
+        if not writes:
+            connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _set_up(self) -> None:
+        self._writer.execute(f"PRAGMA page_size = {self.page_size}")
+        self._use_log()
+        self._writer.execute(f"PRAGMA synchronous = {self.synchronous}")
+        self._writer.execute("PRAGMA secure_delete = ON")
+        self._writer.execute(f"PRAGMA journal_size_limit = {self.log_limit}")
+        self._writer.execute("BEGIN IMMEDIATE")
+        wrong = self._prepare()
+        if wrong:
+            self._writer.execute("ROLLBACK")
+            raise self._unusable(wrong)
+        self._writer.execute("COMMIT")
+
+    def _prepare(self) -> str | None:
+        """Make the tables of an empty file; what is wrong with a file that is not ours."""
+        layout = self.layout
+        tables = {name for (name,) in self._writer.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            self._writer.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID")
+            for statement in layout.statements:
+                self._writer.execute(statement)
+            self._writer.execute(f"PRAGMA application_id = {layout.application_id}")
+            write_meta(self._writer, "schema", layout.version)
+            write_meta(self._writer, "identity", str(uuid4()))
+            return None
+        if not {"meta", *layout.tables} <= tables:
+            return "it is an SQLite file of another program: give another path"
+        version = read_meta(self._writer, "schema")
+        if not isinstance(version, int) or version > layout.version:
+            known = f"(schema {version}, this one knows {layout.version})"
+            return f"it was written by a newer perdure {known}: upgrade perdure"
+        return None
+
+    def _use_log(self) -> None:
+        """Switch to write-ahead logging; SQLite does not wait by itself for another process that does so right now."""
+        deadline = time.monotonic() + self.busy_timeout
+        while True:
+            try:
+                (mode,) = self._writer.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+                continue
+            if mode != "wal":
+                raise self._unusable(
+                    "its file system has no shared memory for SQLite's write-ahead log: give a path on a local disk"
+                )
+            return
+
+    def _take(self) -> sqlite3.Connection:
+        with self._pool:
+            self._pool.wait_for(lambda: self._closed or self._idle or self._readers < MAX_READERS)
+            self._check_open()
+            if self._idle:
+                return self._idle.pop()
+            self._readers += 1
+        try:
+            return self._connect(writes=False)
+        except BaseException:
+            with self._pool:
+                self._readers -= 1
+                self._pool.notify_all()
+            raise
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        finally:
+            with self._pool:
+                self._idle.append(connection)
+                self._pool.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise self.failure(f"the {self.what} {self.path} is closed: open it again")
+
+    # ------------------------------------------------------------------ failures
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn every failure of SQLite or the file system into an error of the store that says what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            kind = self.busy if is_busy(error) else self.failure
+            raise kind(f"the {self.what} {self.path} failed: {self._reason(error)}") from error
+        except OSError as error:
+            raise self._unusable(
+                f"{error.strerror or error}: give the path of a file in a folder that this user can write to"
+            ) from error
+
+    def _unusable(self, reason: str) -> PerdureError:
+        return self.failure(f"cannot use the {self.what} {self.path}: {reason}")
+
+    def _reason(self, error: sqlite3.Error) -> str:
+        if is_busy(error):
+            return (
+                f"another process has held it for more than {self.busy_timeout:g} s: try again, end that process, "
+                "or raise busy_timeout"
+            )
+        code = _primary(error)
+        if code == sqlite3.SQLITE_CORRUPT:
+            return f"the file is damaged: put a backup in its place, or {self.rescue} ({error})"
+        return f"{_REASONS[code]} ({error})" if code in _REASONS else str(error)
+
+
+def make_private_file(path: Path) -> None:
+    """Make the file, private to this user, with its folders; one that exists is not touched.
+
+    Not even opened: closing it would drop the locks that other connections of this process hold on it (POSIX).
+    """
+    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+    # The name of a new file survives power loss only once its folder has been forced to the disk.
+    for folder in (path.parent, *(folder.parent for folder in missing)):
+        force_to_disk(folder)
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Whether an error says that another connection holds the file."""
+    return isinstance(error, sqlite3.Error) and _primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _primary(error: sqlite3.Error) -> int:
+    """SQLite's primary result code of an error, 0 if it has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def force_to_disk(path: Path) -> None:
+    """Return once a file, or what a folder lists, would survive power loss. Never for the store's own file."""
+    if path.is_dir() and os.name != "posix":
+        return  # there the file system keeps its folders itself
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_meta(connection: sqlite3.Connection, key: str) -> object:
+    """A value of the file's own table of facts, or None."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def write_meta(connection: sqlite3.Connection, key: str, value: object) -> None:
+    """Set a value of the file's own table of facts; None removes it."""
+    if value is None:
+        connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+    else:
+        connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))

@@ -1,0 +1,192 @@
+"""The graph: entities that memories name, and relations between them that hold for a time (000 §4.5, 004, U18).
+
+A graph is a projection of memories. Each memory states mentions and relations; what it states is kept under its id,
+with when it was told and when it was taken back. How long a relation holds is read off all that was stated
+(`pipeline.relate.validity`) and never written, so that what arrives late finds its place, and what is undone leaves no
+trace.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from perdure.domain.scope import Scope
+
+ENTITY_TYPES = ("person", "organization", "concept", "location", "event", "technology", "product")
+"""Types of 000 §4.5; a caller's own (004's `project`) are taken as they are."""
+DEFAULT_TYPE = "concept"
+"""Of an entity that nobody gave a type (X58)."""
+
+
+def entity_key(name: str) -> str:
+    """By what two names are one entity: NFKC, case folded, whitespace run together."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """A memory names an entity."""
+
+    name: str
+    type: str = DEFAULT_TYPE
+    description: str = ""
+
+    @property
+    def key(self) -> str:
+        """Which entity it is."""
+        return entity_key(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A memory states that one entity stands to another in a relation, for a time."""
+
+    source: str
+    """The entity's name."""
+    relation: str
+    """In snake case: works_at, leads, mother_of."""
+    target: str
+    valid_from: str | None = None
+    """From when it holds, as stated, ISO 8601 UTC; None is unknown: from when it was told at the latest."""
+    valid_to: str | None = None
+    """Until when (exclusive), as stated; None is not stated."""
+    polarity: bool = True
+    """False where the memory says that it no longer holds: "Alice is no longer the lead"."""
+    slot: str | None = None
+    """What there is one of at a time: of two relations of one slot the later ends the earlier. `source leads *` and
+    `* leads target` are written "out:leads:alice" and "in:leads:fundraising"; None where many may hold at once."""
+    rule: str = ""
+    """Which rule or model read it."""
+    confidence: float = 1.0
+
+    @property
+    def source_key(self) -> str:
+        """Which entity it starts from."""
+        return entity_key(self.source)
+
+    @property
+    def target_key(self) -> str:
+        """Which entity it leads to."""
+        return entity_key(self.target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What one memory states, as read by one reader, whole: it replaces what the same reader had it state before."""
+
+    memory_id: str
+    by: str
+    """Who read it: `entities` (the caller's own list) or `temporal` (rules or a model)."""
+    scope: Scope
+    told_at: str
+    """When the memory was told; ISO 8601 UTC, as `as_of` goes by."""
+    mentions: tuple[Mention, ...] = ()
+    relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedRelation:
+    """A relation as the graph holds it: with the memory that states it, and its own times."""
+
+    relation: Relation
+    memory_id: str
+    scope: Scope
+    told_at: str
+    untold_at: str | None = None
+    """When it was taken back: the memory was changed or deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """An entity as a scope knows it, over all memories that name it."""
+
+    name: str
+    """As most memories write it."""
+    type: str
+    description: str = ""
+    memory_ids: tuple[str, ...] = ()
+    """Memories that name it, those told last first."""
+    updated_at: str = ""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The entity as plain values."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "description": self.description,
+            "memory_ids": list(self.memory_ids),
+            "updated_at": self.updated_at,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A relation with the time for which it holds, read off all that was stated."""
+
+    source: str
+    relation: str
+    target: str
+    valid_from: str | None
+    valid_until: str | None
+    """None is still."""
+    memory_ids: tuple[str, ...] = ()
+    """Memories that state it."""
+    closed_by: str | None = None
+    """The memory whose statement ended it, where it was not its own."""
+    told_at: str = ""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The edge as plain values."""
+        return {
+            "source": self.source,
+            "relation": self.relation,
+            "target": self.target,
+            "valid_from": self.valid_from,
+            "valid_until": self.valid_until,
+            "memory_ids": list(self.memory_ids),
+            "closed_by": self.closed_by,
+        }
+
+
+MENTIONED_WITH = "mentioned_with"
+"""How a neighbour is related that only stands in the same memory (X59)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbor:
+    """An entity that another one leads to, and over which edge it was reached."""
+
+    name: str
+    type: str
+    relationship: str
+    """The edge's relation, or `mentioned_with` where one memory names both without relating them."""
+    direction: Literal["out", "in", "both"]
+    """Whether the edge leads to this entity or away from it; `both` where it leads nowhere."""
+    depth: int
+    """Edges from the entity that was asked for, from 1."""
+    valid_from: str | None = None
+    valid_until: str | None = None
+    memory_ids: tuple[str, ...] = ()
+
+    def model_dump(self) -> dict[str, Any]:
+        """The neighbour as plain values."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "relationship": self.relationship,
+            "direction": self.direction,
+            "depth": self.depth,
+            "valid_from": self.valid_from,
+            "valid_until": self.valid_until,
+            "memory_ids": list(self.memory_ids),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """What lies around some entities: the entities reached, and all stated relations among those."""
+
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[StatedRelation, ...] = field(default_factory=tuple)
