@@ -279,7 +279,7 @@ def test_other_presets_are_measured_too(made: Memory, preset: str) -> None:
 
 def test_progress_goes_to_the_whole(made: Memory) -> None:
     kernel = kernel_of(made)
-    request = read_bench(kernel, user_id=None, agent_id=None, run_id=None, probes=9, preset=None, limit=1)
+    request = read_bench(kernel, scope=Scope(), probes=9, preset=None, limit=1)
     told: list[float] = []
     PORTAL.call(bench(kernel, request, told.append))
     assert told == [0.25, 0.5, 0.75, 1.0]

@@ -128,7 +128,7 @@ def test_construction_checks_the_dimension_of_what_is_stored(open_memory: Open) 
         ({"embedder": {"provider": "hashed", "config": {"dimensions": 0}}}, "embedder.config.dimensions"),
         ({"curator": "llm"}, "no llm is configured"),
         ({"curator": "robot"}, "curator"),
-        ({"graph_store": {"provider": "neo4j"}}, "graph_store"),
+        ({"graph_store": {"provider": "sqlit"}}, "did you mean 'sqlite'"),
         ("here", "config must be"),
     ],
 )

@@ -113,6 +113,10 @@ class HistoryRecord(Answer):
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
+    project_id: str | None = None
+    team_id: str | None = None
+    room_id: str | None = None
+    world_id: str | None = None
     sequence: int = 0
     actor: str = ""
     reason: str = ""
@@ -237,7 +241,7 @@ class ErasedPlace(Answer):
     """How much of the forgotten text one place held, and whether its bytes are gone."""
 
     place: str
-    """store, text_index, history, episodes, versions, journal or cache."""
+    """store, text_index, history, episodes, versions, journal, cache, jobs, promotions or graph."""
     count: int
     status: Literal["erased", "pending", "kept", "found", "none"]
     """`found` in a dry run; `pending` until the file is free; `kept` where nothing was to be erased by request."""

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.tags import Tags
 from perdure.domain.text import check_unicode, shown
 
 LIVE = "live"
@@ -122,7 +123,8 @@ class MemoryItem(Answer):
     confidence: float | None = None
     older: tuple[str, ...] = ()
     """Ids of memories that this one may have replaced: a soft link, which hides nothing."""
-    tags: dict[str, Any] = field(default_factory=dict)
+    tags: Tags | None = None
+    """A team's, on a memory of a team."""
     position: int | None = None
     score: float | None = None
     similarity: float | None = None
@@ -149,6 +151,8 @@ class MemoryItem(Answer):
                 value=self.slots.value,
                 polarity=self.slots.polarity,
             )
+        if self.tags is not None:
+            payload.update(self.tags.model_dump())
         return payload
 
     @classmethod
@@ -163,6 +167,8 @@ class MemoryItem(Answer):
             values["slots"] = Slots(
                 payload["subject"], payload["attribute"], payload.get("value", ""), payload.get("polarity", True)
             )
+        if "truth_level" in payload:
+            values["tags"] = Tags(**{name: payload[name] for name in _TAGS if name in payload})
         scope = Scope(**{name: payload[name] for name in SCOPE_FIELDS if name in payload})
         return cls(scope=scope, score=score, similarity=similarity, **values)
 
@@ -187,8 +193,10 @@ class MemoryItem(Answer):
             valid_to=self.valid_to,
             sources=list(self.sources),
             source=self.source,
-            tags=dict(self.tags),
         )
+        if self.tags is not None:
+            dump["tags"] = self.tags.model_dump()
+            dump["confidence"] = self.confidence
         for name in ("explanation", "replaced_by"):
             if getattr(self, name) is not None:
                 dump[name] = getattr(self, name)
@@ -199,7 +207,8 @@ class MemoryItem(Answer):
         return dump
 
 
-_NOT_STORED = {"scope", "slots", "score", "similarity", "explanation", "messages"}
+_NOT_STORED = {"scope", "slots", "tags", "score", "similarity", "explanation", "messages"}
+_TAGS = tuple(item.name for item in fields(Tags))
 _STORED = tuple(item.name for item in fields(MemoryItem) if item.name not in _NOT_STORED)
 
 

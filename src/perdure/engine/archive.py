@@ -24,9 +24,11 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem, check_metadata, read_id, text_hash
 from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.tags import Tags
 from perdure.domain.text import shown
 from perdure.engine.derived import without_derived
 from perdure.engine.requests import read_addition, read_flag, read_share, read_text
+from perdure.engine.team.guard import check_item
 from perdure.engine.write_path import Addition
 
 FORMAT = 1
@@ -40,13 +42,13 @@ _RECORD = tuple(name for name in HistoryRecord.__slots__ if name != "sequence")
 _EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id", "told_at", "created_at")
 _TIMES = ("created_at", "updated_at", "told_at", "untold_at", "valid_from", "valid_to", "expires_at")
 _ROW_TEXTS = ("state", "kind", "role", "type", "source", "speaker", "version_of", "lineage_id", "replaced_by")
-_EVENT_TEXTS = ("old_value", "new_value", "actor", "reason", "told_at", "undoes", "user_id", "agent_id", "run_id")
+_EVENT_TEXTS = ("old_value", "new_value", "actor", "reason", "told_at", "undoes", *SCOPE_FIELDS)
 _ADDITION = frozenset({"messages", "timestamp", "metadata", "type", "expires_at", "infer", *SCOPE_FIELDS})
 _MESSAGE = frozenset({"role", "content", "name", "timestamp", "id", "metadata", "type", "expires_at", *SCOPE_FIELDS})
 _FACT = frozenset(
     {
         "memory", "id", "metadata", "timestamp", "told_at", "created_at", "updated_at", "valid_from", "valid_to",
-        "expires_at", "type", "importance", "source", "tags", *SCOPE_FIELDS,
+        "expires_at", "type", "importance", "source", "tags", "confidence", *SCOPE_FIELDS,
         # Parts of a listed memory that are made anew here.
         "hash", "score", "similarity", "explanation", "kind", "access_count", "last_accessed_at", "sources",
     }
@@ -252,7 +254,7 @@ def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
     check_metadata(payload.get("metadata"))
     try:
         _scope_of(payload)
-        MemoryItem.from_payload(payload)
+        check_item(MemoryItem.from_payload(payload))
     except InvalidInputError:
         raise
     except (TypeError, ValueError) as error:
@@ -333,7 +335,9 @@ def _read_said(value: dict[str, Any], text: str, default: Scope) -> Said:
 
 def _read_stated(value: dict[str, Any], default: Scope) -> Stated:
     text = read_text(value["memory"], "memory")
-    scope = _scope_of(value, default).require_owner()
+    scope = _scope_of(value, default)
+    if scope.team_id is None:
+        scope.require_owner()
     times = {name: _moment(value, name) for name in (*_TIMES, "timestamp")}
     told = times["timestamp"] or times["told_at"] or times["created_at"] or ""
     item = MemoryItem(
@@ -351,10 +355,10 @@ def _read_stated(value: dict[str, Any], default: Scope) -> Stated:
         importance=read_share(value.get("importance", 0.5), "importance"),
         source=read_text(value.get("source", "import"), "source"),
         metadata=check_metadata(value.get("metadata")),
-        tags=check_metadata(value.get("tags")),
-        confidence=1.0,
+        tags=Tags.read(value.get("tags")),
+        confidence=read_share(value.get("confidence", 1.0), "confidence"),
     )
-    return Stated(item, value.get("id") is not None, tuple(sorted(value.keys() - _FACT)))
+    return Stated(check_item(item), value.get("id") is not None, tuple(sorted(value.keys() - _FACT)))
 
 
 def _stated_id(given: object, text: str, scope: Scope, told: str) -> str:

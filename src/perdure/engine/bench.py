@@ -34,16 +34,14 @@ class BenchRequest:
 def read_bench(
     kernel: Kernel,
     *,
-    user_id: str | None,
-    agent_id: str | None,
-    run_id: str | None,
+    scope: Scope,
     probes: int,
     preset: str | None,
     limit: int,
 ) -> BenchRequest:
     """A `bench`, checked against what this engine has."""
     return BenchRequest(
-        scope=Scope(user_id=user_id, agent_id=agent_id, run_id=run_id),
+        scope=scope,
         probes=read_limit(probes, "probes"),
         limit=read_limit(limit),
         preset=read_preset(kernel, preset),

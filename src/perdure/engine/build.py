@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perdure.backends import registry
 from perdure.backends.embedders.base import Embedder
+from perdure.backends.graphs.base import GraphStore
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.llms.base import LLM
 from perdure.backends.rerankers.base import Reranker
@@ -45,18 +46,29 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
     reranker: Reranker | None = None
     if config.reranker is not None:
         reranker = registry.build("rerankers", config.reranker.provider, config.reranker.config)
+    fresh_graph = _graph(config)
     kernel = Kernel(
         config,
         store=store,
         embedder=embedder,
-        ledger=_ledger(config),
+        ledger=build_ledger(config),
         llm=llm,
         reranker=reranker,
         curator=_curator(config, llm),
         clock=clock,
         fresh_store=fresh_store,
     )
-    return Engine(kernel)
+    return Engine(kernel, fresh_graph)
+
+
+def _graph(config: MemoryConfig) -> Callable[[], GraphStore] | None:
+    """What makes the graph store that the configuration names; a `sqlite` one lies in the folder, as a store does."""
+    if config.graph_store is None:
+        return None
+    settings = dict(config.graph_store.config)
+    if config.graph_store.provider == "sqlite":
+        settings.setdefault("path", config.graph_path)
+    return partial(registry.build, "graphs", config.graph_store.provider, settings)
 
 
 def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -70,7 +82,7 @@ def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict
     return found
 
 
-def _ledger(config: MemoryConfig) -> Ledger:
+def build_ledger(config: MemoryConfig) -> Ledger:
     """The ledger that the configuration names; no variable of the environment alone moves it (ADR 9)."""
     settings = dict(config.history.config)
     if config.history.db_path is not None and (config.history.provider != "sqlite" or "path" in settings):

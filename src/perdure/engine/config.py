@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from perdure.backends.validation import config_error
@@ -81,6 +81,40 @@ class HistoryConfig(Section):
     )
 
 
+class GraphStoreConfig(Section):
+    """Which graph store, and its settings."""
+
+    provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+def _without_none(value: Any) -> Any:
+    return None if isinstance(value, dict) and value.get("provider") == "none" else value
+
+
+ChosenGraphStore = Annotated[GraphStoreConfig | None, BeforeValidator(_without_none)]
+"""A graph store; the provider `none` says in a file, which knows no null, that there is to be none."""
+
+
+class ApproversConfig(Section):
+    """How many admins must approve a promotion to each level; 0 is at once (X50)."""
+
+    WORKING: int = Field(0, ge=0, description="For EPHEMERAL to WORKING")
+    VALIDATED: int = Field(1, ge=0, description="For WORKING to VALIDATED")
+    CANONICAL: int = Field(1, ge=0, description="For VALIDATED to CANONICAL")
+    PUBLIC: int = Field(1, ge=0, description="For CANONICAL to PUBLIC")
+
+
+class TeamConfig(Section):
+    """What holds for the memory of teams (spec 004)."""
+
+    approvers: ApproversConfig = Field(default_factory=ApproversConfig)
+    four_eyes: bool = Field(False, description="Whether nobody may approve what they asked for themselves (X48)")
+    ephemeral_days: int = Field(
+        30, ge=0, description="Days after which an EPHEMERAL memory expires unless it is promoted; 0 is never (X38)"
+    )
+
+
 class CustomPrompts(Section):
     """Prompts that replace the built-in ones of the `llm` curator."""
 
@@ -118,6 +152,13 @@ class MemoryConfig(BaseSettings):
         "in_place",
         description="Whether an update keeps the id (the old text stays a version) or makes a new memory (U3)",
     )
+    graph_store: ChosenGraphStore = Field(
+        None,
+        description="Graph of entities and relations; none by default, and `sqlite` under `perdure serve` unless its "
+        'provider is given as "none"',
+    )
+    team: TeamConfig = Field(default_factory=TeamConfig)
+    server: dict[str, Any] = Field(default_factory=dict, description="Settings of `perdure serve` (docs/server.md)")
     reranker: RerankerConfig | None = Field(None, description="Model that reads question and memory; none by default")
     preset: Literal["best", "plain", "router", "proxy"] = Field(
         "best", description="Steps of a search (docs/recall.md)"
@@ -151,10 +192,19 @@ class MemoryConfig(BaseSettings):
         """Where a `sqlite` ledger lies (DESIGN §4): as told, else beside a given store path, else in `path`."""
         if self.history.db_path is not None:
             return self.history.db_path.expanduser()
+        return self._folder / "history.db"
+
+    @property
+    def graph_path(self) -> Path:
+        """Where a `sqlite` graph lies that names no file: beside a given store path, else in `path`."""
+        return self._folder / "graph.db"
+
+    @property
+    def _folder(self) -> Path:
         store_path = self.vector_store.config.get("path")
         if isinstance(store_path, (str, os.PathLike)):
-            return Path(store_path).expanduser().parent / "history.db"
-        return self.path.expanduser() / "history.db"
+            return Path(store_path).expanduser().parent
+        return self.path.expanduser()
 
 
 def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:

@@ -24,7 +24,7 @@ class Finding(Answer):
     """One thing that is not as it should be."""
 
     kind: str
-    """store, ledger, journal, embedder, unembedded, pending, or a rift of `agreement`."""
+    """store, ledger, journal, embedder, unembedded, pending, graph, or a rift of `agreement`."""
     id: str
     """The memory, message or part that it is about."""
     sentence: str
@@ -93,13 +93,15 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
     ledger = kernel.ledger
     if ledger is None:
         sentence = "the ledger could not be opened: there is no history, and a crash may lose changes (see the log)"
-        return Diagnosis([*findings, Finding("ledger", kernel.config.history.provider, sentence)])
+        findings.append(Finding("ledger", kernel.config.history.provider, sentence))
+        return Diagnosis([*findings, *await _graph(engine)])
     findings += [Finding("ledger", ledger.name, sentence) for sentence in await ledger.check()]
     findings += await _journal(ledger)
     findings += await _pending(ledger)
     found = await compare(kernel, ledger, progress)
     for disagreement in found.disagreements:
         findings.append(Finding(disagreement.rift, disagreement.id, disagreement.sentence, True))
+    findings += await _graph(engine)
     counted = {name: getattr(found, name) for name in ("memories", "versions", "messages", "history")}
     return Diagnosis(findings, counted)
 
@@ -122,6 +124,8 @@ async def repair(engine: Engine, diagnosis: Diagnosis) -> Repair:
         await work.drop_messages(_ids(diagnosis, "episode"))
         if "pending" in kinds:
             await work.extract_pending()
+    if "graph" in kinds:
+        await work.look_again(_ids(diagnosis, "graph"))
     if "unembedded" in kinds:
         await work.embed_missing()
     return Repair(work.done, work.failed)
@@ -148,6 +152,31 @@ async def _embedder(kernel: Kernel) -> list[Finding]:
         sentence = f"{count} rows have no vector, and are found by their words alone"
         mendable = reason is None
         findings.append(Finding("unembedded", bare[0].id, sentence, mendable, notice=not mendable))
+    return findings
+
+
+async def _graph(engine: Engine) -> list[Finding]:
+    """Where the graph does not hold what the memories say; nothing where none is configured."""
+    if engine.graph_check is None:
+        return []
+    found = await engine.graph_check.compare()
+    findings = [
+        *(
+            Finding("graph", id, f"memory {id} states something that the graph does not hold", True)
+            for id in found.unsaid
+        ),
+        *(
+            Finding("graph", id, f"the graph holds what memory {id} stated, which does not stand", True)
+            for id in found.gone
+        ),
+    ]
+    if found.problem:
+        findings.append(Finding("graph", "", f"the graph cannot be asked: {found.problem}"))
+    if found.parked:
+        sentence = f"{found.parked} jobs of the graph failed too often and are tried no more"
+        findings.append(Finding("graph", "", sentence, True))
+    if found.waiting:
+        findings.append(Finding("graph", "", f"{found.waiting} jobs of the graph are not done yet", notice=True))
     return findings
 
 

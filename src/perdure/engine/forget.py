@@ -9,16 +9,18 @@ from typing import Literal
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Change, ErasedPlace, ErasureReport
-from perdure.domain.filter import Condition, Filter, Or, all_of, scope_filter
+from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.calls import call
 from perdure.engine.finish import finish
+from perdure.engine.graph.erasing import Erasing, told
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.read_path import ReadPath
 from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
+from perdure.engine.walls import reaches
 from perdure.pipeline.recall.presets import PLAIN
 
 PAGE = 500
@@ -32,6 +34,8 @@ class Request:
     scope: Scope
     id: str | None = None
     query: str | None = None
+    types: tuple[str, ...] = ()
+    """Only memories of these types, of all that the scope holds."""
     threshold: float = 0.75
     erase: bool = True
     dry_run: bool = False
@@ -39,7 +43,7 @@ class Request:
     @property
     def whole(self) -> Scope | None:
         """The scope of which everything goes, if that is what is asked."""
-        return self.scope if self.id is None and self.query is None else None
+        return self.scope if self.id is None and self.query is None and not self.types else None
 
 
 @dataclass(slots=True)
@@ -63,9 +67,10 @@ class _Found:
 class Forget:
     """Takes memories, their versions and the messages they came from out of every place."""
 
-    def __init__(self, kernel: Kernel, read_path: ReadPath) -> None:
+    def __init__(self, kernel: Kernel, read_path: ReadPath, graph: Erasing | None = None) -> None:
         self._kernel = kernel
         self._read_path = read_path
+        self._graph = graph
 
     @call
     async def __call__(self, request: Request) -> ErasureReport:
@@ -84,12 +89,15 @@ class Forget:
         await self._take_out(found, request)
         if not request.erase:
             return report
+        in_graph = self._graph is None or await self._graph.erase(list(found.memories), request.whole)
         await kernel.sync()  # before the journal lets go of what the store has just deleted
         if kernel.ledger is not None:
             ids = list(found.memories), list(found.episodes)
             await kernel.ledger.erase(*ids, request.whole, cached_in=walls if any(ids) else None)
+        if self._graph is not None and not in_graph:  # after the ledger has let go of these memories' jobs
+            await self._graph.later(list(found.memories), walls)
         self._read_path.forget_copies()
-        return await self._scrub(report)
+        return await self._scrub(_with_graph(report, "erased" if in_graph else "pending"))
 
     # ------------------------------------------------------------------ finding
     async def _walls(self, found: _Found, request: Request) -> Scope:
@@ -107,11 +115,13 @@ class Forget:
         found = _Found()
         if request.id is not None:
             rows = await self._rows(await self._line(request.id))
-            if all(request.scope.holds(MemoryItem.from_payload(row.payload).scope) for row in rows):
+            if all(reaches(request.scope, MemoryItem.from_payload(row.payload).scope) for row in rows):
                 self._note(found, rows)
                 found.memories.setdefault(request.id, None)
         elif request.query is not None:
             await self._note_answers(found, request)
+        elif request.types:
+            await self._note_types(found, request)
         else:
             self._note(found, await self._rows(scope_filter(request.scope)))
         if self._kernel.ledger is not None:
@@ -129,6 +139,7 @@ class Forget:
             threshold=request.threshold,
             include_past=True,
             limit=1000,
+            related=False,
             preset=PLAIN,  # each memory is judged by itself, and not beside what else was found
         )
         for earlier in (False, True):
@@ -137,6 +148,16 @@ class Forget:
                     rows = await self._rows(await self._line(item.id))
                     if not earlier or all(row.payload.get("state") != LIVE for row in rows):
                         self._note(found, rows)
+
+    async def _note_types(self, found: _Found, request: Request) -> None:
+        """Note the memories of some types with their whole lines; deleted ones too, which history still shows."""
+        typed = Condition("type", "in", request.types)
+        for row in await self._rows(all_of(scope_filter(request.scope), eq("kind", "facts"), typed)):
+            id = row.payload.get("version_of", row.id)
+            if id not in found.memories:
+                rows = await self._rows(await self._line(id))
+                if all(row.payload.get("type") in request.types for row in rows if row.payload.get("state") == LIVE):
+                    self._note(found, rows)
 
     async def _all_that_score(self, query: Query) -> list[MemoryItem]:
         while True:
@@ -247,6 +268,12 @@ class Forget:
         numbers = {"store": len(live), "text_index": len(found.rows), "versions": found.versions, **counts}
         order = ("store", "text_index", "history", "episodes", "versions", "journal", "cache")
         places = [_place(name, numbers.get(name, 0), request, dry_run) for name in order]
+        places += [
+            _place(name, numbers[name], request, dry_run) for name in ("jobs", "promotions") if numbers.get(name)
+        ]
+        if self._graph is not None:
+            in_graph = await self._graph.found(list(found.memories))
+            places.append(in_graph if dry_run or request.erase else told(in_graph, "kept"))
         results = live or [MemoryItem.from_payload(point.payload) for point in found.rows.values()]
         return ErasureReport(results, places, dry_run=dry_run, erase=request.erase)
 
@@ -262,13 +289,21 @@ class Forget:
         places: list[ErasedPlace] = []
         for place in report.places:
             where = "store" if place.place in ("store", "text_index", "versions") else "ledger"
-            if done[where] or place.status != "erased":
+            if place.place == "graph":
+                places.append(place)
+            elif done[where] or place.status != "erased":
                 note = _scrub_note(kernel, where)
                 places.append(replace(place, note=note) if note and place.status == "erased" else place)
             else:
                 note = "gone from every read; its bytes go when the file is closed by all"
                 places.append(replace(place, status="pending", note=note))
         return replace(report, places=places)
+
+
+def _with_graph(report: ErasureReport, status: Literal["erased", "pending"]) -> ErasureReport:
+    """The report with what became of the graph's share."""
+    places = [told(place, status) if place.place == "graph" else place for place in report.places]
+    return replace(report, places=places)
 
 
 def _scrub_note(kernel: Kernel, where: str) -> str:

@@ -137,6 +137,9 @@ class Intake:
             points = await with_derived(kernel.embedding, points)
             if points:
                 await kernel.store.apply(kernel.collection, points)
+        if kernel.follower is not None:
+            live = [row for row in fresh if row.is_live and not row.is_message]
+            await kernel.follower.arrived([MemoryItem.from_payload(row.payload) for row in live])
         self._note_live(row for row in fresh if row.is_live and not row.is_message)
         self._report.count("memories", new=len(fresh), skipped=len(rows) - len(fresh))
 

@@ -17,20 +17,23 @@ from perdure.backends.llms.base import LLM
 from perdure.backends.rerankers.base import Reranker
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.clock import Clock
-from perdure.domain.errors import ConflictError, LedgerError, NoCollectionError, NotFoundError, PerdureError
-from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
+from perdure.domain.errors import NoCollectionError, NotFoundError, PerdureError
+from perdure.domain.event import AddResult, Change, Episode
+from perdure.domain.job import Job
 from perdure.domain.scope import Scope
-from perdure.engine.answers import Answers
 from perdure.engine.calls import Calls
+from perdure.engine.chronicle import Chronicle
 from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator
 from perdure.engine.derived import with_derived
 from perdure.engine.embedding import Embedding
 from perdure.engine.finish import finish
+from perdure.engine.following import Follower
 from perdure.engine.generations import embedded_elsewhere, generations, open_collection
 from perdure.engine.once import Once
 from perdure.engine.rows import episode_item, net_rows, note_vectors, stored_as_said
 from perdure.engine.soft import given_up
+from perdure.engine.team.guard import check_tags
 from perdure.engine.ticker import Ticker
 
 logger = logging.getLogger("perdure")
@@ -41,7 +44,7 @@ EMBED_MISSING = 256
 """Memories without a vector that are embedded at a time, once an embedder is there (U21)."""
 
 
-class Kernel:
+class Kernel(Chronicle):
     """Backends, clock and configuration of one engine; every path works through it."""
 
     def __init__(
@@ -70,7 +73,9 @@ class Kernel:
         self._fresh_store = fresh_store
         self.llm = llm
         self.reranker = reranker
+        self.follower: Follower | None = None
         self.open = Once(self._open_all)
+        self._reopen = Once(self._open_ledger)
         self._close = Once(self._close_all)
         self._identity = ""
         self._unsynced = 0
@@ -90,6 +95,30 @@ class Kernel:
             await self._given_ledger.open()
             self.ledger = self._given_ledger
 
+    async def required_ledger(self) -> Ledger:
+        """The ledger, opened now where it could not be before; LedgerError where it still cannot.
+
+        For who cannot work on without one: whoever only remembers goes by `ledger`, which may be None.
+        """
+        await self.open()
+        if self.ledger is None:
+            await self._reopen()
+        assert self.ledger is not None, "it is open"
+        return self.ledger
+
+    async def _open_ledger(self) -> None:
+        await self._given_ledger.open()
+        self.ledger = self._given_ledger
+        if self.store.durable:
+            await self._heal()
+        if self.follower is not None:
+            self.follower.wake()
+
+    @property
+    def identity(self) -> str:
+        """Which store this is, once it is open."""
+        return self._identity
+
     async def _open_all(self) -> None:
         await self.open_backends()
         self.collection = await open_collection(
@@ -101,6 +130,8 @@ class Kernel:
             await self._heal()
         if self.store.durable:
             await self._embed_missing()
+        if self.follower is not None:
+            self.follower.wake()
 
     async def why_gone(self, error: NoCollectionError) -> PerdureError:
         """What to tell a caller whose collection went while it was in use: another process embedded it anew (V60)."""
@@ -114,6 +145,8 @@ class Kernel:
 
     async def _close_all(self) -> None:
         await self.calls.ended()
+        if self.follower is not None:
+            await self.follower.close()
         if self.open.done:
             with given_up("the store could not be synced: the journal keeps what it may have lost"):
                 await self._sync()
@@ -131,9 +164,12 @@ class Kernel:
         """This process was forked from the one that opened the backends: leave those to it, and begin anew."""
         self.calls.reset()
         self.open.reset()
+        self._reopen.reset()
         self._close.reset()
         self.ticker.reset()
         self.ledger = None
+        if self.follower is not None:
+            self.follower.forsake()
         if self.store.durable:
             # Connections must not be carried over a fork, closing them included (SQLite, "How To Corrupt").
             _LEFT_TO_THE_PARENT.append(self.store)
@@ -183,8 +219,10 @@ class Kernel:
         """Make the changes of one batch true: journal, store, history; all of them or none.
 
         Call it with the lock of a scope that covers them. Once begun it ends, and a caller that is cancelled meanwhile
-        is cancelled then. Answers with warnings of what was put off.
+        is cancelled then. Answers with warnings of what was put off. InvalidInputError where a team's memory would
+        stand without its tags.
         """
+        check_tags(changes)
         batch = str(uuid4())
         puts, deletes = await self._rows(changes, vectors, episodes)
         write = _Write(
@@ -204,6 +242,7 @@ class Kernel:
             answer=remember and Remembered(self._answer_key(remember[0]), remember[1], _dump(remember[2])),
             puts=puts,
             deletes=deletes,
+            jobs=self.follower.jobs(changes) if self.follower is not None and self.ledger is not None else [],
         )
         return await finish(self._carry_out(write))
 
@@ -214,16 +253,31 @@ class Kernel:
         if ledger is None or not self.store.durable:
             if write.puts or write.deletes:
                 await self.store.apply(self.collection, write.puts, write.deletes)
-            return []
+            return await self._followed(write)
         if write.entries or write.episodes or write.answer:
-            await ledger.write(write.entries, write.episodes, write.answer)
+            await ledger.write(write.entries, write.episodes, write.answer, write.jobs)
         warnings: list[str] = []
         if write.entries:
             await self._apply(write, ledger, warnings)
+            if write.jobs and self.follower is not None:
+                self.follower.wake()
         elif write.puts or write.deletes:
             # Messages alone: they are kept by now, and their rows can be made again from them.
             with given_up("the messages are kept, but cannot be searched yet", warnings):
                 await self.store.apply(self.collection, write.puts, write.deletes)
+        return warnings
+
+    async def _followed(self, write: _Write) -> list[str]:
+        """What follows a batch without a journal: its jobs come after its rows, which nobody could find before."""
+        warnings: list[str] = []
+        if self.follower is None:
+            return warnings
+        if self.ledger is None:
+            await self.follower.at_once([entry.change for entry in write.entries], warnings)
+        elif write.jobs:
+            with given_up("the graph does not follow this change", warnings):
+                await self.ledger.jobs.add(write.jobs)
+            self.follower.wake()
         return warnings
 
     async def _apply(self, write: _Write, ledger: Ledger, warnings: list[str]) -> None:
@@ -297,77 +351,6 @@ class Kernel:
             for episode, vector in zip(episodes, embedded.vectors, strict=True)
         ]
 
-    # ------------------------------------------------------------------ reading the ledger
-    def answers(self, scope: Scope) -> Answers:
-        """What a language model has answered in exactly this scope."""
-        return Answers(self.ledger, scope)
-
-    def _answer_key(self, key: str) -> str:
-        """The key as the ledger keeps it: the answer is about this store's memories, and others may share a ledger."""
-        return f"{self._identity}/{self.config.vector_store.collection_name}/{key}"
-
-    async def remembered(self, key: str | None, scope: Scope) -> AddResult | None:
-        """The answer that was given to this idempotency key, if one was given."""
-        if key is None or self.ledger is None:
-            return None
-        text = await self.ledger.remembered(self._answer_key(key), scope)
-        if text is None:
-            return None
-        loaded = json.loads(text)
-        return AddResult([MemoryEvent(**event) for event in loaded["results"]], loaded["warnings"], self.bare)
-
-    async def recent_episodes(self, scope: Scope, limit: int, before: str) -> list[Episode]:
-        """The last messages before a moment in a scope; none without a ledger."""
-        return await self.ledger.recent_episodes(scope, limit, before) if self.ledger else []
-
-    async def mark_extracted(self, ids: Sequence[str]) -> None:
-        """These messages have been read."""
-        if self.ledger and ids:
-            await self.ledger.mark_extracted(ids)
-
-    async def history(self, id: str) -> list[HistoryRecord]:
-        """The history of a memory; LedgerError where there is no ledger, for emptiness must not look like an answer."""
-        return await self._require_ledger().history(id)
-
-    async def event(self, event_id: str) -> tuple[Change, int]:
-        """The change behind a history record and its place in the order; an error that says why where there is none."""
-        ledger = self._require_ledger()
-        record = await ledger.history_record(event_id)
-        if record is None:
-            raise NotFoundError(f"there is no event with the id {event_id!r}")
-        change = None if record.erased else await ledger.event(event_id)
-        if change is None:
-            why = "its text was erased" if record.erased else "it was imported without its change"
-            raise ConflictError(f"event {event_id} cannot be undone: {why}", code="erased" if record.erased else None)
-        return change, record.sequence
-
-    async def later_events(self, change: Change, sequence: int) -> list[HistoryRecord]:
-        """What happened to the same memory, or its line, after this event and still stands, newest first.
-
-        An event and the one that took it back are both left out; what took back this event or an earlier one is not.
-        """
-        later = [record for record in await self.history(change.memory_id) if record.sequence > sequence]
-        ids = {record.id for record in later}
-        standing: list[HistoryRecord] = []
-        taken_back: set[str] = set()
-        for record in sorted(later, key=lambda record: -record.sequence):  # newest first: an undo may be undone
-            if record.id in taken_back:
-                continue
-            if record.undoes in ids:
-                taken_back.add(record.undoes)
-            else:
-                standing.append(record)
-        return standing
-
-    async def events_since(self, scope: Scope, moment: str) -> list[Change]:
-        """The changes of a scope after a moment of the clock, newest first."""
-        return await self._require_ledger().events_since(scope, moment)
-
-    def _require_ledger(self) -> Ledger:
-        if self.ledger is None:
-            raise LedgerError("there is no ledger: it could not be opened, so no history is kept (see the log)")
-        return self.ledger
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
@@ -379,6 +362,8 @@ class _Write:
     answer: Remembered | None
     puts: Sequence[Point]
     deletes: Sequence[str]
+    jobs: Sequence[Job]
+    """What has to follow it."""
 
 
 def _dump(result: AddResult) -> str:

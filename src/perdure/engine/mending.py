@@ -9,7 +9,7 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.clock import iso
 from perdure.domain.event import Episode, Event, HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem, new_id
-from perdure.domain.scope import Scope
+from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.agreement import last_word, missing_episodes, pages, rift_between
 from perdure.engine.engine import Engine
 from perdure.engine.soft import given_up
@@ -61,6 +61,16 @@ class Mending:
                 break
         if count:
             self.done.append(f"embedded {count} rows")
+
+    async def look_again(self, memory_ids: set[str]) -> None:
+        """Let the graph look again at memories, and at what its jobs failed of."""
+        check = self._engine.graph_check
+        assert check is not None, "without a graph nothing was found there"
+        with given_up("the graph could not be mended", self.failed):
+            left = await check.look_again(sorted(memory_ids - {""}))
+            self.done.append("let the graph look again at its memories")
+            if left:
+                self.failed.append(f"{left} jobs of the graph are not done yet")
 
     # ------------------------------------------------------------------ history
     async def complete_history(self, memory_ids: set[str]) -> None:
@@ -214,9 +224,7 @@ def _record(
         new_value=new,
         timestamp=moment,
         is_deleted=event == "DELETE",
-        user_id=scope.user_id,
-        agent_id=scope.agent_id,
-        run_id=scope.run_id,
+        **{name: getattr(scope, name) for name in SCOPE_FIELDS},
         actor="repair",
         reason="completed from the store",
         told_at=told_at or moment,

@@ -30,6 +30,8 @@ class Query:
     """Earlier texts instead of those that stand now."""
     preset: Preset = BEST
     rerank: bool = False
+    related: bool = True
+    """Whether what the graph relates to the question joins; else each memory is judged by itself."""
     hydrate: bool = False
     """Whether each memory brings the messages that it came from."""
     reference_time: datetime | None = None

@@ -12,6 +12,7 @@ from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.fused_search import FusedSearch
+from perdure.engine.graph.related import Related
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.receipts import fused_receipt, similarity_receipt
@@ -20,6 +21,7 @@ from perdure.engine.similarity_search import SimilaritySearch
 from perdure.engine.soft import given_up
 from perdure.engine.standing import Standing
 from perdure.engine.visibility import visible
+from perdure.engine.walls import OPEN, is_inside, told_inside
 from perdure.pipeline.gate import is_greeting
 from perdure.pipeline.inject import render_context
 from perdure.pipeline.recall.rewriting import hypothetical, rewrite
@@ -35,8 +37,9 @@ CONTEXT_CANDIDATES = 50
 class ReadPath:
     """Finds, lists and tells the history of memories."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, related: Related | None = None) -> None:
         self._kernel = kernel
+        self._related = related
         self._fused = FusedSearch(kernel)
         self._standing = Standing(kernel, self._fused.indexes)
 
@@ -72,6 +75,7 @@ class ReadPath:
         results = newer_first(await search(query, text, self._within(query)))
         if query.explain:
             results = [item.with_(explanation=similarity_receipt(item, text, query)) for item in results]
+        results = await self._with_related(query, text, results, warnings)
         return SearchResult(
             await self._hydrated(query, results),
             coverage=results[0].score or 0.0 if results else 0.0,
@@ -93,6 +97,7 @@ class ReadPath:
             items = (await self._reranked(text, items, warnings))[: query.limit]
         results = newer_first([item for item in items if (item.score or 0.0) >= (query.threshold or 0.0)])
         coverage = found.coverage(results)
+        results = await self._with_related(query, text, results, warnings)
         return SearchResult(
             await self._hydrated(query, results),
             coverage=coverage.value,
@@ -100,6 +105,13 @@ class ReadPath:
             warnings=warnings,
             held_back=_earlier_texts(results) + found.skipped_past,
         )
+
+    async def _with_related(
+        self, query: Query, text: str, found: list[MemoryItem], warnings: list[str]
+    ) -> list[MemoryItem]:
+        if self._related is None or not query.related or query.versions:
+            return found
+        return await self._related(query, text, self._within(query), found, shown=_shown, warnings=warnings)
 
     async def _reranked(self, text: str, items: list[MemoryItem], warnings: list[str]) -> list[MemoryItem]:
         """The items by the mean of their rank's share and the reranker's; the best one's score stays the measure."""
@@ -138,14 +150,14 @@ class ReadPath:
         ]
 
     @call
-    async def get(self, id: str) -> MemoryItem | None:
-        """The memory with this id as it now stands, or None."""
+    async def get(self, id: str, walls: Scope = OPEN) -> MemoryItem | None:
+        """The memory with this id as it now stands, or None; so too where it lies outside of the walls."""
         kernel = self._kernel
         point = await kernel.store.get(kernel.collection, id)
         if point is None:
             return None
         item = MemoryItem.from_payload(point.payload)
-        return item if item.state == LIVE else None
+        return item if item.state == LIVE and is_inside(walls, item) else None
 
     @call
     async def get_all(
@@ -165,9 +177,9 @@ class ReadPath:
         return ListResult([_shown(point.payload) for point in page.points], page.next_cursor)
 
     @call
-    async def history(self, id: str) -> list[HistoryRecord]:
+    async def history(self, id: str, walls: Scope = OPEN) -> list[HistoryRecord]:
         """Every event of the memory, and of its whole line where updates make new memories, oldest first."""
-        return await self._kernel.history(id)
+        return told_inside(walls, await self._kernel.history(id))
 
     @call
     async def context(self, query: Query, *, max_tokens: int) -> str:

@@ -14,6 +14,7 @@ from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
 from perdure.domain.text import check_unicode, shown
 from perdure.engine.forget import Request
+from perdure.engine.walls import OPEN, inside
 from perdure.engine.write_path import Addition
 
 Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
@@ -27,9 +28,9 @@ MAX_LIMIT = 2**31 - 1
 """What a greater limit comes to: no scope holds as many memories, and every store counts as far."""
 
 
-def read_scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
-    """The scope of a call; ScopeError where nothing was given."""
-    return Scope(user_id=user_id, agent_id=agent_id, run_id=run_id).require_owner()
+def read_scope(user_id: str | None, agent_id: str | None, run_id: str | None, walls: Scope = OPEN) -> Scope:
+    """The scope of a call inside of walls; ScopeError where neither gives an owner."""
+    return inside(walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)).require_owner()
 
 
 def read_limit(value: object, field: str = "limit") -> int:
@@ -119,9 +120,10 @@ def read_forget(
     threshold: float,
     erase: bool,
     dry_run: bool,
+    walls: Scope = OPEN,
 ) -> Request:
     """A `forget`, checked: by id alone, by query inside a scope, or a whole scope."""
-    scope = Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)
+    scope = inside(walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id))
     if id is not None and query is not None:
         raise InvalidInputError("forget takes an id or a query, not both", field="id", value=id)
     if id is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,23 +11,18 @@ from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso
 from perdure.domain.errors import ConflictError, NotFoundError
 from perdure.domain.event import AddResult, Change, MemoryEvent
-from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.memory import MemoryItem, text_hash
 from perdure.domain.scope import Scope
+from perdure.engine.batch import Batch
 from perdure.engine.calls import call
 from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
-from perdure.engine.rows import version_of
 from perdure.engine.visibility import visible
+from perdure.engine.walls import OPEN, is_inside, reaches
 from perdure.pipeline.slots import read_slots
 
 PAGE = 500
 """Memories taken at a time where a whole scope is walked."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    changes: list[Change] = field(default_factory=list)
-    vectors: dict[str, Vector | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -49,34 +44,41 @@ class Revise:
         self._kernel = kernel
 
     @call
-    async def update(self, id: str, text: str, metadata: dict[str, Any]) -> MemoryItem:
-        """Overwrite a memory's text, keeping its id; the old text stays as a version."""
+    async def update(
+        self,
+        id: str,
+        text: str | None,
+        metadata: dict[str, Any],
+        walls: Scope = OPEN,
+        times: Mapping[str, str | None] | None = None,
+    ) -> MemoryItem:
+        """Overwrite a memory's text, unless it is None, keeping its id; the old text stays as a version.
+
+        `times` sets `valid_from`, `valid_to` or `expires_at`, or clears it where it is None.
+        """
         kernel = self._kernel
-        scope = (await self._standing(id))[0].scope
-        vector = await kernel.embedding.query(text)
+        scope = (await self._standing(id, walls))[0].scope
+        vector = None if text is None else await kernel.embedding.query(text)
         async with kernel.lock(scope):
-            before, old_vector = await self._standing(id)
-            batch = _Batch()
-            after = before.with_(
-                memory=text,
-                hash=text_hash(text),
-                metadata={**before.metadata, **metadata},
-                slots=read_slots(text),
-                confidence=1.0,
-            )
-            self._replace(batch, before, after, old_vector, vector, actor="update", reason="explicit")
+            before, old_vector = await self._standing(id, walls)
+            batch = Batch(kernel.ticker)
+            after = before.with_(metadata={**before.metadata, **metadata}, **(times or {}))
+            if text is not None:
+                after = after.with_(memory=text, hash=text_hash(text), slots=read_slots(text), confidence=1.0)
+            new_vector = old_vector if text is None else vector
+            batch.replace(before, after, old_vector, new_vector, actor="update", reason="explicit")
             await kernel.commit(batch.changes, batch.vectors)
         return batch.changes[0].item
 
     @call
-    async def delete(self, id: str) -> None:
+    async def delete(self, id: str, walls: Scope = OPEN) -> None:
         """Remove a memory from every read of the present; its text stays as a version until it is erased."""
         kernel = self._kernel
-        scope = (await self._standing(id))[0].scope
+        scope = (await self._standing(id, walls))[0].scope
         async with kernel.lock(scope):
-            before, vector = await self._standing(id)
-            batch = _Batch()
-            self._remove(batch, before, vector, actor="delete", reason="explicit")
+            before, vector = await self._standing(id, walls)
+            batch = Batch(kernel.ticker)
+            batch.remove(before, vector, actor="delete", reason="explicit")
             await kernel.commit(batch.changes, batch.vectors)
 
     @call
@@ -94,32 +96,34 @@ class Revise:
             page = await kernel.store.list(kernel.collection, everything, PAGE, with_vectors=True)
             if not page.points:
                 return count
-            batch = _Batch()
+            batch = Batch(kernel.ticker)
             for point in page.points:
                 item = MemoryItem.from_payload(point.payload)
-                self._remove(batch, item, point.vector, actor="delete_all", reason="explicit")
+                batch.remove(item, point.vector, actor="delete_all", reason="explicit")
             await kernel.commit(batch.changes, batch.vectors)
             count += len(page.points)
 
     @call
-    async def undo(self, event_id: str) -> AddResult:
+    async def undo(self, event_id: str, walls: Scope = OPEN) -> AddResult:
         """Take back one event by its inverse; ConflictError where a later event built on it.
 
         Nothing happens where it has been taken back already.
         """
         kernel = self._kernel
         scope = (await kernel.event(event_id))[0].item.scope
+        if not reaches(walls, scope):
+            raise NotFoundError(f"there is no event with the id {event_id!r}")
         async with kernel.lock(scope):
             change, sequence = await kernel.event(event_id)  # again: it may have been erased meanwhile
             later = await kernel.later_events(change, sequence)
             if any(record.undoes == change.id for record in later):
-                return self._result(_Batch())
+                return self._result(Batch(kernel.ticker))
             if later:
                 raise ConflictError(
                     f"event {event_id} cannot be undone: event {later[0].id} changed the same memory after it;"
                     f" undo that one first"
                 )
-            batch = _Batch()
+            batch = Batch(kernel.ticker)
             taken_back = _TakenBack(change, change.item.id, dict.fromkeys(change.hides, change.event == "DELETE"))
             await self._restore(batch, taken_back, actor="undo", reason=f"takes back {change.id}", undoes=change.id)
             await kernel.commit(batch.changes, batch.vectors)
@@ -135,7 +139,7 @@ class Revise:
                 line = lines.setdefault(change.item.lineage_id or change.memory_id, _TakenBack(change, change.item.id))
                 line.first = change
                 line.hidden.update(dict.fromkeys(change.hides, change.event == "DELETE"))
-            batch = _Batch()
+            batch = Batch(kernel.ticker)
             for line in lines.values():
                 await self._restore(batch, line, actor="rollback", reason="rollback")
             await kernel.commit(batch.changes, batch.vectors)
@@ -143,7 +147,7 @@ class Revise:
 
     # ------------------------------------------------------------------ one memory
     async def _restore(
-        self, batch: _Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
+        self, batch: Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
     ) -> None:
         """Make the memory stand as it did before (not at all, if it had not been made), from how it stands now."""
         target, standing = taken_back.first.before, await self._point(taken_back.id)
@@ -151,94 +155,30 @@ class Revise:
         old = None if standing is None else standing.vector
         if now is not None and target is None:
             hides = tuple(id for id, hidden in taken_back.hidden.items() if not hidden)
-            self._remove(batch, now, old, actor=actor, reason=reason, undoes=undoes, hides=hides)
+            batch.remove(now, old, actor=actor, reason=reason, undoes=undoes, hides=hides)
         elif now is None and target is not None:
             vector = await self._kernel.embedding.query(target.memory)
             shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
-            self._revive(batch, target, vector, actor=actor, reason=reason, undoes=undoes, hides=shows)
+            moment = self._kernel.ticker.tick()
+            revived = target.with_(updated_at=moment, told_at=moment, version=target.version + 1)
+            batch.add(revived, vector, actor=actor, reason=reason, undoes=undoes, hides=shows)
         elif now is not None and target is not None and not _says_the_same(now, target):
             vector = await self._kernel.embedding.query(target.memory)
-            self._replace(batch, now, target, old, vector, actor=actor, reason=reason, undoes=undoes)
-
-    def _replace(
-        self,
-        batch: _Batch,
-        before: MemoryItem,
-        after: MemoryItem,
-        old_vector: Vector | None,
-        vector: Vector | None,
-        *,
-        actor: str,
-        reason: str,
-        undoes: str | None = None,
-    ) -> None:
-        moment = self._kernel.ticker.tick()
-        keep = version_of(before, untold_at=moment, replaced_by=after.id if after.id != before.id else None)
-        after = after.with_(updated_at=moment, told_at=moment, version=before.version + 1)
-        batch.vectors[after.id] = vector
-        batch.vectors[keep.id] = old_vector
-        batch.changes.append(
-            Change(
-                id=new_id(), event="UPDATE", memory_id=after.id, at=moment, told_at=moment, before=before,
-                after=after, keep=keep, actor=actor, reason=reason, undoes=undoes,
-            )
-        )  # fmt: skip
-
-    def _remove(
-        self,
-        batch: _Batch,
-        before: MemoryItem,
-        vector: Vector | None,
-        *,
-        actor: str,
-        reason: str,
-        undoes: str | None = None,
-        hides: tuple[str, ...] = (),
-    ) -> None:
-        moment = self._kernel.ticker.tick()
-        keep = version_of(before, untold_at=moment)
-        batch.vectors[keep.id] = vector
-        batch.changes.append(
-            Change(
-                id=new_id(), event="DELETE", memory_id=before.id, at=moment, told_at=moment, before=before,
-                keep=keep, actor=actor, reason=reason, undoes=undoes, hides=hides,
-            )
-        )  # fmt: skip
-
-    def _revive(
-        self,
-        batch: _Batch,
-        target: MemoryItem,
-        vector: Vector | None,
-        *,
-        actor: str,
-        reason: str,
-        undoes: str | None,
-        hides: tuple[str, ...],
-    ) -> None:
-        """Bring a deleted memory back, with the messages that went with it."""
-        moment = self._kernel.ticker.tick()
-        after = target.with_(updated_at=moment, told_at=moment, version=target.version + 1)
-        batch.vectors[after.id] = vector
-        batch.changes.append(
-            Change(
-                id=new_id(), event="ADD", memory_id=after.id, at=moment, told_at=moment, after=after,
-                actor=actor, reason=reason, undoes=undoes, hides=hides,
-            )
-        )  # fmt: skip
+            batch.replace(now, target, old, vector, actor=actor, reason=reason, undoes=undoes)
 
     # ------------------------------------------------------------------ reading
-    async def _standing(self, id: str) -> tuple[MemoryItem, Vector | None]:
+    async def _standing(self, id: str, walls: Scope) -> tuple[MemoryItem, Vector | None]:
         point = await self._point(id)
-        if point is None:
+        item = None if point is None else MemoryItem.from_payload(point.payload)
+        if point is None or item is None or not is_inside(walls, item):
             raise NotFoundError(f"there is no memory with the id {id!r}")
-        return MemoryItem.from_payload(point.payload), point.vector
+        return item, point.vector
 
     async def _point(self, id: str) -> Point | None:
         point = await self._kernel.store.get(self._kernel.collection, id)
         return None if point is None or point.payload.get("state") != "live" else point
 
-    def _result(self, batch: _Batch) -> AddResult:
+    def _result(self, batch: Batch) -> AddResult:
         events: Sequence[MemoryEvent] = [MemoryEvent.of(change) for change in batch.changes]
         return AddResult(list(events), bare=self._kernel.bare)
 

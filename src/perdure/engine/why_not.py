@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from perdure.domain.event import Absence, HistoryRecord
+from perdure.domain.event import Absence
 from perdure.domain.filter import Condition, Or, all_of, eq, matches, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem
-from perdure.domain.scope import Scope
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.read_path import ReadPath
 from perdure.engine.visibility import visible
+from perdure.engine.walls import scope_of
 
 EVERY = 2**31 - 1
 """More memories than any scope holds."""
@@ -48,7 +48,7 @@ class WhyNot:
         if not standing and not (query.reads_past and items):
             records = await kernel.ledger.history(id) if kernel.ledger is not None else []
             last = records[-1] if records else None
-            if last is None or not _inside(query.scope, last):
+            if last is None or not query.scope.holds(scope_of(last)):
                 return _absence("unknown", "there is no such memory in this scope")
             if last.erased:
                 return _absence("erased", f"it was erased; the last event was at {last.timestamp}")
@@ -90,10 +90,6 @@ class WhyNot:
         last = came[-1].score or 0.0 if came else 0.0
         sentence = f"it ranks {place + 1} and {query.limit} were asked for; the last of them scores {last:.3f}"
         return _absence("limit", sentence, last_score=last, **numbers)
-
-
-def _inside(scope: Scope, record: HistoryRecord) -> bool:
-    return all(getattr(record, name, None) == value for name, value in scope.given().items())
 
 
 def _absence(reason: str, sentence: str, **numbers: object) -> Absence:

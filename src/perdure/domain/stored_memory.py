@@ -1,0 +1,107 @@
+"""A memory as spec 001 §8 shows it, and what its store answers with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from perdure.domain.errors import InvalidInputError, NotFoundError
+from perdure.domain.memory import Answer, MemoryItem
+from perdure.domain.text import shown
+
+
+class MemoryType(StrEnum):
+    """What sort of thing a memory is (001 §3); a search without a type finds every sort (V87)."""
+
+    SEMANTIC = "semantic"
+    PROCEDURAL = "procedural"
+    EPISODIC = "episodic"
+    REFLECTIVE = "reflective"
+
+
+def read_type(value: object, field: str = "type") -> str:
+    """The name of a memory type; InvalidInputError for what is none."""
+    if not isinstance(value, str) or value not in {*MemoryType}:
+        raise InvalidInputError(
+            f"{field} must be one of {', '.join(MemoryType)}, not {shown(value)}", field=field, value=value
+        )
+    return MemoryType(value).value
+
+
+def shown_id(id: str) -> str:
+    """An id as 001 and 004 show it, `mem_` and the UUID without hyphens (U16); `read_id` takes either form."""
+    return f"mem_{UUID(id).hex}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMemory(Answer):
+    """One memory with the fields of 001 §8; times are ISO 8601 UTC text, and its embedding is never shown (V48)."""
+
+    id: str
+    type: str
+    content: str
+    user_id: str
+    project_id: str | None = None
+    source: str = ""
+    created_at: str
+    updated_at: str
+    access_count: int = 0
+    importance: float = 0.5
+
+    @classmethod
+    def of(cls, item: MemoryItem) -> StoredMemory:
+        """A user's memory as 001 shows it; NotFoundError for one that belongs to no user, which 001 has not."""
+        if item.scope.user_id is None:
+            raise NotFoundError(f"there is no memory of a user with the id {item.id!r}")
+        return cls(
+            id=shown_id(item.id),
+            type=item.type,
+            content=item.memory,
+            user_id=item.scope.user_id,
+            project_id=item.scope.project_id,
+            source=item.source,
+            created_at=item.created_at,
+            updated_at=item.updated_at,
+            access_count=item.access_count,
+            importance=item.importance,
+        )
+
+    def model_dump(self) -> dict[str, Any]:
+        """The JSON of 001 §8: `project_id` and `source` where they have a value."""
+        dump: dict[str, Any] = {"id": self.id, "type": self.type, "content": self.content, "user_id": self.user_id}
+        for name in ("project_id", "source"):
+            if getattr(self, name):
+                dump[name] = getattr(self, name)
+        dump.update(created_at=self.created_at, access_count=self.access_count, importance=self.importance)
+        return dump
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieveResult(Answer):
+    """One memory that answers a query, and its score in [0, 1]."""
+
+    memory: StoredMemory
+    score: float
+
+    def model_dump(self) -> dict[str, Any]:
+        """`{"memory": {...}, "score": ...}` (V27)."""
+        return {"memory": self.memory.model_dump(), "score": self.score}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryListing(Answer):
+    """A user's newest memories, and how many there are in all."""
+
+    memories: list[StoredMemory]
+    total: int
+    limit: int
+
+    def model_dump(self) -> dict[str, Any]:
+        """`{"memories": [...], "total": ..., "limit": ...}`."""
+        return {
+            "memories": [memory.model_dump() for memory in self.memories],
+            "total": self.total,
+            "limit": self.limit,
+        }

@@ -1,0 +1,119 @@
+"""Memories that a caller states field by field (001 §7): nothing is extracted, and nothing is reconciled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.backends.vector_stores.base import Point, Vector
+from perdure.domain.errors import ConflictError, NotFoundError
+from perdure.domain.event import Change
+from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
+from perdure.domain.scope import Scope
+from perdure.engine.calls import call
+from perdure.engine.kernel import Kernel
+from perdure.engine.rows import version_of
+from perdure.engine.walls import OPEN, is_inside
+from perdure.pipeline.slots import read_slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One memory as its caller states it, checked; of an update, what is None stays as it was."""
+
+    content: str | None = None
+    type: str | None = None
+    source: str | None = None
+    importance: float | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields of a memory item that it sets."""
+        fields: dict[str, Any] = {
+            name: value for name in ("type", "source", "importance") if (value := getattr(self, name)) is not None
+        }
+        if self.content is not None:
+            fields |= {
+                "memory": self.content,
+                "hash": text_hash(self.content),
+                "slots": read_slots(self.content),
+                "confidence": 1.0,
+            }
+        return fields
+
+
+class Explicit:
+    """Stores and updates memories as they are stated; each is a change with history, which `undo` takes back."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @call
+    async def store(self, statement: Statement, scope: Scope, id: str | None = None) -> MemoryItem:
+        """Keep a new memory, under the caller's id if one is given; ConflictError for an id that was ever used."""
+        kernel = self._kernel
+        fields = statement.given()
+        vector = await kernel.embedding.query(fields["memory"])
+        # An id of the caller's own could stand anywhere, so that no other writer may be at work.
+        async with kernel.lock(scope if id is None else Scope()):
+            if id is not None and await self._was_used(id):
+                raise ConflictError(f"there is a memory with the id {id!r} already, or there was one: use another")
+            moment = kernel.ticker.tick()
+            chosen = id or new_id()
+            item = MemoryItem(
+                id=chosen,
+                scope=scope,
+                created_at=moment,
+                updated_at=moment,
+                told_at=moment,
+                valid_from=moment,
+                lineage_id=chosen if kernel.config.updates == "supersede" else None,
+                **fields,
+            )
+            change = Change(
+                id=new_id(), event="ADD", memory_id=item.id, at=moment, told_at=moment, after=item,
+                actor="store", reason="explicit",
+            )  # fmt: skip
+            await kernel.commit([change], {item.id: vector})
+        return item
+
+    @call
+    async def update(self, id: str, statement: Statement, walls: Scope = OPEN) -> MemoryItem:
+        """Set the fields that are given, keeping the id; the memory as it was stays as a version."""
+        kernel = self._kernel
+        scope = MemoryItem.from_payload((await self._standing(id, walls)).payload).scope
+        fields = statement.given()
+        vector: Vector | None = None
+        if statement.content is not None:
+            vector = await kernel.embedding.query(statement.content)
+        async with kernel.lock(scope):
+            row = await self._standing(id, walls)
+            before = MemoryItem.from_payload(row.payload)
+            if all(getattr(before, name) == value for name, value in fields.items()):
+                return before
+            moment = kernel.ticker.tick()
+            after = before.with_(**fields, updated_at=moment, told_at=moment, version=before.version + 1)
+            keep = version_of(before, untold_at=moment)
+            change = Change(
+                id=new_id(), event="UPDATE", memory_id=id, at=moment, told_at=moment, before=before, after=after,
+                keep=keep, actor="update", reason="explicit",
+            )  # fmt: skip
+            new_vector = row.vector if statement.content is None else vector
+            await kernel.commit([change], {after.id: new_vector, keep.id: row.vector})
+        return after
+
+    async def _was_used(self, id: str) -> bool:
+        kernel = self._kernel
+        if await kernel.store.get(kernel.collection, id) is not None:
+            return True
+        return kernel.ledger is not None and bool(await kernel.ledger.history(id))
+
+    async def _standing(self, id: str, walls: Scope) -> Point:
+        kernel = self._kernel
+        row = await kernel.store.get(kernel.collection, id)
+        if (
+            row is None
+            or row.payload.get("state") != LIVE
+            or not is_inside(walls, MemoryItem.from_payload(row.payload))
+        ):
+            raise NotFoundError(f"there is no memory with the id {id!r}")
+        return row

@@ -1,0 +1,102 @@
+"""Which work a change makes for the graph, and when what failed is tried again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from perdure.domain.clock import iso
+from perdure.domain.event import Change
+from perdure.domain.job import Job, QueueStatus
+from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import Scope
+
+ENTITIES = "entities"
+"""Make the graph hold what the caller's own list of entities says."""
+TEMPORAL = "temporal"
+"""Make the graph hold what the text says."""
+ERASE = "erase"
+"""Remove all that the memory ever stated."""
+KINDS = (ENTITIES, TEMPORAL, ERASE)
+
+PARKED_AFTER = 5
+"""Tries that may fail before a job waits for `revive`."""
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Seconds until the next try while the graph, or the model, cannot be reached."""
+GROWTH = 4.0
+"""How much longer each pause after a failed try is than the one before."""
+
+
+class Kinds:
+    """The kinds of one store's jobs: ledgers are shared, and another store's memories are not here to be looked at."""
+
+    def __init__(self, store_identity: str, collection: str) -> None:
+        self._mark = "@" + hashlib.sha256(f"{store_identity}/{collection}".encode()).hexdigest()[:12]
+
+    def named(self, kind: str) -> str:
+        """The kind as the ledger keeps it."""
+        return kind + self._mark
+
+    @staticmethod
+    def bare(kind: str) -> str:
+        """The kind as people know it."""
+        return kind.partition("@")[0]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every kind, as the ledger keeps them."""
+        return tuple(self.named(kind) for kind in KINDS)
+
+    def status(self, status: QueueStatus) -> QueueStatus:
+        """The state of the queue by the kinds as people know them; the graph's two are always told (X64)."""
+        by_kind = {ENTITIES: 0, TEMPORAL: 0}
+        for kind, count in status.by_kind.items():
+            if count:
+                by_kind[self.bare(kind)] = by_kind.get(self.bare(kind), 0) + count
+        return replace(status, by_kind=by_kind)
+
+    def job(self, kind: str, memory_id: str, scope: Scope, cause: str, payload: dict[str, Any] | None = None) -> Job:
+        """A job whose id is of its cause: the same change makes the same job, however often it is applied."""
+        id = str(uuid5(NAMESPACE_URL, f"perdure:{self.named(kind)}:{memory_id}:{cause}"))
+        return Job(id=id, kind=self.named(kind), memory_id=memory_id, scope=scope, payload=payload or {})
+
+    def of_changes(self, changes: Iterable[Change]) -> list[Job]:
+        """What the changes of a batch make of work: each memory that they touch is looked at again."""
+        jobs: dict[str, Job] = {}
+        for change in changes:
+            if change.item.kind != "facts":
+                continue
+            items = [item for item in (change.before, change.after) if item is not None]
+            for memory_id in dict.fromkeys(item.id for item in items):
+                for kind in _kinds_of(items):
+                    job = self.job(kind, memory_id, change.item.scope, change.id, {"at": change.told_at})
+                    jobs[job.id] = job
+        return list(jobs.values())
+
+    def of_items(self, items: Iterable[MemoryItem], cause: str) -> list[Job]:
+        """Jobs that look at memories again for another cause than a change."""
+        return [self.job(kind, item.id, item.scope, cause) for item in items for kind in _kinds_of([item])]
+
+    def erasing(self, memories: Iterable[tuple[str, Scope]], cause: str) -> list[Job]:
+        """Jobs that erase memories from a graph that could not be reached."""
+        return [self.job(ERASE, id, scope, cause) for id, scope in memories]
+
+
+def _kinds_of(items: Sequence[MemoryItem]) -> tuple[str, ...]:
+    """Which readers a memory concerns that stands, or stood, like this."""
+    return (ENTITIES, TEMPORAL) if any("entities" in item.metadata for item in items) else (TEMPORAL,)
+
+
+def later(seconds: float) -> str:
+    """The moment that many seconds from now, by the machine's clock, as queues go by."""
+    return iso(datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def pause_after(attempts: int, growth: float = 2.0) -> float:
+    """Seconds to wait after so many tries, from 1 on."""
+    return float(min(LONGEST_PAUSE, FIRST_PAUSE * growth ** max(0, attempts - 1)))

@@ -1,0 +1,219 @@
+"""Related memories join a search: who the question names leads over edges to others, and to what is known of them.
+
+They come behind what was found directly. One that answers a question of two steps is put before memories that answer
+it less: of "Where does Alice's manager live?" the memory that Bob lives in Porto covers `live`, and the one that he is
+Alice's manager covers the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from perdure.backends.graphs.base import GraphStore
+from perdure.domain.clock import EARLIEST, iso
+from perdure.domain.filter import Filter, matches
+from perdure.domain.graph import Edge, entity_key
+from perdure.domain.memory import MemoryItem
+from perdure.engine.graph.keeper import Keeper
+from perdure.engine.graph.sight import Sight
+from perdure.engine.kernel import Kernel
+from perdure.engine.queries import Query
+from perdure.engine.soft import given_up, kept_from_failing
+from perdure.pipeline.recall.hybrid import bm25
+from perdure.pipeline.relate.question import Question, read_question
+from perdure.pipeline.relate.rules import USER
+from perdure.pipeline.relate.validity import edges
+from perdure.pipeline.words import tokens, word_score
+
+STEPS = 2
+"""Edges that a question is followed over."""
+MOST_RELATIONS = 100
+MOST_MEMORIES = 60
+"""What one search looks at of the graph, nearest first."""
+BELOW_THE_BEST = 0.95
+"""An answer of two steps is at most so good as the best direct one."""
+PLACES = 4
+"""One in so many places of a full result may go to related memories, from the end and where no word was shared."""
+BEHIND = 0.9
+"""Of the last direct one's score, what the first related memory behind it gets at most."""
+
+_MYSELF = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
+
+Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
+
+
+@dataclass(slots=True)
+class _Path:
+    """How a memory was reached: over which entities, and which memories led there."""
+
+    through: tuple[str, ...]
+    bridges: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Memories by how they were reached, nearest first."""
+
+    paths: dict[str, _Path] = field(default_factory=dict)
+
+    def note(self, ids: Iterable[str], path: _Path) -> None:
+        for id in ids:
+            self.paths.setdefault(id, path)
+
+
+class Related:
+    """Adds to what a search found, where its question names an entity; nothing where the graph is down."""
+
+    def __init__(self, kernel: Kernel, keeper: Keeper) -> None:
+        self._kernel = kernel
+        self._keeper = keeper
+
+    async def __call__(
+        self, query: Query, text: str, within: Filter, found: list[MemoryItem], *, shown: Shown, warnings: list[str]
+    ) -> list[MemoryItem]:
+        """What was found and what is related to it, at most the query's limit, best first by `score`."""
+        what = "the graph was not searched"
+        with kept_from_failing(what, warnings), given_up(what, warnings):
+            return await self._join(query, text, within, found, shown)
+        return found
+
+    async def _join(
+        self, query: Query, text: str, within: Filter, found: list[MemoryItem], shown: Shown
+    ) -> list[MemoryItem]:
+        kernel = self._kernel
+        await self._keeper.settle_quickly(query.scope)
+        names, paths = await self._reached(await self._keeper.store(), query, text)
+        if not paths:
+            return found
+        bare = _without(text, names)
+        rows = {point.id: point for point in await kernel.store.get_many(kernel.collection, list(paths))}
+        there = {item.id: item for item in found}
+        texts = {id: str(point.payload.get("memory", "")) for id, point in rows.items()}
+        texts |= {item.id: item.memory for item in found}  # of an earlier moment the row may be gone by now
+        wanted = [id for id in paths if id in there or (id in rows and matches(within, rows[id].payload))]
+        ranks = dict(zip(wanted, bm25(text, [texts[id] for id in wanted]), strict=True))
+        best = max((item.score or 0.0 for item in found), default=0.0)
+        joined = list(found)
+        behind: list[MemoryItem] = []
+        for id in sorted(wanted, key=lambda id: -ranks[id]):
+            chain = [texts[bridge] for bridge in paths[id].bridges if bridge in texts]
+            share = _two_steps(bare, text, texts[id], chain)
+            score = min(share, best * BELOW_THE_BEST) if found else share
+            if share and (id not in there or score > (there[id].score or 0.0)):
+                item = there[id].with_(score=score) if id in there else shown(rows[id].payload, score, None)
+                joined = _placed([each for each in joined if each.id != id], item)
+            elif id not in there:
+                behind.append(shown(rows[id].payload, None, None))
+        place = _behind(joined, text, query.limit)
+        scores = _between(joined, place, [ranks[item.id] for item in behind])
+        joined[place:place] = [item.with_(score=score) for item, score in zip(behind, scores, strict=True)]
+        floor = (query.preset.threshold if query.threshold is None else query.threshold) or 0.0
+        joined = [self._told(item, query, paths, ranks) for item in joined]
+        kept = [item for item in joined if item.id in there or (item.score or 0.0) >= floor]
+        return kept[: query.limit]
+
+    # ------------------------------------------------------------------ walking
+    async def _reached(self, store: GraphStore, query: Query, text: str) -> tuple[list[str], dict[str, _Path]]:
+        """The entities that the question names, and the memories around them by how they are reached, nearest first."""
+        now = query.as_of or self._kernel.ticker.now()
+        question = read_question(text, now=query.reference_time or now)
+        as_of = None if query.as_of is None else iso(query.as_of)
+        starts = await store.entities(query.scope, names=_names(question, text), as_of=as_of)
+        if not starts:
+            return [], {}
+        names = [entity.name for entity in starts]
+        near = await store.neighbourhood(query.scope, names, depth=STEPS, limit=MOST_RELATIONS, as_of=as_of)
+        sight = Sight(self._kernel, query.scope, query.filters, query.as_of)
+        stating = dict.fromkeys(each.memory_id for each in near.relations)
+        naming = dict.fromkeys(id for entity in near.entities for id in entity.memory_ids if id not in stating)
+        items = await sight.items([*stating, *list(naming)[:MOST_MEMORIES]])
+        found = edges(sight.stated(near.relations, items), include_past=True)
+        start, end = _asked_time(query, question, now)
+        holding = [edge for edge in found if _holds(edge, start, end)]
+        walk, known = _Walk(), {entity_key(entity.name): entity for entity in near.entities}
+        paths = {entity_key(name): _Path((), ()) for name in names}
+        for _ in range(STEPS + 1):
+            nexts: dict[str, _Path] = {}
+            for key, path in paths.items():
+                walk.note([id for id in known[key].memory_ids if id in items] if key in known else [], path)
+            for edge in holding:
+                for here, there in ((edge.source, edge.target), (edge.target, edge.source)):
+                    before, key = paths.get(entity_key(here)), entity_key(there)
+                    if before is not None and key not in paths and len(before.through) < STEPS:
+                        bridges = (*before.bridges, *edge.memory_ids[:1])
+                        nexts.setdefault(key, _Path((*before.through, there), bridges))
+            if not nexts:
+                break
+            paths |= nexts
+        return names, dict(list(walk.paths.items())[:MOST_MEMORIES])
+
+    def _told(self, item: MemoryItem, query: Query, paths: dict[str, _Path], ranks: dict[str, float]) -> MemoryItem:
+        """The item with the graph's share of its score, where that was asked."""
+        if not query.explain or item.id not in paths:
+            return item
+        share = {"through": list(paths[item.id].through), "bm25": round(ranks[item.id], 4), "score": item.score}
+        return item.with_(explanation={**(item.explanation or {}), "score": item.score, "graph": share})
+
+
+def _asked_time(query: Query, question: Question, now: datetime) -> tuple[str, str]:
+    """The first and last moment that a question asks about; the present one where it says nothing of time."""
+    given = query.time_window
+    if given is not None:
+        return iso(given.start or EARLIEST), iso(given.end or now)
+    return question.window or (iso(now), iso(now))
+
+
+def _names(question: Question, text: str) -> list[str]:
+    """What the question names, the user too where they speak of themself."""
+    return [*question.names, *([USER] if _MYSELF.search(text) else [])]
+
+
+def _holds(edge: Edge, start: str, end: str) -> bool:
+    """Whether an edge holds at some moment of a stretch of time."""
+    begun = edge.valid_from is None or edge.valid_from <= end
+    return begun and (edge.valid_until is None or edge.valid_until > start)
+
+
+def _two_steps(bare: str, question: str, text: str, chain: Sequence[str]) -> float:
+    """The share of the question that a memory covers with those that lead to it; 0 if one of them adds nothing.
+
+    What leads there must hold more of the question than whom it names, and the memory something that this does not.
+    """
+    bridge = " ".join(chain)
+    if not chain or not bare:
+        return 0.0
+    both, led, alone = (word_score(bare, each) for each in (f"{bridge} {text}", bridge, text))
+    return word_score(question, f"{bridge} {text}") if both > led > 0 and both > alone > 0 else 0.0
+
+
+def _without(question: str, names: Sequence[str]) -> str:
+    """The question without the entities that it names."""
+    named = {token for name in names for token in tokens(name)}
+    return " ".join(token for token in tokens(question) if token not in named)
+
+
+def _placed(items: list[MemoryItem], item: MemoryItem) -> list[MemoryItem]:
+    """The items with one more, before the first that scores less; the others stay in their order."""
+    place = next((n for n, each in enumerate(items) if (each.score or 0.0) < (item.score or 0.0)), len(items))
+    return [*items[:place], item, *items[place:]]
+
+
+def _behind(items: Sequence[MemoryItem], question: str, limit: int) -> int:
+    """Where related memories go: behind what was found, but for the last few that share no word with the question."""
+    place = min(len(items), limit)
+    while place > limit - limit // PLACES and word_score(question, items[place - 1].memory) == 0:
+        place -= 1
+    return place
+
+
+def _between(items: Sequence[MemoryItem], place: int, ranks: Sequence[float]) -> list[float]:
+    """Scores for related memories at a place, by their share of the best one's words: never above who stands before."""
+    before = (items[place - 1].score or 0.0) if place else 1.0
+    after = (items[place].score or 0.0) if place < len(items) else 0.0
+    most = max(ranks, default=0.0)
+    shares = [0.5 + 0.5 * (rank / most if most else 0.0) for rank in ranks]
+    return [max(after, before * BEHIND * share) for share in shares]

@@ -1,0 +1,144 @@
+"""The worker: a task that does what is due while the engine is open in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.02
+"""Seconds between two looks at a task that is to end."""
+
+
+PAUSING = 2.0
+"""Seconds for which a fork waits for a piece of work."""
+PAUSED = 0.02
+"""Seconds between two looks whether a pause is over."""
+
+
+class Worker:
+    """Runs work again and again, on the event loop of whoever needed it first; another one where that has ended.
+
+    `work` does some of what is due and answers with the seconds until there may be more.
+    """
+
+    def __init__(self, work: Callable[[], Awaitable[float]]) -> None:
+        self._work = work
+        self.is_paused = False
+        self._is_busy = False
+        self.reset()
+        _ALL.add(self)
+
+    def reset(self) -> None:
+        """Begin anew: the task of the process that this one was forked from is not here."""
+        self._guard = threading.Lock()
+        self._run: _Run | None = None
+        self._is_stopped = self.is_paused = self._is_busy = False
+
+    def pause(self) -> None:
+        """Stop between two pieces of work, so that a fork copies no lock that nobody would ever give up; bounded."""
+        self.is_paused = True
+        until = time.monotonic() + PAUSING
+        while self._is_busy and time.monotonic() < until:
+            time.sleep(_FIRST_PAUSE)
+
+    def resume(self) -> None:
+        """Go on."""
+        self.is_paused = False
+
+    async def _turn(self) -> float:
+        self._is_busy = True
+        try:
+            return PAUSED if self.is_paused else await self._work()
+        finally:
+            self._is_busy = False
+
+    def wake(self) -> None:
+        """Look for work now; to be called on a running event loop."""
+        with self._guard:
+            if self._is_stopped:
+                return
+            if self._run is None or not self._run.is_alive:
+                self._run = _Run(self._turn)
+            else:
+                self._run.wake()
+
+    async def stop(self) -> None:
+        """End the task and wait until it has ended; it is not begun again."""
+        with self._guard:
+            self._is_stopped = True
+            run = self._run
+        if run is not None:
+            await run.end()
+
+
+class _Run:
+    """One task on one event loop."""
+
+    def __init__(self, work: Callable[[], Awaitable[float]]) -> None:
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._ended: Future[None] = Future()
+        self._task = self._loop.create_task(self._go(), name="perdure-graph")
+        self._task.add_done_callback(lambda _: self._ended.set_result(None))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the task goes on: its loop may have ended without telling it."""
+        return not self._ended.done() and self._loop.is_running()
+
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # the loop ended a moment ago
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def end(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        pause = _FIRST_PAUSE
+        while self.is_alive:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _go(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                pause = await self._work()
+            except RuntimeError as error:
+                if not is_ending(error):
+                    raise
+                return
+            if pause > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), pause)
+            else:
+                await asyncio.sleep(0)
+
+
+def is_ending(error: BaseException) -> bool:
+    """Whether the interpreter is at its end, and starts no thread any more: an unclosed memory has no say in that."""
+    return isinstance(error, RuntimeError) and "after" in str(error) and "shutdown" in str(error)
+
+
+_ALL: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for worker in list(_ALL):
+        worker.pause()
+
+
+def _after_fork() -> None:
+    for worker in list(_ALL):
+        worker.resume()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
