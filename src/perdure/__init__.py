@@ -17,17 +17,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.domain.bench import BenchReport
     from perdure.domain.errors import (
+        AuthenticationError,
         ClosedError,
         ConfigError,
         ConflictError,
         DependencyError,
         EmbeddingError,
         FilterError,
+        ForbiddenError,
+        GraphDownError,
+        GraphError,
         InvalidInputError,
         LedgerError,
         LLMError,
+        NoGraphError,
         NotFoundError,
         PerdureError,
+        PromotionRequiredError,
         RerankerError,
         ScopeError,
         VectorStoreError,
@@ -44,25 +50,36 @@ if TYPE_CHECKING:
     from perdure.domain.memory import MemoryItem
     from perdure.domain.message import Message
     from perdure.domain.scope import Scope
+    from perdure.domain.stored_memory import MemoryType
     from perdure.engine.config import MemoryConfig
     from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.async_memory_store import AsyncMemoryStore
+    from perdure.frontends.library.async_team import AsyncTeamMemory
     from perdure.frontends.library.memory import Memory
+    from perdure.frontends.library.memory_store import MemoryStore
+    from perdure.frontends.library.team import TeamMemory
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "perdure.domain.errors": (
+        "AuthenticationError",
         "ClosedError",
         "ConfigError",
         "ConflictError",
         "DependencyError",
         "EmbeddingError",
         "FilterError",
+        "ForbiddenError",
+        "GraphDownError",
+        "GraphError",
         "InvalidInputError",
         "LLMError",
         "LedgerError",
+        "NoGraphError",
         "NotFoundError",
         "PerdureError",
+        "PromotionRequiredError",
         "RerankerError",
         "ScopeError",
         "VectorStoreError",
@@ -80,9 +97,14 @@ _HOMES = {
     "perdure.domain.memory": ("MemoryItem",),
     "perdure.domain.message": ("Message",),
     "perdure.domain.scope": ("Scope",),
+    "perdure.domain.stored_memory": ("MemoryType",),
     "perdure.engine.config": ("MemoryConfig",),
     "perdure.frontends.library.async_memory": ("AsyncMemory",),
+    "perdure.frontends.library.async_memory_store": ("AsyncMemoryStore",),
+    "perdure.frontends.library.async_team": ("AsyncTeamMemory",),
     "perdure.frontends.library.memory": ("Memory",),
+    "perdure.frontends.library.memory_store": ("MemoryStore",),
+    "perdure.frontends.library.team": ("TeamMemory",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -90,6 +112,9 @@ __all__ = [
     "Absence",
     "AddResult",
     "AsyncMemory",
+    "AsyncMemoryStore",
+    "AsyncTeamMemory",
+    "AuthenticationError",
     "BenchReport",
     "ClosedError",
     "ConfigError",
@@ -98,6 +123,9 @@ __all__ = [
     "EmbeddingError",
     "ErasureReport",
     "FilterError",
+    "ForbiddenError",
+    "GraphDownError",
+    "GraphError",
     "HistoryRecord",
     "InvalidInputError",
     "LLMError",
@@ -107,13 +135,18 @@ __all__ = [
     "MemoryConfig",
     "MemoryEvent",
     "MemoryItem",
+    "MemoryStore",
+    "MemoryType",
     "Message",
+    "NoGraphError",
     "NotFoundError",
     "PerdureError",
+    "PromotionRequiredError",
     "RerankerError",
     "Scope",
     "ScopeError",
     "SearchResult",
+    "TeamMemory",
     "VectorStoreError",
 ]
 

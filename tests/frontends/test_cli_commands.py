@@ -15,6 +15,7 @@ from tests.frontends.cli_runs import Folder, folder, perdure
 COMMANDS = [
     "init", "add", "search", "why-not", "list", "get", "update", "delete", "forget", "history", "undo", "chat", "demo",
     "doctor", "bench", "reindex", "copy", "export", "import",
+    "serve", "keys",
 ]  # fmt: skip
 NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
 

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from perdure.backends.embedders.base import Embedder
 from perdure.domain.bench import BenchReport
 from perdure.domain.clock import parse_moment
-from perdure.domain.errors import ConfigError, NotFoundError
+from perdure.domain.errors import ForbiddenError, NotFoundError
 from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
+from perdure.domain.scope import Scope
 from perdure.engine import requests, search_requests
 from perdure.engine.bench import read_bench
-from perdure.engine.build import build
-from perdure.engine.config import MemoryConfig, read_config, read_file
-from perdure.engine.engine import Engine
 from perdure.engine.read_path import CONTEXT_CANDIDATES
 from perdure.engine.requests import Filters, Messages, Moment
 from perdure.engine.search_requests import TimeWindow
+from perdure.engine.walls import OPEN, inside
+from perdure.frontends.library.opened import Opened
 
 
-class AsyncMemory:
+class AsyncMemory(Opened):
     """Long-term memory for agents: facts are kept, corrected and recalled, and nothing is lost.
 
     Making one checks every setting and opens nothing: files are opened, and what a crash left over is finished, on
     first use. It may be used from many tasks and threads at once. Times are aware datetimes or ISO 8601 text. All
     errors are PerdureError.
     """
-
-    def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
-        self.config = read_config(config)
-        self._engine: Engine = build(self.config)
-
-    @classmethod
-    def local(cls, path: str | os.PathLike[str] = "~/.memory") -> Self:
-        """The embedded set in one folder: no key, no server, no download (DESIGN §4)."""
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-            raise ConfigError(f"path must name a folder, not {path!r}", field="path", value=path)
-        return cls({"path": os.fspath(path)})
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """The configuration of a TOML file such as `perdure init` writes."""
-        return cls(read_file(path))
 
     # ------------------------------------------------------------------ writing
     async def add(
@@ -74,7 +55,7 @@ class AsyncMemory:
         """
         addition = requests.read_addition(
             messages,
-            requests.read_scope(user_id, agent_id, run_id),
+            self._scope(user_id, agent_id, run_id),
             metadata=metadata,
             filters=filters,
             prompt=prompt,
@@ -96,23 +77,24 @@ class AsyncMemory:
         metadata: dict[str, Any] | None = None,
     ) -> AddResult:
         """Keep texts that are facts already: nothing is extracted, but each is reconciled with what is known."""
-        scope = requests.read_scope(user_id, agent_id, run_id)
+        scope = self._scope(user_id, agent_id, run_id)
         return await self._engine.write.add_facts(requests.read_texts(facts, "facts"), scope, check_metadata(metadata))
 
     async def update(self, id: str, text: str, *, metadata: dict[str, Any] | None = None) -> MemoryItem:
         """Overwrite a memory's text; the id stays, metadata is merged, the old text stays as a version."""
         memory_id = requests.read_memory_id(id)
-        return await self._engine.revise.update(memory_id, requests.read_text(text, "text"), check_metadata(metadata))
+        new_text = requests.read_text(text, "text")
+        return await self._engine.revise.update(memory_id, new_text, check_metadata(metadata), self._walls)
 
     async def delete(self, id: str, *, erase: bool = False) -> None:
         """Remove a memory from every read of the present; with `erase` from history and versions too, like `forget`."""
         memory_id = requests.read_memory_id(id)
         if requests.read_flag(erase, "erase"):
-            if await self._engine.read.get(memory_id) is None:
+            if await self._engine.read.get(memory_id, self._walls) is None:
                 raise NotFoundError(f"there is no memory with the id {id!r}")
             await self.forget(id=memory_id)
         else:
-            await self._engine.revise.delete(memory_id)
+            await self._engine.revise.delete(memory_id, self._walls)
 
     async def delete_all(
         self,
@@ -123,7 +105,7 @@ class AsyncMemory:
         erase: bool = False,
     ) -> None:
         """Remove every memory of a scope; with `erase` as `forget` does."""
-        scope = requests.read_scope(user_id, agent_id, run_id)
+        scope = self._scope(user_id, agent_id, run_id)
         if requests.read_flag(erase, "erase"):
             await self.forget(user_id=user_id, agent_id=agent_id, run_id=run_id)
         else:
@@ -156,12 +138,13 @@ class AsyncMemory:
                 threshold=threshold,
                 erase=erase,
                 dry_run=dry_run,
+                walls=self._walls,
             )
         )
 
     async def undo(self, event_id: str) -> AddResult:
         """Take back one event, named by its history record's `id`; ConflictError where a later one built on it."""
-        return await self._engine.revise.undo(requests.read_text(event_id, "event_id"))
+        return await self._engine.revise.undo(requests.read_text(event_id, "event_id"), self._walls)
 
     async def rollback(
         self,
@@ -172,11 +155,13 @@ class AsyncMemory:
         to: Moment,
     ) -> AddResult:
         """Bring a scope back to how it stood at a moment of the clock, by inverse events; erased text stays gone."""
-        scope = requests.read_scope(user_id, agent_id, run_id)
+        scope = self._scope(user_id, agent_id, run_id)
         return await self._engine.revise.rollback(scope, parse_moment(to, "to"))
 
     async def reset(self) -> None:
-        """Clear all memories, history, episodes and journal of this memory."""
+        """Clear all memories, history, episodes and journal of this memory; ForbiddenError behind walls."""
+        if self._walls != OPEN:
+            raise ForbiddenError("reset clears what lies outside of these walls too: use delete_all or forget")
         await self._engine.reset()
 
     # ------------------------------------------------------------------ reading
@@ -212,7 +197,7 @@ class AsyncMemory:
         request = search_requests.read_query(
             self._engine.kernel,
             query,
-            requests.read_scope(user_id, agent_id, run_id),
+            self._scope(user_id, agent_id, run_id),
             limit=limit,
             filters=filters,
             threshold=threshold,
@@ -252,7 +237,7 @@ class AsyncMemory:
         request = search_requests.read_query(
             self._engine.kernel,
             query,
-            requests.read_scope(user_id, agent_id, run_id),
+            self._scope(user_id, agent_id, run_id),
             limit=limit,
             filters=filters,
             threshold=threshold,
@@ -272,7 +257,7 @@ class AsyncMemory:
             memory_id = requests.read_memory_id(id)
         except NotFoundError:
             return None
-        return await self._engine.read.get(memory_id)
+        return await self._engine.read.get(memory_id, self._walls)
 
     async def get_all(
         self,
@@ -288,7 +273,7 @@ class AsyncMemory:
     ) -> ListResult:
         """A page of a scope's memories, oldest first; `next_cursor` of one page is the `cursor` of the next."""
         return await self._engine.read.get_all(
-            requests.read_scope(user_id, agent_id, run_id),
+            self._scope(user_id, agent_id, run_id),
             limit=requests.read_limit(limit),
             filters=parse_filter(filters),
             cursor=cursor,
@@ -302,7 +287,7 @@ class AsyncMemory:
             memory_id = requests.read_memory_id(id)
         except NotFoundError:
             return []
-        return await self._engine.read.history(memory_id)
+        return await self._engine.read.history(memory_id, self._walls)
 
     async def context(
         self,
@@ -314,7 +299,7 @@ class AsyncMemory:
         max_tokens: int = 2000,
     ) -> str:
         """What is remembered of a query as a block for a prompt: quoted data, delimited, within `max_tokens`."""
-        scope = requests.read_scope(user_id, agent_id, run_id)
+        scope = self._scope(user_id, agent_id, run_id)
         request = search_requests.read_query(self._engine.kernel, query, scope, limit=CONTEXT_CANDIDATES)
         return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
 
@@ -334,29 +319,9 @@ class AsyncMemory:
         """
         request = read_bench(
             self._engine.kernel,
-            user_id=user_id,
-            agent_id=agent_id,
-            run_id=run_id,
+            scope=inside(self._walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)),
             probes=probes,
             preset=preset,
             limit=limit,
         )
         return await self._engine.bench(request)
-
-    @property
-    def embedder(self) -> Embedder:
-        """The embedder in use: `embed`, `embed_batch`, `dimension` (spec 000 §9.1)."""
-        return self._engine.kernel.embedding.embedder
-
-    # ------------------------------------------------------------------ life
-    async def close(self) -> None:
-        """Finish what is under way and let go of every file; closing twice is no error."""
-        await self._engine.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

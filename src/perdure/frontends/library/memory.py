@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +18,8 @@ from perdure.engine.config import MemoryConfig, read_file
 from perdure.engine.requests import Filters, Messages, Moment
 from perdure.engine.search_requests import TimeWindow
 from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.closing import Closing
+from perdure.frontends.library.graph import Graph
 from perdure.frontends.library.portal import PORTAL
 
 
@@ -55,7 +56,7 @@ class SyncEmbedder:
         return self._embedder.score(similarity)
 
 
-class Memory:
+class Memory(Closing):
     """AsyncMemory without `await`: usable from any thread, and inside a running event loop (which it blocks)."""
 
     def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
@@ -86,6 +87,33 @@ class Memory:
     def embedder(self) -> SyncEmbedder:
         """The embedder in use: `embed`, `embed_batch`, `dimension` (spec 000 §9.1)."""
         return SyncEmbedder(self._memory.embedder)
+
+    @property
+    def graph(self) -> Graph:
+        """The entities that memories name and the relations between them, where a `graph_store` is configured."""
+        return Graph(self._memory.graph)
+
+    def within(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        project_id: str | None = None,
+        room_id: str | None = None,
+        world_id: str | None = None,
+    ) -> Self:
+        """This memory behind walls: each call sees and changes what stands inside alone, and writes there."""
+        return self._over(
+            self._memory.within(
+                user_id=user_id,
+                agent_id=agent_id,
+                run_id=run_id,
+                project_id=project_id,
+                room_id=room_id,
+                world_id=world_id,
+            )
+        )
 
     def add(
         self,
@@ -351,11 +379,3 @@ class Memory:
     def close(self) -> None:
         """Finish what is under way and let go of every file; closing twice is no error."""
         return PORTAL.call(self._memory.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

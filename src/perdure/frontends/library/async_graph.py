@@ -1,0 +1,98 @@
+"""AsyncGraph: the entities that memories name and the relations between them, awaited (000 §4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perdure.domain.errors import ForbiddenError
+from perdure.domain.graph import Edge, Entity, Neighbor
+from perdure.domain.job import QueueStatus
+from perdure.domain.scope import Scope
+from perdure.engine import requests
+from perdure.engine.engine import Engine
+from perdure.engine.graph.asking import read_asked, read_depth
+from perdure.engine.requests import Moment
+from perdure.engine.walls import OPEN, inside
+
+
+class AsyncGraph:
+    """The graph of an AsyncMemory; what was written before a call is in what the call reads.
+
+    NoGraphError where no `graph_store` is configured, GraphDownError where it cannot be reached. `at` is the moment at
+    which relations are to hold (now by default), `include_past` adds those that held before, and `as_of` leaves out
+    what was told later. Times are aware datetimes or ISO 8601 text.
+    """
+
+    def __init__(self, engine: Engine, walls: Scope = OPEN) -> None:
+        self._engine = engine
+        self._walls = walls
+
+    async def entities(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        names: Sequence[str] | None = None,
+        limit: int = 100,
+        as_of: Moment | None = None,
+    ) -> list[Entity]:
+        """The entities that a scope's memories name, those that most name first; with `names` only these."""
+        return await self._engine.graph.entities(
+            read_asked(self._scope(user_id, agent_id, run_id), as_of=as_of),
+            names=None if names is None else requests.read_texts(names, "names"),
+            limit=requests.read_limit(limit),
+        )
+
+    async def relations(
+        self,
+        name: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        depth: int = 1,
+        at: Moment | None = None,
+        as_of: Moment | None = None,
+        include_past: bool = False,
+    ) -> list[Edge]:
+        """The edges from and to an entity, or at most `depth` (1 to 3) away, by their time.
+
+        NotFoundError where no memory names it.
+        """
+        asked = read_asked(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
+        return await self._engine.graph.relations(asked, requests.read_text(name, "name"), depth=read_depth(depth))
+
+    async def neighbors(
+        self,
+        name: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        depth: int = 1,
+        at: Moment | None = None,
+        as_of: Moment | None = None,
+        include_past: bool = False,
+    ) -> list[Neighbor]:
+        """Who is reached over at most `depth` edges (1 to 3), and who is named beside an entity, nearest first.
+
+        NotFoundError where no memory names it.
+        """
+        asked = read_asked(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
+        return await self._engine.graph.neighbors(asked, requests.read_text(name, "name"), depth=read_depth(depth))
+
+    async def queue_status(
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
+    ) -> QueueStatus:
+        """How much work waits for the graph, in a scope or in all."""
+        return await self._engine.graph.queue_status(inside(self._walls, Scope(user_id, agent_id, run_id)))
+
+    async def revive(self) -> int:
+        """Let what failed too often be tried again; how much that is. ForbiddenError behind walls."""
+        if self._walls != OPEN:
+            raise ForbiddenError("revive concerns what lies outside of these walls too")
+        return await self._engine.graph.revive()
+
+    def _scope(self, user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
+        return requests.read_scope(user_id, agent_id, run_id, self._walls)

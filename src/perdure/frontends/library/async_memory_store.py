@@ -1,0 +1,300 @@
+"""AsyncMemoryStore: the explicit store of spec 001 §8, awaited."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from perdure.domain.errors import (
+    ClosedError,
+    ConfigError,
+    InvalidInputError,
+    NotFoundError,
+    PerdureError,
+    ScopeError,
+)
+from perdure.domain.event import ErasureReport
+from perdure.domain.memory import MemoryItem, read_id
+from perdure.domain.scope import Scope
+from perdure.domain.stored_memory import MemoryListing, RetrieveResult, StoredMemory, read_type
+from perdure.domain.text import shown
+from perdure.engine import requests
+from perdure.engine.explicit import Statement
+from perdure.engine.forget import Request
+from perdure.engine.walls import inside
+from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.closing import AsyncClosing
+
+Given = str | Mapping[str, Any] | StoredMemory
+"""A memory as `store` and `update` take it: its text, or an object with the fields of 001 §8."""
+
+RETRIEVE_LIMIT = 5
+"""001 §5 (V25)."""
+RETRIEVE_THRESHOLD = 0.6
+"""The least score, 001 §5 (V25); read from the calibrated score, not from the cosine (U11)."""
+LIST_LIMIT = 20
+MOST_LISTED = 100
+"""What a greater limit of `list` comes to (B19)."""
+
+_WALKED = 500
+"""Memories read at a time where a list is made."""
+_OWN = ("created_at", "updated_at", "access_count")
+"""Fields that the store itself sets."""
+_FIELDS = ("id", "type", "content", "user_id", "project_id", "source", "importance", *_OWN)
+_FACTS = {"kind": "facts"}
+"""What was said is no memory of 001's, even where messages are searched."""
+
+
+class AsyncMemoryStore(AsyncClosing):
+    """A user's memories, stored, recalled, corrected and forgotten one by one, as spec 001 §8 has it.
+
+    It stands on an AsyncMemory, and what stands behind that one's walls it neither shows nor changes. Every memory
+    belongs to a user, and may belong to a project of theirs. Ids are shown with `mem_`, and taken with and without.
+    Made over a memory that is open already, which it leaves open, or by `local`. All errors are PerdureError.
+    """
+
+    def __init__(self, memory: AsyncMemory) -> None:
+        if not isinstance(memory, AsyncMemory):
+            raise ConfigError(f"an AsyncMemoryStore stands on an AsyncMemory, not on {shown(memory)}", field="memory")
+        self._memory = memory
+        self._engine = memory._engine
+        self._is_own = False
+        self._is_closed = False
+
+    @classmethod
+    def local(cls, path: str | os.PathLike[str] = "~/.memory") -> Self:
+        """A store over the embedded set in one folder, which closes with it: no key, no server, no download."""
+        self = cls(AsyncMemory.local(path))
+        self._is_own = True
+        return self
+
+    # ------------------------------------------------------------------ writing
+    async def store(
+        self,
+        memory: Given,
+        *,
+        user_id: str | None = None,
+        project_id: str | None = None,
+        type: str | None = None,
+        source: str | None = None,
+        importance: float | None = None,
+        id: str | None = None,
+    ) -> StoredMemory:
+        """Keep a new memory as it is, without extraction; fields may stand in the object or beside it.
+
+        Without a `type` it is semantic, `source` says where it came from (else `api`), `importance` is from 0 to 1. An
+        `id` of one's own is a UUID, with or without `mem_`; one that was ever used is a ConflictError. `created_at`
+        and `access_count` are the store's own, and InvalidInputError here.
+        """
+        fields = _read(memory, user_id=user_id, project_id=project_id, type=type, source=source,
+                       importance=importance, id=id)  # fmt: skip
+        for name in _OWN:
+            if fields.pop(name, None):
+                raise InvalidInputError(f"{name} is set by the store: leave it out", field=name)
+        scope = self._scope(fields.pop("user_id", None), fields.pop("project_id", None))
+        new_id = fields.pop("id", None)
+        defaults = {"type": "semantic", "source": "api", "importance": 0.5}
+        statement = _statement({**defaults, **fields})
+        if statement.content is None:
+            raise InvalidInputError("content must be text with something in it: it is missing", field="content")
+        item = await self._engine.explicit.store(statement, scope, None if new_id is None else _new_id(new_id))
+        return StoredMemory.of(item)
+
+    async def update(
+        self,
+        id: str,
+        memory: Given | None = None,
+        *,
+        type: str | None = None,
+        source: str | None = None,
+        importance: float | None = None,
+    ) -> StoredMemory:
+        """Set the fields that are given; the id stays, and what stood there stays as a version that `undo` brings back.
+
+        A whole memory, as `get` gave it, may come back changed: its id, user and project must be those that it has,
+        and what the store itself sets is not read. NotFoundError for an unknown id.
+        """
+        fields = _read(memory, type=type, source=source, importance=importance)
+        before = await self._item(id)
+        for name, standing in (
+            ("id", before.id),
+            ("user_id", before.scope.user_id),
+            ("project_id", before.scope.project_id),
+        ):
+            value = fields.pop(name, standing)
+            if (read_id(value) if name == "id" else value) != standing:
+                raise InvalidInputError(f"{name} of a memory cannot be changed to {shown(value)}", field=name)
+        for name in _OWN:
+            fields.pop(name, None)
+        if not fields:
+            raise InvalidInputError(
+                "an update must give content, type, source or importance", field="memory", value=memory
+            )
+        item = await self._engine.explicit.update(before.id, _statement(fields), self._memory._walls)
+        return StoredMemory.of(self._engine.accesses.counted(item))
+
+    async def forget(self, id: str, *, erase: bool = True) -> ErasureReport:
+        """Delete a memory and erase its text from every place that held it (U4); NotFoundError for an unknown id.
+
+        `erase=False` keeps history and versions, so that `undo` can bring it back.
+        """
+        return await self._memory.forget(id=(await self._item(id)).id, erase=erase)
+
+    async def forget_by_scope(
+        self,
+        *,
+        user_id: str | None = None,
+        project_id: str | None = None,
+        types: Sequence[str] | None = None,
+        erase: bool = True,
+    ) -> ErasureReport:
+        """Delete and erase all memories of a user, of one project of theirs, of some types; ScopeError without a user.
+
+        Without `types` the messages go too that the user's memories came from.
+        """
+        request = Request(
+            scope=self._scope(user_id, project_id), types=_types(types), erase=requests.read_flag(erase, "erase")
+        )
+        return await self._engine.forget(request)
+
+    # ------------------------------------------------------------------ reading
+    async def retrieve(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        project_id: str | None = None,
+        types: Sequence[str] | None = None,
+        limit: int = RETRIEVE_LIMIT,
+        threshold: float = RETRIEVE_THRESHOLD,
+    ) -> builtins.list[RetrieveResult]:
+        """A user's memories that answer a query and score at least `threshold`, best first.
+
+        With a `project_id` only that project's. Each of them counts as accessed once more.
+        """
+        scope = self._scope(user_id, project_id)
+        view = self._memory.within(user_id=scope.user_id, project_id=scope.project_id)
+        found = await view.search(
+            query, limit=limit, threshold=threshold, types=_types(types) or None, filters=_FACTS, preset="plain"
+        )
+        self._engine.accesses.note(found.results)
+        return [RetrieveResult(self._stored(item), item.score or 0.0) for item in found.results]
+
+    async def get(self, id: str) -> StoredMemory:
+        """The memory with this id; NotFoundError where there is none."""
+        return self._stored(await self._item(id))
+
+    async def list(
+        self,
+        *,
+        user_id: str | None = None,
+        project_id: str | None = None,
+        types: Sequence[str] | None = None,
+        limit: int = LIST_LIMIT,
+    ) -> MemoryListing:
+        """A user's memories, newest first, at most 100 of them, and how many there are in all."""
+        most = min(requests.read_limit(limit), MOST_LISTED)
+        scope = self._scope(user_id, project_id)
+        view = self._memory.within(user_id=scope.user_id, project_id=scope.project_id)
+        wanted = _types(types)
+        filters = {"type": {"in": [*wanted]}} if wanted else None
+        newest: deque[MemoryItem] = deque(maxlen=most)
+        total, cursor = 0, None
+        while True:
+            page = await view.get_all(limit=_WALKED, filters=filters, cursor=cursor)
+            newest.extend(page.results)
+            total += len(page.results)
+            cursor = page.next_cursor
+            if cursor is None:
+                return MemoryListing([self._stored(item) for item in reversed(newest)], total, most)
+
+    # ------------------------------------------------------------------ life
+    async def is_enabled(self) -> bool:
+        """Whether memories can be had: not after `close`, nor where the store cannot be opened (V3)."""
+        if self._is_closed:
+            return False
+        try:
+            await self._engine.kernel.ready()
+        except PerdureError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Take no more calls, and close the memory that `local` opened; closing twice is no error."""
+        self._is_closed = True
+        if self._is_own:
+            await self._memory.close()
+
+    # ------------------------------------------------------------------ pieces
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("this store was closed: make a new one")
+
+    def _scope(self, user_id: str | None, project_id: str | None) -> Scope:
+        self._check_open()
+        scope = inside(self._memory._walls, Scope(user_id=user_id, project_id=project_id))
+        if scope.user_id is None:
+            raise ScopeError("user_id must be given: every memory of this store belongs to a user", field="user_id")
+        return scope
+
+    async def _item(self, id: str) -> MemoryItem:
+        """The user's memory with this id; one of no user, a team's for example, is none."""
+        self._check_open()
+        item = await self._memory.get(id)
+        if item is None or item.scope.user_id is None:
+            raise NotFoundError(f"there is no memory with the id {shown(id)}")
+        return item
+
+    def _stored(self, item: MemoryItem) -> StoredMemory:
+        return StoredMemory.of(self._engine.accesses.counted(item))
+
+
+def _read(memory: Given | None, **beside: object) -> dict[str, Any]:
+    """The fields of a memory as it was given, without those that have no value; what is given twice must agree."""
+    if isinstance(memory, StoredMemory):
+        fields: dict[str, Any] = {name: getattr(memory, name) for name in _FIELDS}
+    elif isinstance(memory, Mapping):
+        fields = dict(memory)
+    elif memory is None or isinstance(memory, str):
+        fields = {"content": memory}
+    else:
+        raise InvalidInputError(f"memory must be text or an object, not {shown(memory)}", field="memory", value=memory)
+    for name in fields:
+        if name not in _FIELDS:
+            raise InvalidInputError(
+                f"a memory has no field {shown(name)}: it has {', '.join(_FIELDS)}", field=str(name), value=fields[name]
+            )
+    fields = {name: value for name, value in fields.items() if value is not None}
+    for name, value in beside.items():
+        if value is not None and fields.setdefault(name, value) != value:
+            raise InvalidInputError(
+                f"{name} is given twice: {shown(fields[name])} and {shown(value)}", field=name, value=value
+            )
+    return fields
+
+
+def _statement(fields: Mapping[str, Any]) -> Statement:
+    """What is stated, checked."""
+    content, kind, source, importance = (fields.get(name) for name in ("content", "type", "source", "importance"))
+    return Statement(
+        content=None if content is None else requests.read_text(content, "content"),
+        type=None if kind is None else read_type(kind),
+        source=None if source is None else requests.read_text(source, "source"),
+        importance=None if importance is None else requests.read_share(importance, "importance"),
+    )
+
+
+def _types(types: Sequence[str] | None) -> tuple[str, ...]:
+    if types is None:
+        return ()
+    return tuple(read_type(each, f"types[{place}]") for place, each in enumerate(requests.read_texts(types, "types")))
+
+
+def _new_id(value: object) -> str:
+    id = read_id(value)
+    if id is None:
+        raise InvalidInputError(f"id must be a UUID, with or without mem_, not {shown(value)}", field="id", value=value)
+    return id

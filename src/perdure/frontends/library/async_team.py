@@ -1,0 +1,202 @@
+"""AsyncTeamMemory: what a team remembers, as one of its members (spec 004), awaited."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any, Self
+
+from perdure.domain.access import AuditEntry, Role
+from perdure.domain.errors import NotFoundError
+from perdure.domain.event import HistoryRecord, ListResult, SearchResult
+from perdure.domain.memory import MemoryItem
+from perdure.domain.promotion import Promotion
+from perdure.engine.requests import MAX_LIMIT, read_flag, read_limit, read_memory_id
+from perdure.engine.team.items import read_item, read_patch
+from perdure.engine.team.member import read_member
+from perdure.engine.team.reading import SystemAddendum, read_looking
+from perdure.engine.team.teams import Teams
+from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.async_team_graph import AsyncTeamGraph
+from perdure.frontends.library.closing import AsyncClosing
+
+
+class AsyncTeamMemory(AsyncTeamGraph, AsyncClosing):
+    """A team's memory as one member has it: what they see of it, and what they may do to it.
+
+    Made over a memory that is open already, which it leaves open, or by `local`. `role` is reader, member, admin or
+    service; `projects` are those that the member belongs to. Who the member is, is taken for granted here: where that
+    is in doubt, a server asks for credentials. All errors are PerdureError.
+    """
+
+    def __init__(
+        self,
+        memory: AsyncMemory,
+        *,
+        team: str,
+        member: str,
+        role: Role = "member",
+        projects: Collection[str] = (),
+    ) -> None:
+        self._member = read_member(team=team, member=member, role=role, projects=projects, walls=memory._walls)
+        self._memory = memory
+        self._teams = _teams(memory)
+        self._is_own = False
+
+    @classmethod
+    def local(
+        cls,
+        path: str | os.PathLike[str] = "~/.memory",
+        *,
+        team: str,
+        member: str,
+        role: Role = "member",
+        projects: Collection[str] = (),
+    ) -> Self:
+        """The embedded set in one folder, which closes with this."""
+        self = cls(AsyncMemory.local(path), team=team, member=member, role=role, projects=projects)
+        self._is_own = True
+        return self
+
+    # ------------------------------------------------------------------ writing
+    async def upsert(self, item: Mapping[str, Any]) -> str:
+        """Store `content` with all of the seven tags, in the place of what has the same source; answers the id.
+
+        InvalidInputError names every tag that is missing or wrong. PromotionRequiredError where the memory of this
+        source has another truth level, ForbiddenError where this role may not write at the level.
+        """
+        return await self._teams.write.upsert(self._member, read_item(item, self._member.team))
+
+    async def patch(self, id: str, changes: Mapping[str, Any]) -> MemoryItem:
+        """Change content, project_scope, visibility, confidence, validation_status or metadata (which is merged)."""
+        return await self._teams.write.patch(self._member, read_memory_id(id), read_patch(changes))
+
+    async def delete(self, id: str, *, erase: bool = False) -> None:
+        """Remove a memory from every read of the present; with `erase` from history and versions too."""
+        memory_id = read_memory_id(id)
+        if read_flag(erase, "erase"):
+            await self._teams.write.erase(self._member, memory_id)
+        else:
+            await self._teams.write.delete(self._member, memory_id)
+
+    async def sweep(self) -> int:
+        """Delete the team's EPHEMERAL memories whose time is over, which no read shows any more; how many."""
+        return await self._teams.expiry.sweep(self._member.team)
+
+    # ------------------------------------------------------------------ reading
+    async def search(
+        self,
+        query: str,
+        *,
+        truth_level_min: str = "EPHEMERAL",
+        project_scope: str | None = None,
+        visibility: str | None = "team",
+        limit: int = 10,
+    ) -> SearchResult:
+        """The memories that answer a query, best first; `visibility=None` is all that the member sees.
+
+        `limit` is from 1 to 100, `project_scope` one project (else all of the team's).
+        """
+        looking = read_looking(
+            truth_level_min=truth_level_min, project_scope=project_scope, visibility=visibility, limit=limit
+        )
+        return await self._teams.read.search(self._member, query, looking)
+
+    async def public_search(
+        self,
+        query: str,
+        *,
+        project_scope: str | None = None,
+        limit: int = 10,
+    ) -> SearchResult:
+        """What any team has published that answers a query, best first."""
+        return await public_search(self._memory, query, project_scope=project_scope, limit=limit)
+
+    async def get(self, id: str) -> MemoryItem | None:
+        """The memory with this id, or None where the member sees none."""
+        return await self._teams.read.get(self._member, id)
+
+    async def get_all(
+        self,
+        *,
+        truth_level_min: str = "EPHEMERAL",
+        project_scope: str | None = None,
+        visibility: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> ListResult:
+        """A page of what the member sees, oldest first; `next_cursor` of one page is the `cursor` of the next."""
+        looking = read_looking(
+            truth_level_min=truth_level_min,
+            project_scope=project_scope,
+            visibility=visibility,
+            limit=limit,
+            most=MAX_LIMIT,
+        )
+        return await self._teams.read.get_all(self._member, looking, cursor)
+
+    async def history(self, id: str) -> list[HistoryRecord]:
+        """What happened to a memory as far as the member sees it, oldest first; empty for what they do not see."""
+        try:
+            memory_id = read_memory_id(id)
+        except NotFoundError:
+            return []
+        return await self._teams.read.history(self._member, memory_id)
+
+    async def system_addendum(self, query: str, *, top_k: int = 5, min_level: str = "CANONICAL") -> SystemAddendum:
+        """What the team holds for true about a query, as a block for a system prompt: quoted data, delimited."""
+        return await self._teams.read.system_addendum(self._member, query, top_k=top_k, min_level=min_level)
+
+    # ------------------------------------------------------------------ promotions
+    async def request_promotion(self, item_id: str, target_level: str, justification: str) -> Promotion:
+        """Ask for a memory's next truth level; levels that want no approval (WORKING by default) are given at once."""
+        return await self._teams.promote.request(self._member, read_memory_id(item_id), target_level, justification)
+
+    async def decide(self, promotion_id: str, decision: str, *, note: str | None = None) -> Promotion:
+        """Approve or reject a promotion, as an admin; ConflictError where that was done already."""
+        return await self._teams.promote.decide(self._member, promotion_id, decision, note)
+
+    async def promotions(
+        self,
+        *,
+        status: str | None = None,
+        item_id: str | None = None,
+        limit: int = 100,
+        after: str = "",
+    ) -> list[Promotion]:
+        """Promotions of memories that the member sees, oldest first, those that come after an id."""
+        return await self._teams.promote.list(
+            self._member,
+            status=status,
+            item_id=None if item_id is None else read_memory_id(item_id),
+            limit=read_limit(limit),
+            after=after,
+        )
+
+    async def audit(self, *, subject_id: str | None = None, limit: int = 100, after: str = "") -> list[AuditEntry]:
+        """Who did what in the team, oldest first, those lines that come after an id; for admins."""
+        return await self._teams.audit(self._member, subject_id=subject_id, limit=read_limit(limit), after=after)
+
+    # ------------------------------------------------------------------ life
+    async def close(self) -> None:
+        """Let go of every file, where this was opened by `local`; closing twice is no error."""
+        if self._is_own:
+            await self._memory.close()
+
+
+async def public_search(
+    memory: AsyncMemory, query: str, *, project_scope: str | None = None, limit: int = 10
+) -> SearchResult:
+    """What any team has published that answers a query, best first: for whoever asks, of a team or not (X36)."""
+    looking = read_looking(truth_level_min="PUBLIC", project_scope=project_scope, visibility=None, limit=limit)
+    return await _teams(memory).read.public_search(query, looking)
+
+
+async def sweep(memory: AsyncMemory) -> int:
+    """Delete the EPHEMERAL memories of all teams whose time is over; how many that were."""
+    return await _teams(memory).expiry.sweep()
+
+
+def _teams(memory: AsyncMemory) -> Teams:
+    engine = memory._engine
+    return Teams(engine.kernel, engine.read, engine.forget)
