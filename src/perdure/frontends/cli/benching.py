@@ -47,14 +47,13 @@ def bench(
     Example: perdure bench --user-id ana --probes 50
     """
     # Heavy: the engine; `perdure --help` must not wait for it.
+    from perdure.domain.scope import Scope
     from perdure.engine.bench import read_bench
 
     async def work(engine: Engine) -> BenchReport:
         request = read_bench(
             engine.kernel,
-            user_id=user_id,
-            agent_id=agent_id,
-            run_id=run_id,
+            scope=Scope(user_id=user_id, agent_id=agent_id, run_id=run_id),
             probes=probes,
             preset=preset,
             limit=limit,

@@ -22,9 +22,11 @@ from perdure.frontends.cli import (
     chatting,
     demonstrating,
     examining,
+    keys,
     looking,
     moving,
     removing,
+    serving,
     starting,
     writing,
 )
@@ -103,9 +105,11 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("copy", moving.copy, "Copy all memories into another store."),
     ("export", carrying.export, "Write a memory as lines of JSON."),
     ("import", carrying.import_lines, "Take in lines of JSON, or what other tools export."),
+    ("serve", serving.serve, "Serve a memory over HTTP."),
 )
 for name, command, line in COMMANDS:
     app.command(name, short_help=line, context_settings=CONTEXT)(command)
+app.add_typer(keys.app, name="keys", short_help="Say who may ask a server: make, list and end keys.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,92 @@
+"""Around every request: its id, its span, its metrics, its line in the log, and an answer whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.frontends.server import spans
+from perdure.frontends.server.logs import REQUEST_ID
+from perdure.frontends.server.metrics import Metrics
+from perdure.frontends.server.refusals import refuse
+
+REQUEST_ID_HEADER = "X-Request-Id"
+_SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
+_GONE = 499
+"""The status in log and metrics of a request whose client left before it was answered."""
+
+logger = logging.getLogger("perdure.server.requests")
+
+
+class Around:
+    """The outermost layer; nothing that a route raises gets past it."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, and tell of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = _request_id(headers)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        status = 0
+
+        async def tell(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                out = MutableHeaders(scope=message)
+                out[REQUEST_ID_HEADER] = request_id
+                for name, value in state.get("headers", {}).items():
+                    out[name] = value
+            await send(message)
+
+        began = time.perf_counter()
+        self._metrics.began()
+        token = REQUEST_ID.set(request_id)
+        try:
+            with spans.of_request(scope["method"], headers) as span:
+                try:
+                    await self._app(scope, receive, tell)
+                except Exception as error:
+                    if status:
+                        raise  # the answer has begun: the connection is closed, which is all that can still be told
+                    await refuse(error, scope, receive, tell)
+                finally:
+                    spans.tell(span, scope["method"], _template(scope), status or _GONE)
+        finally:
+            seconds = time.perf_counter() - began
+            route, fault = _template(scope), state.get("fault")
+            self._metrics.ended(scope["method"], route, status or _GONE, seconds, fault)
+            caller = state.get("caller")
+            line = {
+                "method": scope["method"],
+                "route": route,
+                "status": status or _GONE,
+                "ms": round(seconds * 1000, 3),
+                "caller": caller.name if caller else None,
+                "error": fault,
+            }
+            logger.info("request", extra={"fields": {name: value for name, value in line.items() if value is not None}})
+            REQUEST_ID.reset(token)
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get(REQUEST_ID_HEADER, "")
+    return given if _SANE.fullmatch(given) else uuid4().hex
+
+
+def _template(scope: Scope) -> str | None:
+    """The path of the route that took the request, with its parameters' names in place of their values."""
+    path = getattr(scope.get("route"), "path", None)
+    return path if isinstance(path, str) else None

@@ -1,0 +1,166 @@
+"""The door: no request gets to a route before it is known who asks, whether they may, and how often.
+
+It stands before routing, so that a new route is behind it without a word of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perdure.domain.access import Caller
+from perdure.domain.errors import AuthenticationError, ForbiddenError, PerdureError
+from perdure.domain.scope import Scope as Walls
+from perdure.engine import keys
+from perdure.frontends.faults import BusyError
+from perdure.frontends.server.credentials import TEAM_HEADER, Credential, credentials
+from perdure.frontends.server.limits import address_name
+from perdure.frontends.server.refusals import refuse
+from perdure.frontends.server.service import Service
+
+HEALTH_ROUTES = frozenset({"/healthz", "/readyz", "/v1/healthz"})
+"""What answers everybody, uncounted: it holds nothing of anybody's."""
+PUBLIC_SEARCH = "/v1/memory/search"
+"""The route that serves PUBLIC facts to everybody where no team is named (X36)."""
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READING_POSTS = frozenset(
+    {
+        "/search",
+        "/v1/memories/search",
+        "/v2/memories/search",
+        "/v3/memories/search",
+        "/v2/memories",
+        "/v3/memories",
+        "/v1/entities",
+        "/v1/summary",
+        "/v1/exports/get",
+    }
+)
+"""What only reads, though it is asked for by POST."""
+_NOBODYS = frozenset({"/metrics", "/openapi.json", "/docs", "/v1/ping"})
+"""What tells of the server and of nobody's memory."""
+ANONYMOUS = Caller(name="anonymous", is_known=False)
+PASSER_BY = Caller(name="anonymous", role="reader", is_known=False)
+"""Who reads what is PUBLIC."""
+
+
+class Door:
+    """Authenticates, counts, and holds off; what it lets in finds its `Caller` on the request's state."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+        self._keys_exist = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in HEALTH_ROUTES:
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope["state"]["caller"] = await self._let_in(scope)
+        except PerdureError as error:
+            await refuse(error, scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _let_in(self, scope: Scope) -> Caller:
+        headers = Headers(scope=scope)
+        address = address_name(scope["client"][0] if scope.get("client") else None)
+        try:
+            caller = await self.caller(headers, scope["method"], scope["path"])
+        except AuthenticationError:
+            self._count(scope, address)  # guessing is counted too
+            raise
+        self._count(scope, f"caller {caller.name}" if caller.is_known else address)
+        if caller.role == "reader" and not _only_reads(scope["method"], scope["path"]):
+            raise ForbiddenError("these credentials may only read")
+        return caller
+
+    def _count(self, scope: Scope, name: str) -> None:
+        allowance = self._service.limit.take(name)
+        if allowance is None:
+            return
+        scope["state"]["headers"] = allowance.headers()
+        if allowance.retry_after:
+            raise BusyError(
+                f"more than {allowance.limit} requests a minute: try again in {allowance.retry_after} seconds",
+                retry_after=allowance.retry_after,
+            )
+
+    async def caller(self, headers: Headers, method: str, path: str) -> Caller:
+        """Who asks; AuthenticationError or ForbiddenError where they may not."""
+        presented = credentials(headers)
+        team = headers.get(TEAM_HEADER)
+        refusal: AuthenticationError | None = None
+        for credential in presented:
+            try:
+                found = await self._known(credential)
+            except AuthenticationError as error:
+                refusal = refusal or error
+                continue
+            return _for_team(found, team) if team is not None else _for_oneself(found, method, path)
+        if team is None:
+            if _is_public(method, path):
+                return PASSER_BY
+            if self._service.is_open and not await self._must_ask():
+                return ANONYMOUS  # an open server ignores keys that it does not know
+        raise refusal or AuthenticationError(
+            "a team's memory needs a token or a key: send Authorization: Bearer"
+            if team is not None
+            else "this needs a key: send Authorization: Bearer, Authorization: Token or X-API-Key"
+        )
+
+    async def _must_ask(self) -> bool:
+        """Whether a key was ever made; once one was, that stays so."""
+        if not self._keys_exist:
+            self._keys_exist = await (await self._service.ledger()).keys.any()
+        return self._keys_exist
+
+    async def _known(self, credential: Credential) -> Caller:
+        """The caller of credentials that are good; AuthenticationError for others."""
+        tokens, secrets = self._service.tokens, self._service.secrets
+        if credential.is_token and tokens.configured:
+            return await tokens.verify(credential.secret)
+        if not credential.secret.startswith(keys.PREFIX):
+            raise AuthenticationError("the key is not known here")
+        pepper = secrets.key_pepper.get_secret_value() if secrets.key_pepper else None
+        ledger = await self._service.ledger()
+        key = await keys.authenticate(ledger.keys, credential.secret, pepper=pepper)
+        if key is None:
+            raise AuthenticationError("the key is not known here, or was revoked")
+        walls = key.walls
+        return Caller(
+            name=key.name,
+            role=key.role,
+            walls=walls,
+            subject=walls.user_id or f"key:{key.name}",
+            teams=frozenset(filter(None, [walls.team_id])),
+            projects=frozenset(filter(None, [walls.project_id])),
+        )
+
+
+def _for_team(caller: Caller, team: str) -> Caller:
+    """The caller in a team's memory: its walls are the team's, and the project's that it is held to."""
+    if team not in caller.teams:
+        raise ForbiddenError(f"these credentials are not for the team that {TEAM_HEADER} names")
+    return replace(caller, walls=Walls(team_id=team, project_id=caller.walls.project_id))
+
+
+def _for_oneself(caller: Caller, method: str, path: str) -> Caller:
+    """The caller where no team is named; a team's key is good for what is nobody's memory, and for what is PUBLIC."""
+    if _is_public(method, path):
+        return replace(caller, walls=Walls())
+    if caller.walls.team_id is not None and path not in _NOBODYS:
+        raise ForbiddenError(f"these credentials are for a team's memory alone: name it in {TEAM_HEADER}")
+    return caller
+
+
+def _is_public(method: str, path: str) -> bool:
+    return method == "GET" and path == PUBLIC_SEARCH
+
+
+def _only_reads(method: str, path: str) -> bool:
+    return method in READS or (method == "POST" and path in READING_POSTS)

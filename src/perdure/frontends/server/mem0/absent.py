@@ -1,0 +1,53 @@
+"""What mem0 has and this server has not: it says so, instead of that there is no such route."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+
+from perdure.frontends.faults import UnsupportedError
+from perdure.frontends.server.callers import Asking
+
+router = APIRouter(tags=["mem0"])
+
+_ORGANIZATIONS = "/api/v1/orgs/organizations"
+_PROJECT = f"{_ORGANIZATIONS}/{{org_id}}/projects/{{project_id}}"
+
+ROUTES: dict[str, tuple[str, ...]] = {
+    "/v2/entities/user/{id}/profile": ("GET",),
+    "/v2/profiles/jobs": ("POST",),
+    "/v2/profiles/jobs/{id}": ("GET",),
+    "/v2/profiles/settings": ("GET", "POST"),
+    "/api/v1/webhooks/projects/{project_id}": ("GET", "POST"),
+    "/api/v1/webhooks/{id}": ("PUT", "DELETE"),
+    _ORGANIZATIONS: ("GET", "POST"),
+    f"{_ORGANIZATIONS}/{{org_id}}": ("GET", "DELETE"),
+    f"{_ORGANIZATIONS}/{{org_id}}/members": ("GET", "POST", "PUT", "DELETE"),
+    f"{_ORGANIZATIONS}/{{org_id}}/projects": ("GET", "POST"),
+    _PROJECT: ("DELETE",),
+    f"{_PROJECT}/members": ("GET", "POST", "PUT", "DELETE"),
+    "/v1/stats": ("GET",),
+    "/configure": ("GET", "POST"),
+    "/configure/providers": ("GET",),
+    "/generate-instructions": ("POST",),
+}
+"""Paths of mem0's platform and of its open server, with the methods that are not served."""
+
+
+async def absent(request: Request, caller: Asking) -> None:
+    """Say that this is not served here."""
+    # The route and not the path, in which names of people may stand: errors are logged.
+    route = request.scope["route"].path
+    raise UnsupportedError(f"{request.method} {route} is a part of mem0 that perdure does not have")
+
+
+for path, methods in ROUTES.items():
+    for method in methods:
+        router.add_api_route(
+            path,
+            absent,
+            methods=[method],
+            status_code=501,
+            name=f"absent {method} {path}",
+            summary="A part of mem0 that is not served",
+        )

@@ -1,0 +1,81 @@
+"""mem0's exports and summaries: the memories of a scope in one answer.
+
+An export is made when it is asked for: its id says which memories were meant, and inside of the walls of whoever shows
+it these are read as they stand then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from perdure.domain.errors import FilterError, NotFoundError
+from perdure.domain.memory import MemoryItem
+from perdure.frontends.server.mem0 import calls, tokens
+from perdure.frontends.server.mem0.filters import object_of
+from perdure.frontends.server.mem0.forms import ExportedForm, ExportForm, SummaryForm
+from perdure.frontends.server.mem0.shapes import memory_view
+from perdure.frontends.server.personal import Personal, Reading, Writing
+
+router = APIRouter(tags=["mem0"])
+
+EXPORT = "EXPORT"
+SUMMED_UP = 100
+"""Memories that a summary holds at most, the newest."""
+
+
+@router.post("/v1/exports", status_code=201, summary="Ask for an export (mem0)")
+async def create(form: ExportForm, personal: Writing) -> dict[str, str]:
+    """The id of an export of the memories of the scopes that are named."""
+    calls.asked_scopes(personal, form, form.filters)  # what is wrong with it is told now
+    filters = object_of(form.filters) if isinstance(form.filters, str) else form.filters
+    schema = object_of(form.schema_) if isinstance(form.schema_, str) else form.schema_
+    id = tokens.seal(EXPORT, scope=form.scope().given(), filters=filters, properties=_properties(schema))
+    if len(id) > tokens.MAX_LENGTH:
+        raise FilterError("filters and schema are too long for an export", field="filters")
+    return {"message": "Memory export request received. The export will be ready in a few seconds.", "id": id}
+
+
+@router.post("/v1/exports/get", summary="Get an export (mem0)")
+async def get(form: ExportedForm, personal: Reading) -> dict[str, Any]:
+    """The memories of an export, by its id or by ids and filters."""
+    if form.memory_export_id is None:
+        return {"memories": await _rows(personal, form, form.filters, None)}
+    opened = tokens.unseal(form.memory_export_id)
+    if opened is None or opened[0] != EXPORT:
+        raise NotFoundError("Memory export not found!")
+    values = opened[1]
+    scope = tokens.scope_of(values.get("scope"))
+    ids = ExportedForm(user_id=scope.user_id, agent_id=scope.agent_id, app_id=scope.world_id, run_id=scope.run_id)
+    return {"memories": await _rows(personal, ids, values.get("filters"), values.get("properties"))}
+
+
+@router.post("/v1/summary", summary="Sum up memories (mem0)")
+async def summary(form: SummaryForm, personal: Reading) -> list[dict[str, Any]]:
+    """For each scope that is named the newest of its memories in lines, the oldest of these first."""
+    answer = []
+    for reach in calls.asked_scopes(personal, form, form.filters):
+        items = await calls.everything(personal, [reach])
+        lines = "\n".join(f"- {item.memory}" for item in items[-SUMMED_UP:])
+        answer.append({"summary": lines, "memory_count": len(items), **personal.inside(reach.scope).given()})
+    return answer
+
+
+async def _rows(personal: Personal, ids: ExportedForm, filters: object, properties: object) -> list[dict[str, Any]]:
+    items = await calls.everything(personal, calls.asked_scopes(personal, ids, filters))
+    return [_row(item, properties) for item in items]
+
+
+def _row(item: MemoryItem, properties: object) -> dict[str, Any]:
+    """A memory as an object of the schema's properties, from its own fields or else its metadata; whole without any."""
+    view = memory_view(item)
+    if not isinstance(properties, list) or not properties:
+        return view
+    return {name: view.get(name, item.metadata.get(name)) for name in properties if isinstance(name, str)}
+
+
+def _properties(schema: object) -> list[str] | None:
+    """The names of the properties that a JSON schema gives to its object."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return list(properties) if isinstance(properties, dict) else None

@@ -1,0 +1,95 @@
+"""Settings of the server: the `server` table of perdure.toml, or PERDURE_SERVER__... variables."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from perdure.backends.validation import config_error
+from perdure.engine.config import MemoryConfig
+
+DEFAULT_PORT = 8100
+
+
+class JwtSettings(BaseModel):
+    """Whose tokens are believed; a shared secret is read from PERDURE_JWT_SECRET alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    public_key: Path | None = Field(None, description="PEM file of the public key that RS256 or ES256 tokens verify by")
+    jwks_url: str | None = Field(
+        None, pattern="^https?://", description="Where the keys of an identity provider lie (JWKS)"
+    )
+    audience: str | None = Field(None, description="What `aud` of every token must be, or hold")
+    issuer: str | None = Field(None, description="What `iss` of every token must be")
+
+
+class ServerSettings(BaseModel):
+    """Where the server listens, and what it lets in."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
+    open: bool = Field(False, description="Whether an address other than loopback is served without keys")
+    workers: int = Field(1, ge=1, le=64, description="Processes that serve")
+    max_body_bytes: int = Field(10_000_000, ge=1, description="Bytes that the body of a request may have")
+    rate_per_minute: int = Field(
+        0, ge=0, description="Requests a minute of one key, or of one address without a key, in each worker; 0 is any"
+    )
+    trust_client_user_id: bool = Field(
+        True,
+        description="Whether the user_id that a request names is believed; false where a proxy that authenticates "
+        "people stands before the server and names them in x-authz-user-id",
+    )
+    graceful_seconds: int = Field(
+        30, ge=1, description="Seconds for requests under way to finish when the server is told to stop"
+    )
+    jwt: JwtSettings = Field(default_factory=JwtSettings, description="Tokens of people and teams")
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return _is_loopback(self.host)
+
+
+class ServerSecrets(BaseModel):
+    """What is read from the environment alone, and never shown."""
+
+    model_config = ConfigDict(frozen=True)
+
+    jwt_secret: SecretStr | None = None
+    """The shared secret of HS256 tokens: PERDURE_JWT_SECRET."""
+    key_pepper: SecretStr | None = None
+    """What API keys are hashed with: PERDURE_KEY_PEPPER."""
+
+    @classmethod
+    def read(cls) -> ServerSecrets:
+        """The secrets of this process's environment."""
+        return cls(jwt_secret=_secret("PERDURE_JWT_SECRET"), key_pepper=_secret("PERDURE_KEY_PEPPER"))
+
+
+def read_settings(config: MemoryConfig) -> ServerSettings:
+    """The server's settings in a configuration; ConfigError names the key and the nearest right one."""
+    try:
+        return ServerSettings(**config.server)
+    except ValidationError as error:
+        raise config_error(error, ServerSettings, "server") from error
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own: `localhost`, 127.0.0.0/8 or ::1."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _secret(name: str) -> SecretStr | None:
+    value = os.environ.get(name, "").strip()
+    return SecretStr(value) if value else None

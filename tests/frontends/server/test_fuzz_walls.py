@@ -1,0 +1,201 @@
+"""A fuzzer over every route with two tenants: nothing of one is ever told to the other, or changed by them (U22, X33).
+
+Both are tenant and stranger in turn. A route, or anything that one takes, of which the fuzzer does not know fails.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from perdure.domain.access import Caller
+from perdure.domain.scope import Scope
+from perdure.frontends.server.door import Door
+from tests.frontends.server.hostile import (
+    HELD_OFF,
+    IDS,
+    Aim,
+    Filler,
+    Operation,
+    Request,
+    attackers,
+    operations,
+    routed,
+    unknown,
+)
+from tests.frontends.server.hostile_world import Tenant
+from tests.frontends.server.running import SECRET, Running, running
+
+PAGES = {"GET /openapi.json", "GET /docs", "GET /docs/oauth2-redirect", "GET /redoc"}
+"""What is no operation: the document, and the pages that show it."""
+ROUNDS: tuple[Aim, ...] = ("bare", "aimed", "free")
+"""Requests of each stranger to each operation, besides those that name a thing by its id."""
+DRAWN = 300
+FOR_EVERYBODY = {"/healthz", "/readyz", "/v1/healthz", "/v1/memory/search", "/metrics", "/v1/ping"}
+
+
+@dataclass(frozen=True)
+class World:
+    server: Running
+    tenants: tuple[Tenant, Tenant]
+    operations: list[Operation]
+
+    def sides(self, order: int) -> tuple[Tenant, Tenant]:
+        """Whose data it is, and whose the requests are."""
+        return (self.tenants[0], self.tenants[1]) if order == 0 else (self.tenants[1], self.tenants[0])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    env = {"PERDURE_JWT_SECRET": SECRET}
+    with running(tmp_path_factory.mktemp("fuzz"), env=env, graph_store={"provider": "sqlite"}) as server:
+        yield World(server, (Tenant(server, "one"), Tenant(server, "two")), operations(server.app))
+
+
+both_ways = pytest.mark.parametrize("order", [0, 1], ids=["two-asks-for-one", "one-asks-for-two"])
+
+
+class Watch:
+    """Sends requests and looks at what comes back, and at what became of the data."""
+
+    def __init__(self, world: World, his: Tenant) -> None:
+        self._world, self._his = world, his
+        self._secrets = [*his.words, *(id for ids in his.ids.values() for id in ids if id != his.published)]
+        self.before = his.everything()
+        self._held = self._now()
+        self.statuses: dict[int, int] = {}
+
+    def _now(self) -> list[object]:
+        return self._world.server.wait(self._his.held())
+
+    def send(self, request: Request) -> int:
+        """The status; AssertionError where something was told or changed, or the server failed."""
+        answer = self._world.server.client.request(
+            request.operation.method, request.path, params=request.params, headers=request.headers, json=request.body
+        )
+        told = f"{request.told} answered {answer.status_code}: {answer.text[:2000]}"
+        assert answer.status_code < 500 or '"not_implemented"' in answer.text, told
+        come = f"{answer.text} {dict(answer.headers)}"
+        found = [secret for secret in self._secrets if secret in come and not request.names(secret)]
+        leaked = {*found} - self._his.given_away
+        assert not leaked, f"{leaked} came back: {told}"
+        if answer.status_code < 300 and not request.operation.only_reads:
+            self._his.given_away |= {id for ids in self._his.ids.values() for id in ids if request.names(id)}
+            assert self._now() == self._held, f"something was changed: {told}"
+        self.statuses[answer.status_code] = self.statuses.get(answer.status_code, 0) + 1
+        return answer.status_code
+
+
+# ------------------------------------------------------------------ what is known
+def test_the_fuzzer_knows_every_route_and_all_that_each_takes(world: World) -> None:
+    assert {each.label for each in world.operations} == routed(world.server.app) - PAGES
+    missing = {each.label: unknown(each) for each in world.operations if unknown(each)}
+    assert not missing, f"say in hostile.KNOWN what a stranger would put there: {missing}"
+
+
+def test_everybody_finds_their_own_by_the_same_requests(world: World) -> None:
+    """Or nothing below would prove anything."""
+    his, mine = world.sides(0)
+    chance = random.Random(1)
+    told: dict[str, set[str]] = {}
+    for who in (his.by_user, his.by_project, his.by_token):
+        filler = Filler(his, mine, chance)
+        for operation in (
+            each for each in world.operations if each.only_reads or each.path.endswith(("search", "entities"))
+        ):
+            ids = [id for kind in his.ids.values() for id in kind] if IDS & {*operation.places} else [None] * 8
+            for id in ids:
+                request = filler.request(operation, list(who.items()), "bare", id)
+                answer = world.server.client.request(
+                    operation.method, request.path, params=request.params, headers=who, json=request.body
+                )
+                found = {word for word in his.words if word in answer.text and not request.names(word)}
+                told.setdefault(operation.label, set()).update(found)
+    for label in (
+        "GET /v1/memories", "GET /v1/memories/{id}", "GET /v1/memories/{id}/history", "GET /v1/event/{id}",
+        "GET /v1/events", "GET /v1/entities", "GET /v1/memory", "GET /v1/memory/{memory_id}", "GET /v1/promotions",
+        "GET /v1/memory/search", "GET /v1/system-prompt", "POST /v3/memories/search", "GET /memories", "POST /search",
+        "POST /v1/entities", "GET /v1/graph/neighbors",
+    ):  # fmt: skip
+        assert told[label], label
+
+
+# ------------------------------------------------------------------ what is asked
+@both_ways
+def test_no_id_opens_anything(world: World, order: int) -> None:
+    his, mine = world.sides(order)
+    watch, filler = Watch(world, his), Filler(his, mine, random.Random(2))
+    ids = [id for kind in ("memory", "event", "promotion") for id in his.ids[kind]]
+    named = [each for each in world.operations if IDS & {*each.places} and not each.is_absent]
+    for turn, headers in enumerate(attackers(his, mine).values()):
+        for operation in named:
+            for id in ids[turn % 4 :: 4]:
+                assert watch.send(filler.request(operation, headers, "bare", id)) >= 400, (operation, id)
+    assert his.everything() == watch.before
+
+
+@both_ways
+def test_no_route_tells_or_changes_anything(world: World, order: int) -> None:
+    his, mine = world.sides(order)
+    watch, filler = Watch(world, his), Filler(his, mine, random.Random(3))
+    for who, headers in attackers(his, mine).items():
+        for operation in world.operations:
+            for aim in ROUNDS[:1] if operation.is_absent or who in HELD_OFF else ROUNDS:
+                status = watch.send(filler.request(operation, headers, aim))
+                assert status in (401, 403) or who not in HELD_OFF or operation.path in FOR_EVERYBODY, operation
+    assert {200, 400, 401, 403, 404, 422} <= {*watch.statuses}, watch.statuses
+    assert his.everything() == watch.before
+
+
+@both_ways
+def test_no_request_that_can_be_drawn_does(world: World, order: int) -> None:
+    his, mine = world.sides(order)
+    watch, people = Watch(world, his), attackers(his, mine)
+    served = [each for each in world.operations if not each.is_absent]
+
+    @settings(
+        max_examples=DRAWN,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.sampled_from(served), st.sampled_from(sorted(people)), st.sampled_from(ROUNDS), st.randoms())
+    def one(operation: Operation, who: str, aim: Aim, chance: random.Random) -> None:
+        watch.send(Filler(his, mine, chance).request(operation, people[who], aim))
+
+    one()
+    assert his.everything() == watch.before
+
+
+# ------------------------------------------------------------------ whether it would be noticed
+def test_a_door_without_walls_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    his, mine = world.sides(0)
+    real = Door.caller
+
+    async def without(self: Door, *arguments: object) -> Caller:
+        return replace(await real(self, *arguments), walls=Scope())  # type: ignore[arg-type]
+
+    watch = Watch(world, his)
+    monkeypatch.setattr(Door, "caller", without)
+    reads = [each for each in world.operations if each.only_reads and not each.is_absent]
+    filler = Filler(his, mine, random.Random(4))
+    noticed = set()
+    for operation in reads:
+        is_named = bool(IDS & {*operation.places})
+        for id in [*his.ids["memory"], *his.ids["event"]] if is_named else [None] * 30:
+            aim: Aim = "bare" if is_named else "aimed"
+            try:
+                watch.send(filler.request(operation, list(mine.by_user.items()), aim, id))
+            except AssertionError:
+                noticed.add(operation.label)
+    assert {
+        "GET /v1/memories", "GET /v1/memories/{id}", "GET /v1/memories/{id}/history", "GET /v1/memory/{memory_id}",
+        "GET /v1/event/{id}", "GET /v1/entities", "GET /memories",
+    } <= noticed  # fmt: skip

@@ -1,0 +1,105 @@
+"""The OpenAPI document against the server that it describes: schemathesis asks every operation, well and badly.
+
+What is checked: no answer is a failure of the server, and each has a status and a content type that the document
+promises, and a body of its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import not_a_server_error
+from schemathesis.config import CacheConfig, ChecksConfig, NotAServerErrorConfig, ProjectConfig, ProjectsConfig
+from schemathesis.core.failures import FailureGroup
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.frontends.server.running import Running, running
+
+EXAMPLES = 13
+"""Requests to each operation as the document wants them, and as many as it does not."""
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+METHODS = {"get", "put", "post", "patch", "delete"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    server: Running
+    schema: Any
+    session: requests.Session
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """An open server with a graph, which holds something, and its document as schemathesis reads it."""
+    folder = tmp_path_factory.mktemp("schemathesis")
+    with running(folder / "memory", graph_store={"provider": "sqlite"}) as server:
+        for text in ("Ana was the lead of Atlas until 2026-04-01", "Ana keeps bees"):
+            stored = server.client.post("/v1/memory", json={"content": text, "user_id": "ana"})
+            assert stored.status_code == 200, stored.text
+        checks = ChecksConfig(not_a_server_error=NotAServerErrorConfig(expected_statuses=["2xx", "4xx", "501"]))
+        config = schemathesis.Config(
+            seed=6,
+            cache=CacheConfig(enabled=False),
+            projects=ProjectsConfig(default=ProjectConfig(checks=checks)),
+        )
+        schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json", config=config)
+        with requests.Session() as session:
+            yield Asked(server, schema, session)
+
+
+def test_the_document_holds_every_operation(asked: Asked) -> None:
+    document = asked.server.client.get("/openapi.json").json()
+    told = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item.keys() & METHODS}
+    assert told == {each.ok().label for each in asked.schema.get_all_operations()}
+    assert len(told) > 60
+
+
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: str(mode.value))
+def test_no_operation_fails_and_each_answers_as_the_document_says(
+    asked: Asked, mode: schemathesis.GenerationMode
+) -> None:
+    broken: dict[str, str] = {}
+    answered = 0
+    for result in asked.schema.get_all_operations():
+        operation = result.ok()
+        try:
+            ask(asked, operation, mode)
+            answered += 1
+        except Unsatisfiable:  # there is nothing that a request could have wrong
+            assert mode == schemathesis.GenerationMode.NEGATIVE, operation.label
+        except FailureGroup as failures:
+            broken[operation.label] = "\n".join(str(each) for each in failures.exceptions)
+    assert answered > 40
+    assert not broken, "\n\n".join(f"{label}\n{told}" for label, told in broken.items())
+
+
+def ask(asked: Asked, operation: Any, mode: schemathesis.GenerationMode) -> None:
+    """Make so many requests of one operation, the same ones every time."""
+    is_served = any(status.startswith("2") for status in operation.definition.raw["responses"])
+    examples = EXAMPLES if is_served else 1
+
+    @seed(6)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def one(case: schemathesis.Case) -> None:
+        case.call_and_validate(session=asked.session, checks=CHECKS, timeout=60)
+
+    one()
