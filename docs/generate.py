@@ -22,6 +22,7 @@ from stores_page import stores_page
 from perdure.backends import registry
 from perdure.engine.config import MemoryConfig
 from perdure.frontends.cli.main import app
+from perdure.frontends.server.settings import ServerSettings
 
 INTRODUCTION = """\
 `Memory(config)` takes these keys as a dict or a `MemoryConfig`, `Memory.from_file` reads them from TOML, and
@@ -32,7 +33,7 @@ error that names the nearest right one."""
 FOLDER = Path(__file__).parent
 FAMILIES = {
     "vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "rerankers": "reranker",
-    "ledgers": "history", "caches": "cache",
+    "graphs": "graph_store", "ledgers": "history", "caches": "cache",
 }  # fmt: skip
 
 
@@ -43,6 +44,8 @@ def configuration() -> str:
         INTRODUCTION,
         "## Keys",
         table(["key", "default", "meaning"], rows(MemoryConfig)),
+        "## Server\n\nThe `server` table is read by `perdure serve` ([server.md](server.md)).",
+        table(["key", "default", "meaning"], rows(ServerSettings, "server.")),
         "## Providers",
     ]
     for family, section in FAMILIES.items():
@@ -93,7 +96,7 @@ def table(head: list[str], body: Iterator[tuple[str, ...]]) -> str:
 def command_line() -> str:
     command = typer.main.get_command(app)
     parts = ["# Command line", "<!-- made by docs/generate.py from the code: do not edit -->", describe(command)]
-    for name, each in sorted(getattr(command, "commands", {}).items()):
+    for name, each in commands(command):
         parts += [f"## perdure {name}", describe(each)]
         parts.append(
             table(
@@ -102,6 +105,13 @@ def command_line() -> str:
             )
         )
     return "\n\n".join(parts) + "\n"
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command under its whole name, those of groups after the group itself."""
+    for name, each in sorted(getattr(group, "commands", {}).items()):
+        yield f"{prefix}{name}", each
+        yield from commands(each, f"{prefix}{name} ")
 
 
 def describe(command: Any) -> str:
