@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from perdure.domain.scope import Scope
@@ -20,6 +21,7 @@ DEFAULT_TYPE = "concept"
 """Of an entity that nobody gave a type (X58)."""
 
 
+@lru_cache(maxsize=20_000)  # a search compares the names of hundreds of edges
 def entity_key(name: str) -> str:
     """By what two names are one entity: NFKC, case folded, whitespace run together."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

@@ -40,7 +40,7 @@ class Tenant:
         self.by_team = bearer(key(f"team {self.name}", role="service", team_id=self.team)) | {"X-Team-Scope": self.team}
         self.by_token = as_member(self.team, self.author, role="admin", projects=[self.project])
         self.by_reader = bearer(key(f"reader {self.name}", role="reader", user_id=self.user))
-        self.entity = f"Zed{self.name.capitalize()}"
+        self.entity = f"Zed{self.name.replace('-', '').capitalize()}"
         self.plant()
 
     # ------------------------------------------------------------------ planting

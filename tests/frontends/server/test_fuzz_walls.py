@@ -42,19 +42,21 @@ FOR_EVERYBODY = {"/healthz", "/readyz", "/v1/healthz", "/v1/memory/search", "/me
 @dataclass(frozen=True)
 class World:
     server: Running
-    tenants: tuple[Tenant, Tenant]
+    tenants: list[Tenant]
     operations: list[Operation]
 
     def sides(self, order: int) -> tuple[Tenant, Tenant]:
-        """Whose data it is, and whose the requests are."""
-        return (self.tenants[0], self.tenants[1]) if order == 0 else (self.tenants[1], self.tenants[0])
+        """Whose data it is, and whose the requests are; each starts whole, for a stranger may clear what is its own."""
+        pair = [Tenant(self.server, f"{name}-{len(self.tenants)}") for name in ("one", "two")]
+        self.tenants.extend(pair)
+        return (pair[0], pair[1]) if order == 0 else (pair[1], pair[0])
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     env = {"PERDURE_JWT_SECRET": SECRET}
     with running(tmp_path_factory.mktemp("fuzz"), env=env, graph_store={"provider": "sqlite"}) as server:
-        yield World(server, (Tenant(server, "one"), Tenant(server, "two")), operations(server.app))
+        yield World(server, [], operations(server.app))
 
 
 both_ways = pytest.mark.parametrize("order", [0, 1], ids=["two-asks-for-one", "one-asks-for-two"])
@@ -67,6 +69,7 @@ class Watch:
         self._world, self._his = world, his
         self._secrets = [*his.words, *(id for ids in his.ids.values() for id in ids if id != his.published)]
         self.before = his.everything()
+        assert sum(word in self.before for word in his.words) > 20, "there is something to tell"
         self._held = self._now()
         self.statuses: dict[int, int] = {}
 
