@@ -130,6 +130,8 @@ def _checked(config: MemoryConfig, place: Path) -> ServerSettings:
     tokens = Tokens(settings.jwt, secrets)
     if secrets.jwt_secret and len(secrets.jwt_secret.get_secret_value().encode()) < _SHORTEST_SECRET:
         note(f"PERDURE_JWT_SECRET has fewer than {_SHORTEST_SECRET} bytes and can be guessed")
+    if config.history.provider == "postgres" and config.graph_store and config.graph_store.provider == "sqlite":
+        note("the graph is a file of this machine: other servers on the same ledger need neo4j (docs/graph.md)")
     if settings.on_loopback:
         return settings
     if settings.open:
