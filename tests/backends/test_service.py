@@ -395,4 +395,4 @@ def test_a_loop_that_was_closed_without_ceremony_is_forgotten() -> None:
         loop.run_until_complete(vendor.ask(Script()))
         loop.close()
     asyncio.run(vendor.ask(Script()))
-    assert len(vendor._kept) <= 1
+    assert len(vendor._clients) <= 1

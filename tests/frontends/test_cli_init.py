@@ -11,6 +11,7 @@ import pytest
 
 from perdure.engine.config import MemoryConfig, read_config, read_file
 from perdure.frontends.cli.settings_file import settings_text
+from perdure.frontends.server.settings import ServerSettings
 from tests.frontends.cli_runs import perdure
 
 
@@ -28,7 +29,16 @@ def test_every_setting_is_in_it_with_its_default(tmp_path: Path) -> None:
         re.findall(r"^(?:# )?\[(\w+)", text, re.MULTILINE)
     )
     assert set(MemoryConfig.model_fields) <= named
-    assert {"busy_timeout", "threads", "collection_name", "fact_extraction"} <= named
+    assert {
+        "busy_timeout",
+        "threads",
+        "collection_name",
+        "fact_extraction",
+        "four_eyes",
+        "PUBLIC",
+        "port",
+        "jwks_url",
+    } <= named
 
 
 def test_with_every_default_uncommented_it_still_says_the_same(tmp_path: Path) -> None:
@@ -39,8 +49,9 @@ def test_with_every_default_uncommented_it_still_says_the_same(tmp_path: Path) -
     file.write_text(loud, encoding="utf-8")
     config = read_file(file)
     quiet = read_config({"path": tmp_path})
+    assert ServerSettings(**config.server) == ServerSettings()
     sections = {"embedder", "vector_store", "history"}
-    assert config.model_dump(exclude=sections) == quiet.model_dump(exclude=sections)
+    assert config.model_dump(exclude={*sections, "server"}) == quiet.model_dump(exclude={*sections, "server"})
     for section in sections:
         assert getattr(config, section).provider == getattr(quiet, section).provider
     assert config.history.config == {"busy_timeout": 10.0}

@@ -1,11 +1,12 @@
 """Whether store, history and messages tell the same story; only reads, a page at a time.
 
 The store is the truth for what a memory says, the ledger for what happened to it. Others may write meanwhile, so that
-what looks wrong in passing is looked at once more before it is told.
+what looks wrong in passing is looked at again before it is told.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from perdure.engine.kernel import Kernel
 
 PAGE = 500
 """Rows and records read at a time."""
+
+LOOKS = (0.0, 0.1, 0.3)
+"""Seconds to wait before each further look: a change is in the store a moment before it is history."""
 
 Rift = Literal["unrecorded", "text", "revived", "lost", "version", "source", "episode"]
 """How store and ledger can disagree."""
@@ -166,10 +170,13 @@ class _Walk:
                 self._suspects[item.version_of or item.id, "source"] = None
 
     async def look_again(self) -> None:
-        """Keep of the suspicions those that still hold."""
-        for id, rift in self._suspects:
-            if await self._still(id, rift):
-                self.found.disagreements.append(Disagreement(id, rift))
+        """Keep of the suspicions those that hold however often one looks: others may be in the middle of a change."""
+        held = list(self._suspects)
+        for pause in LOOKS:
+            if held:
+                await asyncio.sleep(pause)
+            held = [(id, rift) for id, rift in held if await self._still(id, rift)]
+        self.found.disagreements += [Disagreement(id, rift) for id, rift in held]
 
     async def _still(self, id: str, rift: Rift) -> bool:
         point = await self._kernel.store.get(self._kernel.collection, id)

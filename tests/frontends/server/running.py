@@ -75,7 +75,7 @@ def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
-def token(sub: str = "ana", *, secret: str = SECRET, seconds: float = 600, **claims: Any) -> str:
+def token(sub: str = "ana", *, secret: str = SECRET, seconds: float = 86_400, **claims: Any) -> str:
     """A team's JWT, signed by the shared secret."""
     return jwt.encode({"sub": sub, "exp": datetime.now(UTC) + timedelta(seconds=seconds), **claims}, secret, "HS256")
 

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from perdure.backends import registry
 from perdure.engine.config import MemoryConfig
+from perdure.frontends.server.settings import ServerSettings
 
 HEAD = """\
 # Settings of this memory; every perdure command that is given this folder reads them. Each line that begins with "# "
@@ -25,13 +26,15 @@ def settings_text(folder: Path) -> str:
     """The file for a folder, with everything commented out: it changes nothing until a line of it is changed."""
     own = {"path": f"# path = {_toml(folder)}"}
     parts = [HEAD.rstrip()]
-    for name, field in MemoryConfig.model_fields.items():
-        if _section_of(field) is None:
-            parts.append("\n".join(_entry(name, field, own.get(name))))
-    for name, field in MemoryConfig.model_fields.items():
-        section = _section_of(field)
+    sections = {name: _section_of(field) for name, field in MemoryConfig.model_fields.items()} | {
+        "server": ServerSettings
+    }
+    for name, section in sections.items():
+        if section is None:
+            parts.append("\n".join(_entry(name, MemoryConfig.model_fields[name], own.get(name))))
+    for name, section in sections.items():
         if section is not None:
-            parts.append("\n".join(_section(name, field, section)))
+            parts.append("\n".join(_section(name, MemoryConfig.model_fields[name], section)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -39,11 +42,18 @@ def _section(name: str, field: FieldInfo, section: type[BaseModel]) -> Iterator[
     default = field.get_default(call_default_factory=True)
     meaning = field.description or (inspect.getdoc(section) or "").partition("\n\n")[0]
     yield f"# {' '.join(meaning.split())}"
-    yield f"[{name}]" if default is not None else f"# [{name}]"
+    # An empty table inside another would be a setting of its own.
+    unset = all(inner.get_default(call_default_factory=True) is None for inner in section.model_fields.values())
+    yield f"# [{name}]" if default is None or ("." in name and unset) else f"[{name}]"
+    nested = {key: _section_of(inner) for key, inner in section.model_fields.items()}
     for key, inner in section.model_fields.items():
-        if key != "config":
-            yield from _entry(key, inner)
-    if "config" in section.model_fields:  # last: what follows a table's name in TOML belongs to it
+        if key != "config" and nested[key] is None:
+            yield from _entry(key, inner, None if default is not None else f'# {key} = "..."')
+    for key, table in nested.items():  # what follows a table's name in TOML belongs to it
+        if table is not None:
+            yield ""
+            yield from _section(f"{name}.{key}", section.model_fields[key], table)
+    if "config" in section.model_fields:
         yield from _provider_settings(name, default)
 
 
