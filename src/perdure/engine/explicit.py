@@ -7,12 +7,11 @@ from typing import Any
 
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.errors import ConflictError, NotFoundError
-from perdure.domain.event import Change
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
+from perdure.engine.batch import Batch
 from perdure.engine.calls import call
 from perdure.engine.kernel import Kernel
-from perdure.engine.rows import version_of
 from perdure.engine.walls import OPEN, is_inside
 from perdure.pipeline.slots import read_slots
 
@@ -69,11 +68,9 @@ class Explicit:
                 lineage_id=chosen if kernel.config.updates == "supersede" else None,
                 **fields,
             )
-            change = Change(
-                id=new_id(), event="ADD", memory_id=item.id, at=moment, told_at=moment, after=item,
-                actor="store", reason="explicit",
-            )  # fmt: skip
-            await kernel.commit([change], {item.id: vector})
+            batch = Batch(kernel.ticker)
+            batch.add(item, vector, actor="store", reason="explicit")
+            await kernel.commit(batch.changes, batch.vectors)
         return item
 
     @call
@@ -90,16 +87,11 @@ class Explicit:
             before = MemoryItem.from_payload(row.payload)
             if all(getattr(before, name) == value for name, value in fields.items()):
                 return before
-            moment = kernel.ticker.tick()
-            after = before.with_(**fields, updated_at=moment, told_at=moment, version=before.version + 1)
-            keep = version_of(before, untold_at=moment)
-            change = Change(
-                id=new_id(), event="UPDATE", memory_id=id, at=moment, told_at=moment, before=before, after=after,
-                keep=keep, actor="update", reason="explicit",
-            )  # fmt: skip
+            batch = Batch(kernel.ticker)
             new_vector = row.vector if statement.content is None else vector
-            await kernel.commit([change], {after.id: new_vector, keep.id: row.vector})
-        return after
+            batch.replace(before, before.with_(**fields), row.vector, new_vector, actor="update", reason="explicit")
+            await kernel.commit(batch.changes, batch.vectors)
+        return batch.changes[0].item
 
     async def _was_used(self, id: str) -> bool:
         kernel = self._kernel

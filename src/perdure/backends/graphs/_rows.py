@@ -15,7 +15,8 @@ from perdure.domain.graph import Mention, Relation, StatedRelation, Statement, e
 from perdure.domain.scope import Scope
 from perdure.domain.text import check_unicode, is_unicode, shown
 
-I = TypeVar("I", bound=Hashable)  # noqa: E741 - the store's own id of a row
+RowId = TypeVar("RowId", bound=Hashable)
+"""A store's own id of a row."""
 
 MENTION = ("name", "type", "description")
 RELATION = (
@@ -28,10 +29,10 @@ MAX_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row(Generic[I]):
+class Row(Generic[RowId]):
     """A row as it is kept, of one memory and one reader."""
 
-    id: I
+    id: RowId
     scope: Scope
     content: Mention | Relation
     told_at: str
@@ -39,14 +40,14 @@ class Row(Generic[I]):
 
 
 @dataclass(slots=True)
-class Plan(Generic[I]):
+class Plan(Generic[RowId]):
     """What there is to do until the rows say what the statement says."""
 
-    untell: list[I] = field(default_factory=list)
+    untell: list[RowId] = field(default_factory=list)
     """Rows that are stated no more."""
-    tell: list[tuple[I, str]] = field(default_factory=list)
+    tell: list[tuple[RowId, str]] = field(default_factory=list)
     """Rows that are stated again, or since earlier, with the moment since when."""
-    drop: list[I] = field(default_factory=list)
+    drop: list[RowId] = field(default_factory=list)
     """Rows whose time has become a part of another row's."""
     insert: list[Mention | Relation] = field(default_factory=list)
     """Rows that are new, told when the statement was."""
@@ -55,15 +56,15 @@ class Plan(Generic[I]):
         return bool(self.untell or self.tell or self.drop or self.insert)
 
 
-def plan(rows: Iterable[Row[I]], statement: Statement) -> Plan[I]:
+def plan(rows: Iterable[Row[RowId]], statement: Statement) -> Plan[RowId]:
     """How the rows of a memory and reader change by what it states now.
 
     The same content is one row as long as it was stated without a gap. What was taken back after the moment at which
     this was told has no gap: that is an undo, or a job that is done again.
     """
     wanted = dict.fromkeys(contents(statement))
-    known: dict[Mention | Relation, list[Row[I]]] = {}
-    made: Plan[I] = Plan()
+    known: dict[Mention | Relation, list[Row[RowId]]] = {}
+    made: Plan[RowId] = Plan()
     for row in rows:
         if row.content not in wanted or row.scope != statement.scope:
             if row.untold_at is None:

@@ -63,8 +63,8 @@ class Checking:
 
     async def look_again(self, memory_ids: Sequence[str]) -> int:
         """Make the graph conform to memories, and try again what was parked; how many jobs are left."""
-        kinds, cause = self._keeper.kinds, new_id()
-        scopes = {item.id: item.scope async for item in self._standing() if item.id in set(memory_ids)}
+        kinds, cause, wanted = self._keeper.kinds, new_id(), set(memory_ids)
+        scopes = {item.id: item.scope async for item in self._standing() if item.id in wanted}
         jobs = [
             kinds.job(kind, id, scopes.get(id, Scope()), cause) for id in memory_ids for kind in (ENTITIES, TEMPORAL)
         ]
