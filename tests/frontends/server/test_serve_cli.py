@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from perdure.frontends.cli.main import main
 from perdure.frontends.cli.serving import serving_config
 from tests.frontends.cli_runs import Folder, folder, perdure
 from tests.frontends.server.running import SECRET, bearer
@@ -139,3 +141,13 @@ def test_options_stand_above_variables_and_those_above_the_file(at: Folder, monk
     monkeypatch.setenv("PERDURE_SERVER__PORT", "5")
     found = serving_config(at.path, {"port": 6}).server
     assert (found["port"], found["workers"], found["max_body_bytes"]) == (6, "4", 3)
+
+
+@pytest.mark.parametrize("command", [["serve"], ["keys", "token", "--sub", "ana"]])
+def test_without_the_extra_the_pip_line_is_told(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    assert main([*command, "--path", str(tmp_path)]) == 1
+    assert 'pip install "perdure[server]"' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from perdure.domain.access import ROLES, Role
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.scope import Scope
 from perdure.domain.text import shown
-from perdure.frontends.cli.opening import read_settings
+from perdure.frontends.cli.opening import need_server, read_settings
 from perdure.frontends.cli.options import CONTEXT, JsonOption, PathOption, folder
 from perdure.frontends.cli.output import ID, Column, day, note, print_json, print_table, print_text
 
@@ -157,6 +157,7 @@ def token(
 
     Example: perdure keys token --sub ana --team excalibur --role admin
     """
+    need_server()
     from perdure.frontends.server.settings import ServerSecrets  # heavy, see above
     from perdure.frontends.server.settings import read_settings as read_server
     from perdure.frontends.server.tokens import mint

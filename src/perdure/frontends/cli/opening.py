@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import tomllib
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -57,3 +58,14 @@ def with_engine(folder: Path, work: Callable[[Engine], Awaitable[T]], *, any_emb
             await engine.close()
 
     return asyncio.run(run())
+
+
+def need_server() -> None:
+    """DependencyError with the pip line where a package of the extra `server` is not installed."""
+    try:
+        for name in ("fastapi", "uvicorn", "jwt", "cryptography", "prometheus_client", "opentelemetry.trace"):
+            import_module(name)
+    except ImportError as error:
+        from perdure.backends.registry import missing_driver  # heavy, see above
+
+        raise missing_driver("server", error) from error

@@ -17,7 +17,7 @@ import typer
 
 from perdure.domain.errors import ConfigError, PerdureError
 from perdure.frontends.cli.keys import with_keys
-from perdure.frontends.cli.opening import read_settings
+from perdure.frontends.cli.opening import need_server, read_settings
 from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import note, print_json
 
@@ -67,6 +67,7 @@ def serve(
 
     Example: perdure serve --host 0.0.0.0 --workers 4
     """
+    need_server()
     signal.signal(signal.SIGTERM, _end)  # until the server listens for it
     place = folder(path)
     given = {"host": host, "port": port, "workers": workers, "open": is_open or None}
