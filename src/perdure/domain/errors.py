@@ -20,6 +20,7 @@
     ├── EmbeddingError           the embedder failed
     ├── LLMError                 the language model failed
     ├── RerankerError            the reranker failed
+    ├── UpstreamError            the model's server, before which the gateway stands, could not be reached
     └── DependencyError          a driver is not installed: says the pip line
 
 Vendor exceptions are translated into these inside `backends/`; HTTP status codes are chosen in `frontends/faults.py`.
@@ -167,6 +168,12 @@ class RerankerError(PerdureError):
     """The reranker could not score texts against a query."""
 
     code = "reranker_error"
+
+
+class UpstreamError(PerdureError):
+    """The model's server could not be reached, or broke off; what it answers itself, errors too, is passed on."""
+
+    code = "upstream_error"
 
 
 class DependencyError(PerdureError, ImportError):

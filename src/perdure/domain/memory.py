@@ -123,6 +123,12 @@ class MemoryItem(Answer):
     confidence: float | None = None
     older: tuple[str, ...] = ()
     """Ids of memories that this one may have replaced: a soft link, which hides nothing."""
+    derived_from: tuple[str, ...] = ()
+    """Ids of the memories that it was made of: of a summary, an insight or a merged memory. It goes when they do."""
+    origin: str | None = None
+    """Whose words it came from where these were not the user's own: `tool`, `assistant`, `system`, `import`, ..."""
+    quarantined: str | None = None
+    """Why it is kept out of prompts: it came from a tool, or reads like an instruction. None for what is trusted."""
     tags: Tags | None = None
     """A team's, on a memory of a team."""
     position: int | None = None
@@ -161,7 +167,7 @@ class MemoryItem(Answer):
     ) -> MemoryItem:
         """The item that a payload holds; unknown keys are ignored, so that an older perdure reads a newer one's."""
         values = {name: payload[name] for name in _STORED if name in payload}
-        for name in ("sources", "older"):
+        for name in ("sources", "older", "derived_from"):
             values[name] = tuple(values.get(name, ()))
         if "subject" in payload and "attribute" in payload:
             values["slots"] = Slots(
@@ -197,11 +203,13 @@ class MemoryItem(Answer):
         if self.tags is not None:
             dump["tags"] = self.tags.model_dump()
             dump["confidence"] = self.confidence
-        for name in ("explanation", "replaced_by"):
+        for name in ("explanation", "replaced_by", "origin", "quarantined"):
             if getattr(self, name) is not None:
                 dump[name] = getattr(self, name)
         if self.older:
             dump["older"] = list(self.older)
+        if self.derived_from:
+            dump["derived_from"] = list(self.derived_from)
         if self.messages is not None:
             dump["messages"] = [dict(message) for message in self.messages]
         return dump

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from perdure.backends.validation import config_error
 from perdure.domain.errors import ConfigError
+from perdure.engine.gateway.settings import GatewaySettings
 
 DEFAULT_PATH = Path("~/.memory")
 """Where the embedded set keeps its files, and the ledger of spec 000 §3.1."""
@@ -159,6 +160,7 @@ class MemoryConfig(BaseSettings):
     )
     team: TeamConfig = Field(default_factory=TeamConfig)
     server: dict[str, Any] = Field(default_factory=dict, description="Settings of `perdure serve` (docs/server.md)")
+    gateway: GatewaySettings = Field(default_factory=GatewaySettings)
     reranker: RerankerConfig | None = Field(None, description="Model that reads question and memory; none by default")
     preset: Literal["best", "plain", "router", "proxy"] = Field(
         "best", description="Steps of a search (docs/recall.md)"

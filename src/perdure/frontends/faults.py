@@ -13,6 +13,7 @@
     BusyError                                     429       429      429    with Retry-After
     NoGraphError, UnsupportedError                501       501      501
     LLMError, EmbeddingError, RerankerError       502       502      502
+    UpstreamError                                 502       502      502
     store, ledger or graph that is down, closed   503       503      503
     anything else                                 500       500      500
 
@@ -47,6 +48,7 @@ from perdure.domain.errors import (
     PromotionRequiredError,
     RerankerError,
     ScopeError,
+    UpstreamError,
     VectorStoreError,
 )
 
@@ -157,6 +159,7 @@ _SERVER_SIDE: tuple[tuple[type[PerdureError], int, str], ...] = (
     (LLMError, 502, f"the language model {_DOWN}"),
     (EmbeddingError, 502, f"the embedder {_DOWN}"),
     (RerankerError, 502, f"the reranker {_DOWN}"),
+    (UpstreamError, 502, f"the model's server {_DOWN}"),
     (ConfigError, 500, "the server's settings do not allow this; its log says what is wrong"),
 )
 _CLIENT_SIDE: tuple[tuple[type[PerdureError], int], ...] = (

@@ -1,0 +1,1 @@
+"""The gateway: OpenAI's dialect, before any model that speaks it."""
