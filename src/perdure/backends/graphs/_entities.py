@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perdure.domain.graph import DEFAULT_TYPE, Entity, entity_key
 from perdure.domain.terms import is_unspaced, runs
@@ -13,9 +13,8 @@ BEGINNING = 3
 """Characters of a word by which names are alike: Alex and Alexander, Postgres and PostgreSQL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
-    """One memory names an entity."""
+class Naming(NamedTuple):
+    """One memory names an entity; a tuple, for a hub has thousands of them."""
 
     key: str
     name: str
@@ -39,7 +38,7 @@ def _entity(namings: list[Naming]) -> Entity:
         told[naming.memory_id] = max(told.get(naming.memory_id, ""), naming.told_at)
     described = max(((naming.told_at, naming.description) for naming in namings if naming.description), default=None)
     # A concept is what everything is whose type nobody told (X58), so that any other type says more.
-    typed = [(naming.type, naming) for naming in namings if naming.type not in ("", DEFAULT_TYPE)]
+    typed = [(naming.type, naming) for naming in namings if naming.type and naming.type != DEFAULT_TYPE]
     return Entity(
         name=_most([(naming.name, naming) for naming in namings]),
         type=_most(typed) if typed else DEFAULT_TYPE,
@@ -51,6 +50,8 @@ def _entity(namings: list[Naming]) -> Entity:
 
 def _most(values: list[tuple[str, Naming]]) -> str:
     """The value that most memories give, of those equal the one told last."""
+    if len({value for value, _ in values}) == 1:
+        return values[0][0]  # nearly always, and a hub is named thousands of times
     memories: defaultdict[str, set[str]] = defaultdict(set)
     last: dict[str, str] = {}
     for value, naming in values:
