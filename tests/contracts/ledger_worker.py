@@ -227,11 +227,23 @@ async def name(ledger: Ledger, argument: str) -> None:
     say("idle")
 
 
+async def turn(ledger: Ledger, argument: str) -> None:
+    """Once told to go, open turns of one session, telling their numbers; each fifth one is added to as well."""
+    say("ready")
+    sys.stdin.readline()
+    for number in range(int(argument)):
+        opened = await ledger.sessions.open_turn("shared", USER, [new_id()], at(number))
+        if number % 5 == 0:
+            assert await ledger.sessions.add_to_turn(opened.session_id, opened.number, [new_id()], at(number))
+        say("turn", opened.number)
+    say("idle")
+
+
 async def main() -> None:
     provider, folder, action, *arguments = sys.argv[1:]
     ledger = PROVIDERS[provider](Path(folder), system_clock)
     await ledger.open()
-    actions = {"hold": hold, "count": count, "churn": churn, "interrupt": interrupt, "work": work, "name": name}
+    actions = {each.__name__: each for each in (hold, count, churn, interrupt, work, name, turn)}
     await actions[action](ledger, *arguments)
     await ledger.close()
 

@@ -7,6 +7,7 @@
     │   └── ConfigError          a setting that is unknown, missing or impossible
     ├── NotFoundError            the memory or event does not exist
     ├── ConflictError            the change would contradict a later one
+    │   └── QuotaError           a user has as many memories as one may have
     ├── AuthenticationError      who is asking could not be made sure of
     ├── ForbiddenError           who is asking may not do that
     ├── PromotionRequiredError   a truth level was to be set, and only a promotion moves it
@@ -84,6 +85,12 @@ class ConflictError(PerdureError):
     """The change would contradict a later one, which the message names."""
 
     code = "conflict"
+
+
+class QuotaError(ConflictError):
+    """A user has as many memories as one may have, and the configuration says that further ones are refused (V75)."""
+
+    code = "quota_exceeded"
 
 
 class AuthenticationError(PerdureError):

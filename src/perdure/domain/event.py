@@ -192,6 +192,8 @@ class SearchResult(Answer):
     warnings: list[str] = field(default_factory=list)
     held_back: int = 0
     """Texts that were left out because later ones have replaced them, or because they are no longer valid."""
+    considered: int = 0
+    """Candidates that a threshold and the steps after it chose from; 0 for presets that rank everything."""
     facets: dict[str, Any] = field(default_factory=dict)
     """What the question asks about, and which of it the memories hold: `words`, `names`, `time`; empty for presets that
     go by cosine alone."""
@@ -241,7 +243,8 @@ class ErasedPlace(Answer):
     """How much of the forgotten text one place held, and whether its bytes are gone."""
 
     place: str
-    """store, text_index, history, episodes, versions, journal, cache, jobs, promotions or graph."""
+    """store, text_index, history, episodes, versions, journal, cache, jobs, promotions, sessions, chains, graph or
+    backups."""
     count: int
     status: Literal["erased", "pending", "kept", "found", "none"]
     """`found` in a dry run; `pending` until the file is free; `kept` where nothing was to be erased by request."""

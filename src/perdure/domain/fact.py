@@ -28,6 +28,10 @@ class Fact:
     rule: str = ""
     """The name of the rule that read it."""
     confidence: float = 1.0
+    origin: str | None = None
+    """Whose words it is made of where these were not the user's own (as `MemoryItem.origin`)."""
+    quarantined: str | None = None
+    """Why it is kept out of prompts, and neither updates nor retires what is trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ RECORD_FIELDS = TIME_FIELDS | frozenset(SCOPE_FIELDS) | frozenset(
         "id", "memory", "hash", "kind", "role", "speaker", "type", "meta_type", "state", "version", "version_of",
         "lineage_id", "replaced_by", "unique", "importance", "access_count", "sources", "source", "subject",
         "attribute", "value", "polarity", "confidence", "visibility", "truth_level", "validation_status", "position",
-        "document_id", "written_by",
+        "document_id", "written_by", "derived_from", "quarantined",
     }
 )  # fmt: skip
 """The item's own fields: a filter on one of these names never looks into the metadata."""

@@ -4,6 +4,7 @@
     {"record": "memory", "id": ..., "memory": ..., ...}  a row of the store, whole; earlier versions too
     {"record": "history", "event": "ADD", ...}           an event, with the rows that it changed
     {"record": "episode", "role": ..., "content": ...}   a message as it was said
+    {"record": "seal", "lines": ..., "sha256": ...}      the end of a backup, whose rows bring their vectors
 
 `import` also reads lines that others write: `{"messages": [...]}`, `{"role", "content"}` and `{"memory": ...}`.
 Pure translation: no file and no database is touched here.
@@ -11,6 +12,7 @@ Pure translation: no file and no database is touched here.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
+from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Change, Episode, HistoryRecord
@@ -26,7 +31,6 @@ from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.tags import Tags
 from perdure.domain.text import shown
-from perdure.engine.derived import without_derived
 from perdure.engine.requests import read_addition, read_flag, read_share, read_text
 from perdure.engine.team.guard import check_item
 from perdure.engine.write_path import Addition
@@ -34,12 +38,12 @@ from perdure.engine.write_path import Addition
 FORMAT = 1
 """The version of the lines that this perdure writes; it refuses a higher one."""
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
-_SEPARATORS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-"""Characters that JSON lets stand in a text and that many readers take for the end of a line."""
-_ROWS = ("before", "after", "keep")
-_RECORD = tuple(name for name in HistoryRecord.__slots__ if name != "sequence")
-_EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id", "told_at", "created_at")
+ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+ROWS = ("before", "after", "keep")
+VECTOR = "vector_f32"
+"""The key of a row's vector: float32, little-endian, in Base64."""
+RECORD = tuple(name for name in HistoryRecord.__slots__ if name != "sequence")
+EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id", "told_at", "created_at")
 _TIMES = ("created_at", "updated_at", "told_at", "untold_at", "valid_from", "valid_to", "expires_at")
 _ROW_TEXTS = ("state", "kind", "role", "type", "source", "speaker", "version_of", "lineage_id", "replaced_by")
 _EVENT_TEXTS = ("old_value", "new_value", "actor", "reason", "told_at", "undoes", *SCOPE_FIELDS)
@@ -60,6 +64,13 @@ class Header:
     """The first line of an archive."""
 
     format: int
+    embedder: str = ""
+    """Whose vectors the rows bring, if they bring any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """The last line of a backup, of which `upkeep.sealed` knows what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,8 @@ class Row:
     """A row of a store, whole."""
 
     payload: dict[str, Any]
+    vector: Vector | None = None
+    """Its vector, of the embedder that the header names; then the payload has what is made of it, too."""
 
     @property
     def id(self) -> str:
@@ -124,46 +137,8 @@ class Stated:
     """Its place in another tool's export, for people."""
 
 
-Line = Header | Row | Event | Episode | Said | Stated
+Line = Header | Seal | Row | Event | Episode | Said | Stated
 """What a line may be."""
-
-
-# ------------------------------------------------------------------ writing
-
-
-def header_line(*, written_by: str, written_at: str, scope: Scope, embedder: str) -> str:
-    """The first line: which format this is, who wrote it and what was asked for."""
-    told = {"written_by": written_by, "written_at": written_at, "scope": scope.given(), "embedder": embedder}
-    return _line({"perdure": FORMAT}, told)
-
-
-def row_line(payload: Mapping[str, Any]) -> str:
-    """A row of the store, whole; vectors are left out, because they are made again from the text."""
-    return _line({"record": "memory"}, without_derived(payload))
-
-
-def event_line(record: HistoryRecord, change: Change | None) -> str:
-    """A history record, with the rows of its change; the order of the lines stands for `sequence`."""
-    fields = {name: value for name in _RECORD if (value := getattr(record, name)) is not None}
-    if change is not None:
-        fields |= {name: list(value) for name in ("sources", "hides") if (value := getattr(change, name))}
-        fields |= {name: item.to_payload() for name in _ROWS if (item := getattr(change, name)) is not None}
-    return _line({"record": "history"}, fields)
-
-
-def episode_line(episode: Episode) -> str:
-    """A message as it was said."""
-    fields = {name: value for name in _EPISODE if (value := getattr(episode, name)) is not None}
-    fields |= {name: True for name in ("hidden", "pending") if getattr(episode, name)}
-    return _line({"record": "episode"}, {**fields, **episode.scope})
-
-
-def _line(head: dict[str, Any], rest: Mapping[str, Any]) -> str:
-    """What kind of line it is, then the rest by name, so that the same content is always the same text."""
-    text = f"{_ENCODE(head)[:-1]},{_ENCODE(dict(rest))[1:]}"
-    for separator, escape in _SEPARATORS.items():
-        text = text.replace(separator, escape)
-    return text.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair becomes JSON's own escape
 
 
 # ------------------------------------------------------------------ reading
@@ -179,7 +154,10 @@ def read_line(text: str, default: Scope) -> Line:
     if record is None and "perdure" in value:
         return _read_header(value)
     if record == "memory":
-        return Row(_read_row(value))
+        vector = _read_vector(value.pop(VECTOR, None))
+        return Row(_read_row(value), vector)
+    if record == "seal":
+        return Seal()
     if record == "history":
         return _read_event(value)
     if record == "episode":
@@ -220,7 +198,7 @@ def _read_json(text: str) -> dict[str, Any]:
 def _checked(value: Any) -> str:
     """The text of a value that can be written again; InvalidInputError for one that cannot."""
     try:
-        text = _ENCODE(value)
+        text = ENCODE(value)
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError("it is not UTF-8, or holds half of a surrogate pair") from error
@@ -237,7 +215,21 @@ def _read_header(value: dict[str, Any]) -> Header:
     format = value["perdure"]
     if isinstance(format, bool) or not isinstance(format, int) or format < 1:
         raise InvalidInputError(f"perdure must be the number of a format, not {shown(format)}", field="perdure")
-    return Header(format)
+    embedder = value.get("embedder", "")
+    return Header(format, embedder if isinstance(embedder, str) else "")
+
+
+def _read_vector(packed: object) -> Vector | None:
+    if packed is None:
+        return None
+    try:
+        data = base64.b64decode(packed, validate=True) if isinstance(packed, str) else b""
+        vector = np.frombuffer(data, dtype="<f4").astype(np.float32)
+    except ValueError as error:
+        raise InvalidInputError(f"{VECTOR} is no vector: {error}", field=VECTOR) from error
+    if not len(vector) or not np.isfinite(vector).all():
+        raise InvalidInputError(f"{VECTOR} is no vector: it is empty or not finite", field=VECTOR)
+    return vector
 
 
 def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
@@ -269,10 +261,10 @@ def _read_event(value: dict[str, Any]) -> Event:
         raise InvalidInputError(f"event must be ADD, UPDATE or DELETE, not {shown(value['event'])}", field="event")
     if iso(parse_moment(value["timestamp"])) != value["timestamp"]:
         raise InvalidInputError(f"timestamp is not written in full: {shown(value['timestamp'])}", field="timestamp")
-    fields = {name: value[name] for name in _RECORD if name in value}
+    fields = {name: value[name] for name in RECORD if name in value}
     fields |= {"is_deleted": value["event"] == "DELETE", "erased": read_flag(value.get("erased", False), "erased")}
     record = HistoryRecord(**{"old_value": None, "new_value": None, **fields, "confidence": confidence})
-    rows = {name: MemoryItem.from_payload(_read_row(value[name])) for name in _ROWS if value.get(name) is not None}
+    rows = {name: MemoryItem.from_payload(_read_row(value[name])) for name in ROWS if value.get(name) is not None}
     if record.erased or not ("before" in rows or "after" in rows):
         return Event(record, None)
     change = Change(
@@ -303,7 +295,7 @@ def _read_episode(value: dict[str, Any]) -> Episode:
     if isinstance(position, bool) or not isinstance(position, int):
         raise InvalidInputError(f"position must be a whole number, not {shown(position)}", field="position")
     return Episode(
-        **{name: value[name] for name in _EPISODE if name in value and name != "position"},
+        **{name: value[name] for name in EPISODE if name in value and name != "position"},
         position=position,
         scope=_scope_of(value).given(),
         hidden=read_flag(value.get("hidden", False), "hidden"),
@@ -368,7 +360,7 @@ def _stated_id(given: object, text: str, scope: Scope, told: str) -> str:
         if id is None:
             raise InvalidInputError(f"id must be a UUID, not {shown(given)}", field="id", value=given)
         return id
-    digest = hashlib.sha256(_ENCODE([text, scope.given(), told]).encode()).digest()
+    digest = hashlib.sha256(ENCODE([text, scope.given(), told]).encode()).digest()
     return str(UUID(bytes=digest[:16], version=4))
 
 

@@ -74,10 +74,11 @@ class Batch:
         reason: str,
         undoes: str | None = None,
         hides: tuple[str, ...] = (),
+        replaced_by: str | None = None,
     ) -> None:
-        """Take a memory away, whose text stays as a version."""
+        """Take a memory away, whose text stays as a version; that says which other memory took its place, if one did."""
         moment = self.ticker.tick()
-        keep = version_of(before, untold_at=moment)
+        keep = version_of(before, untold_at=moment, replaced_by=replaced_by)
         self.vectors[keep.id] = vector
         self.changes.append(
             Change(

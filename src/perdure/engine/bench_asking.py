@@ -18,8 +18,8 @@ from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.read_path import CONTEXT_CANDIDATES, ReadPath
 from perdure.pipeline.duplicates import folded
-from perdure.pipeline.inject import estimate_tokens
 from perdure.pipeline.probes import Probe
+from perdure.pipeline.quoting import estimate_tokens
 from perdure.pipeline.recall.budget import fit
 from perdure.pipeline.recall.presets import Preset
 

@@ -39,10 +39,17 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
     llm: LLM | None = None
     if config.llm is not None:
         llm = registry.build("llms", config.llm.provider, config.llm.config)
-    if config.rewrite != "prepend" and llm is None:
+    rewriter = llm
+    if config.rewrite_llm is not None:
+        rewriter = registry.build("llms", config.rewrite_llm.provider, config.rewrite_llm.config)
+    if config.rewrite != "prepend" and rewriter is None:
         raise ConfigError(
             f'rewrite is "{config.rewrite}", but no llm is configured', field="rewrite", value=config.rewrite
         )
+    curator = _curator(config, llm)
+    extractor = llm if config.chosen_curator == "llm" else None
+    if config.extraction_llm is not None:
+        extractor = registry.build("llms", config.extraction_llm.provider, config.extraction_llm.config)
     reranker: Reranker | None = None
     if config.reranker is not None:
         reranker = registry.build("rerankers", config.reranker.provider, config.reranker.config)
@@ -53,8 +60,11 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         embedder=embedder,
         ledger=build_ledger(config),
         llm=llm,
+        rewriter=rewriter,
+        extractor=extractor,
         reranker=reranker,
-        curator=_curator(config, llm),
+        curator=curator,
+        reader=curator if config.extraction_llm is None else _reader(config, config.extraction_llm, extractor),
         clock=clock,
         fresh_store=fresh_store,
     )
@@ -103,13 +113,22 @@ def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
     if llm is None:
         raise ConfigError('curator is "llm", but no llm is configured', field="curator", value="llm")
     assert config.llm is not None, "the llm was built from it"
-    return LLMCurator(
-        llm,
-        label=_label(config.llm),
-        mode=config.reconcile,
-        extraction_prompt=config.custom_prompts.fact_extraction,
-        decision_prompt=config.custom_prompts.update_decision,
-    )
+    return LLMCurator(llm, label=_label(config.llm), **_asked(config))
+
+
+def _reader(config: MemoryConfig, named: LLMConfig, llm: LLM | None) -> Curator:
+    """Who reads what the gateway hears, by the model of 001's role `memory_extraction` (V61)."""
+    assert llm is not None, "it was built from its configuration"
+    return LLMCurator(llm, label=_label(named), temperature=0.1, max_tokens=500, **_asked(config))
+
+
+def _asked(config: MemoryConfig) -> dict[str, Any]:
+    """How a model is asked, whichever it is."""
+    return {
+        "mode": config.reconcile,
+        "extraction_prompt": config.custom_prompts.fact_extraction,
+        "decision_prompt": config.custom_prompts.update_decision,
+    }
 
 
 def _label(config: LLMConfig) -> str:

@@ -10,9 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from perdure.backends.registry import missing_driver
 from perdure.backends.validation import config_error
 from perdure.domain.errors import ConfigError
 from perdure.engine.gateway.settings import GatewaySettings
+from perdure.engine.router_file import TABLES, from_router_file, is_router_file
+from perdure.engine.upkeep.settings import UpkeepSettings
 
 DEFAULT_PATH = Path("~/.memory")
 """Where the embedded set keeps its files, and the ledger of spec 000 §3.1."""
@@ -138,6 +141,12 @@ class MemoryConfig(BaseSettings):
     vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
     embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
     llm: LLMConfig | None = Field(None, description="Language model; none by default")
+    extraction_llm: LLMConfig | None = Field(
+        None, description="Language model that reads the gateway's turns (001's `memory_extraction`); else the curator"
+    )
+    rewrite_llm: LLMConfig | None = Field(
+        None, description="Language model that puts questions anew, where it is another than `llm` (001 §10)"
+    )
     history: HistoryConfig = Field(default_factory=HistoryConfig)
     custom_prompts: CustomPrompts = Field(default_factory=CustomPrompts)
     curator: Literal["llm", "rules"] | None = Field(
@@ -161,6 +170,7 @@ class MemoryConfig(BaseSettings):
     team: TeamConfig = Field(default_factory=TeamConfig)
     server: dict[str, Any] = Field(default_factory=dict, description="Settings of `perdure serve` (docs/server.md)")
     gateway: GatewaySettings = Field(default_factory=GatewaySettings)
+    upkeep: UpkeepSettings = Field(default_factory=UpkeepSettings)
     reranker: RerankerConfig | None = Field(None, description="Model that reads question and memory; none by default")
     preset: Literal["best", "plain", "router", "proxy"] = Field(
         "best", description="Steps of a search (docs/recall.md)"
@@ -229,18 +239,44 @@ def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
 
 
 def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
-    """The configuration of a TOML file, under the `PERDURE_...` variables."""
+    """The configuration of a TOML or YAML file, under the `PERDURE_...` variables; 001's own tables are read too."""
     file = Path(path).expanduser()
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = _tables(file)
     except FileNotFoundError as error:
         raise ConfigError(
             f"there is no file {file}: write one with `perdure init`", field="path", value=path
         ) from error
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} cannot be read as TOML: {error}", field="path", value=path) from error
+    except (OSError, ValueError) as error:
+        kind = "YAML" if file.suffix in _YAML else "TOML"
+        raise ConfigError(f"{file} cannot be read as {kind}: {error}", field="path", value=path) from error
+    if is_router_file(values):
+        own = {name: value for name, value in values.items() if name not in TABLES}
+        told = from_router_file(values)
+        values = {**told, **own, "gateway": _merge(told["gateway"], own.get("gateway", {}))}
     # Variables stand above the file, so they are laid over its values before these become arguments.
     return read_config(_merge(values, EnvSettingsSource(MemoryConfig)()))
+
+
+_YAML = (".yaml", ".yml")
+
+
+def _tables(file: Path) -> dict[str, Any]:
+    """The tables of a settings file; ValueError where it has none."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix not in _YAML:
+        return tomllib.loads(text)
+    try:
+        import yaml  # of the extra `server`: TOML needs nothing
+    except ImportError as error:
+        raise missing_driver("server", error) from error
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(values, dict):
+        raise ValueError("it must be a table of settings")
+    return values
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from perdure.engine.answers import Answers, RememberingLLM
 from perdure.engine.soft import given_up, kept_from_failing
 from perdure.pipeline.extraction import extract
 from perdure.pipeline.llm.extraction import extract_facts
+from perdure.pipeline.llm.parsing import UnreadableAnswer
 from perdure.pipeline.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.reconciliation import decide
 
@@ -29,6 +30,8 @@ class Reading:
 
     facts: list[Fact]
     unread: bool = False
+    unreadable: bool = False
+    """The model answered, but not with what it was asked for."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -59,13 +62,18 @@ class Curator(Protocol):
         now: datetime,
         prompt: str | None,
         answers: Answers,
+        read_before: int = 0,
     ) -> Reading:
-        """The facts of the messages."""
+        """The facts of the messages; of these the first `read_before` only make the others clear."""
 
     async def judge(
         self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
     ) -> Judgement:
         """What becomes of the facts."""
+
+
+def _moved(fact: Fact, places: int) -> Fact:
+    return replace(fact, sources=tuple(position + places for position in fact.sources))
 
 
 class RulesCurator:
@@ -82,15 +90,18 @@ class RulesCurator:
         now: datetime,
         prompt: str | None,
         answers: Answers,
+        read_before: int = 0,
     ) -> Reading:
         """The facts of the messages; a custom prompt cannot be followed and is said so."""
         warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
         reading = Reading([], unread=True, warnings=warnings)
+        earlier, fresh = [*context, *messages[:read_before]], messages[read_before:]
         with kept_from_failing("no facts were extracted, the messages are kept", warnings):
-            if sum(len(message.content) for message in messages) <= INLINE_CHARACTERS:
-                reading.facts = extract(messages, now=now, context=context)
+            if sum(len(message.content) for message in fresh) <= INLINE_CHARACTERS:
+                facts = extract(fresh, now=now, context=earlier)
             else:
-                reading.facts = await run_blocking(extract, messages, now=now, context=context)
+                facts = await run_blocking(extract, fresh, now=now, context=earlier)
+            reading.facts = [_moved(fact, read_before) for fact in facts] if read_before else facts
             reading.unread = False
         return reading
 
@@ -118,7 +129,15 @@ class LLMCurator:
     one_at_a_time = False
 
     def __init__(
-        self, llm: LLM, *, label: str, mode: str, extraction_prompt: str | None, decision_prompt: str | None
+        self,
+        llm: LLM,
+        *,
+        label: str,
+        mode: str,
+        extraction_prompt: str | None,
+        decision_prompt: str | None,
+        temperature: float = 0,
+        max_tokens: int | None = None,
     ) -> None:
         self.asks_again = mode == "per_fact"
         self._llm = llm
@@ -126,6 +145,8 @@ class LLMCurator:
         self._mode = mode
         self._extraction_prompt = extraction_prompt
         self._decision_prompt = decision_prompt
+        self._temperature = temperature
+        self._max_tokens = max_tokens
 
     async def read(
         self,
@@ -135,12 +156,25 @@ class LLMCurator:
         now: datetime,
         prompt: str | None,
         answers: Answers,
+        read_before: int = 0,
     ) -> Reading:
         """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later (T36)."""
         reading = Reading([], unread=True)
         with given_up("no facts were extracted, the messages are kept", reading.warnings):
             llm = RememberingLLM(self._llm, self._label, answers)
-            facts = await extract_facts(llm, messages, prompt=prompt or self._extraction_prompt, now=now)
+            try:
+                facts = await extract_facts(
+                    llm,
+                    messages,
+                    prompt=prompt or self._extraction_prompt,
+                    now=now,
+                    read_before=read_before,
+                    temperature=self._temperature,
+                    max_tokens=self._max_tokens,
+                )
+            except UnreadableAnswer:
+                reading.unreadable = True
+                raise
             reading.facts = list(facts)
             reading.warnings += facts.warnings
             reading.unread = False

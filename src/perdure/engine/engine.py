@@ -24,6 +24,10 @@ from perdure.engine.queries import Query
 from perdure.engine.read_path import ReadPath
 from perdure.engine.revise import Revise
 from perdure.engine.soft import given_up
+from perdure.engine.upkeep.chores import Chores
+from perdure.engine.upkeep.consolidating import Consolidate
+from perdure.engine.upkeep.reflecting import Reflect
+from perdure.engine.trusting import Trusting
 from perdure.engine.why_not import WhyNot
 from perdure.engine.write_path import WritePath
 
@@ -43,7 +47,11 @@ class Engine:
         self.revise = Revise(kernel)
         self.forget = Forget(kernel, self.read, self._erasing)
         self.explicit = Explicit(kernel)
+        self.trusting = Trusting(kernel)
         self.accesses = Accesses(kernel)
+        self.consolidate = Consolidate(kernel)
+        self.reflect = Reflect(kernel)
+        self.chores = Chores(kernel, self.accesses)
         self._why_not = WhyNot(kernel, self.read)
 
     @call
@@ -83,4 +91,7 @@ class Engine:
         if self.accesses.waiting:
             with given_up("how often some memories were recalled is lost"):
                 await self.accesses.write()
+        if self.chores.quotas.waiting:
+            with given_up("some users have more memories than their quota"):
+                await self.chores.quotas.settle()
         await self.kernel.close()

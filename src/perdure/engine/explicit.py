@@ -13,12 +13,16 @@ from perdure.engine.batch import Batch
 from perdure.engine.calls import call
 from perdure.engine.kernel import Kernel
 from perdure.engine.walls import OPEN, is_inside
+from perdure.pipeline.firewall import suspect
 from perdure.pipeline.slots import read_slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One memory as its caller states it, checked; of an update, what is None stays as it was."""
+    """One memory as its caller states it, checked; of an update, what is None stays as it was.
+
+    A caller's word is trusted, whoever's it was before, unless it reads like an order to a model.
+    """
 
     content: str | None = None
     type: str | None = None
@@ -36,6 +40,8 @@ class Statement:
                 "hash": text_hash(self.content),
                 "slots": read_slots(self.content),
                 "confidence": 1.0,
+                "origin": None,
+                "quarantined": suspect(self.content, None),
             }
         return fields
 

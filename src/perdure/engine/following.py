@@ -30,3 +30,13 @@ class Follower(Protocol):
 
     def forsake(self) -> None:
         """This process was forked: begin anew, and leave open connections to the parent."""
+
+
+class Quota(Protocol):
+    """How many memories one user may have (V75)."""
+
+    async def check(self, changes: Sequence[Change]) -> None:
+        """QuotaError where these changes go beyond, and further memories are refused."""
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """These changes were made."""

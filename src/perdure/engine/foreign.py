@@ -107,6 +107,9 @@ class _Survey:
     def __init__(self, report: ImportReport) -> None:
         self._report = report
 
+    def begin(self, header: archive.Header) -> None:
+        """Nothing is written, so that no vectors are needed."""
+
     async def known_messages(self, scope: Scope) -> set[str]:
         return set()
 

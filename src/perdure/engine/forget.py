@@ -13,6 +13,7 @@ from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filte
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.calls import call
+from perdure.engine.cascade import derived_from, taken_in_by
 from perdure.engine.finish import finish
 from perdure.engine.graph.erasing import Erasing, told
 from perdure.engine.kernel import Kernel
@@ -20,6 +21,7 @@ from perdure.engine.queries import Query
 from perdure.engine.read_path import ReadPath
 from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
+from perdure.engine.upkeep.backups_erasing import erase_from_backups
 from perdure.engine.walls import reaches
 from perdure.pipeline.recall.presets import PLAIN
 
@@ -39,6 +41,13 @@ class Request:
     threshold: float = 0.75
     erase: bool = True
     dry_run: bool = False
+    walls: Scope | None = None
+    """Inside of which what was made of the memories goes too; None where `scope` is the walls."""
+
+    @property
+    def reach(self) -> Scope:
+        """The walls inside of which what was made of the memories goes too."""
+        return self.scope if self.walls is None else self.walls
 
     @property
     def whole(self) -> Scope | None:
@@ -53,6 +62,8 @@ class _Found:
     rows: dict[str, Point] = field(default_factory=dict)
     memories: dict[str, None] = field(default_factory=dict)
     episodes: dict[str, None] = field(default_factory=dict)
+    derived: dict[str, None] = field(default_factory=dict)
+    """Those of the memories that go because they were made of the others; messages that also others came from stay."""
 
     @property
     def live(self) -> list[MemoryItem]:
@@ -97,7 +108,9 @@ class Forget:
         if self._graph is not None and not in_graph:  # after the ledger has let go of these memories' jobs
             await self._graph.later(list(found.memories), walls)
         self._read_path.forget_copies()
-        return await self._scrub(_with_graph(report, "erased" if in_graph else "pending"))
+        report = _with_graph(report, "erased" if in_graph else "pending")
+        report.places.extend(await self._in_backups(found, request, dry_run=False))
+        return await self._scrub(report)
 
     # ------------------------------------------------------------------ finding
     async def _walls(self, found: _Found, request: Request) -> Scope:
@@ -124,8 +137,10 @@ class Forget:
             await self._note_types(found, request)
         else:
             self._note(found, await self._rows(scope_filter(request.scope)))
+        await self._note_taken_in(found, request)
         if self._kernel.ledger is not None:
             await self._find_in_ledger(found, request, self._kernel.ledger)
+        await self._note_derived(found, request)
         if self._kernel.config.episodes == "search":
             for point in await self._kernel.store.get_many(self._kernel.collection, list(found.episodes)):
                 found.rows[point.id] = point
@@ -158,6 +173,29 @@ class Forget:
                 rows = await self._rows(await self._line(id))
                 if all(row.payload.get("type") in request.types for row in rows if row.payload.get("state") == LIVE):
                     self._note(found, rows)
+
+    async def _note_taken_in(self, found: _Found, request: Request) -> None:
+        """Note the memories that were merged into those that are asked for, and what was merged into these."""
+        new = list(found.memories)
+        while new and found.rows:
+            taken = await taken_in_by(self._kernel, new, _scopes(found), request.reach)
+            known = set(found.memories)
+            for id in taken:
+                if id not in known:
+                    self._note(found, await self._rows(await self._line(id)))
+            new = [id for id in found.memories if id not in known]
+
+    async def _note_derived(self, found: _Found, request: Request) -> None:
+        """Note what was made of what is found, and what was made of that."""
+        new = list(found.memories)
+        while new and found.rows:
+            rows = await derived_from(self._kernel, new, _scopes(found), request.reach)
+            known = set(found.memories)
+            for id in dict.fromkeys(_memory_of(row) for row in rows):
+                for row in await self._rows(await self._line(id)) if id not in known else ():
+                    found.rows[row.id] = row
+                    found.memories[_memory_of(row)] = found.derived[_memory_of(row)] = None
+            new = [id for id in found.memories if id not in known]
 
     async def _all_that_score(self, query: Query) -> list[MemoryItem]:
         while True:
@@ -219,7 +257,7 @@ class Forget:
         kernel = self._kernel
         # Messages that are erased go as rows: their history would be that of their facts.
         items = [item for item in found.live if not (request.erase and item.kind == "messages")]
-        changes = [self._deletion(item, request.erase) for item in items]
+        changes = [self._deletion(item, request.erase, is_derived=item.id in found.derived) for item in items]
         if not request.erase:
             vectors = {change.keep.id: found.rows[change.memory_id].vector for change in changes if change.keep}
             await kernel.commit(changes, vectors)
@@ -231,12 +269,13 @@ class Forget:
         if kept or rest:
             await kernel.store.apply(kernel.collection, kept, rest)
 
-    def _deletion(self, item: MemoryItem, erase: bool) -> Change:
+    def _deletion(self, item: MemoryItem, erase: bool, *, is_derived: bool) -> Change:
         moment = self._kernel.ticker.tick()
         keep = None if erase else version_of(item, untold_at=moment)
         return Change(
             id=new_id(), event="DELETE", memory_id=item.id, at=moment, told_at=moment, before=item,
-            keep=keep, actor="forget", reason="explicit", sources=(), hides=item.sources,
+            keep=keep, actor="forget", reason="derived" if is_derived else "explicit", sources=(),
+            hides=() if is_derived else item.sources,
         )  # fmt: skip
 
     async def _without_sources(self, found: _Found, request: Request) -> list[Point]:
@@ -268,14 +307,21 @@ class Forget:
         numbers = {"store": len(live), "text_index": len(found.rows), "versions": found.versions, **counts}
         order = ("store", "text_index", "history", "episodes", "versions", "journal", "cache")
         places = [_place(name, numbers.get(name, 0), request, dry_run) for name in order]
-        places += [
-            _place(name, numbers[name], request, dry_run) for name in ("jobs", "promotions") if numbers.get(name)
-        ]
+        optional = ("jobs", "promotions", "sessions", "chains")
+        places += [_place(name, numbers[name], request, dry_run) for name in optional if numbers.get(name)]
         if self._graph is not None:
             in_graph = await self._graph.found(list(found.memories))
             places.append(in_graph if dry_run or request.erase else told(in_graph, "kept"))
+        if dry_run and request.erase:
+            places += await self._in_backups(found, request, dry_run=True)
         results = live or [MemoryItem.from_payload(point.payload) for point in found.rows.values()]
         return ErasureReport(results, places, dry_run=dry_run, erase=request.erase)
+
+    async def _in_backups(self, found: _Found, request: Request, *, dry_run: bool) -> list[ErasedPlace]:
+        """What becomes of the backups that were made of this memory; nothing where there are none."""
+        ids = list(found.memories), list(found.episodes)
+        place = await erase_from_backups(self._kernel, *ids, request.whole, dry_run=dry_run)
+        return [] if place is None else [place]
 
     async def _scrub(self, report: ErasureReport) -> ErasureReport:
         """Make the bytes unreadable: now, or, where another process holds a file, when the last one closes it."""
@@ -298,6 +344,14 @@ class Forget:
                 note = "gone from every read; its bytes go when the file is closed by all"
                 places.append(replace(place, status="pending", note=note))
         return replace(report, places=places)
+
+
+def _memory_of(row: Point) -> str:
+    return str(row.payload.get("version_of", row.id))
+
+
+def _scopes(found: _Found) -> list[Scope]:
+    return list({MemoryItem.from_payload(point.payload).scope: None for point in found.rows.values()})
 
 
 def _with_graph(report: ErasureReport, status: Literal["erased", "pending"]) -> ErasureReport:

@@ -19,11 +19,12 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.filter import Condition, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
-from perdure.engine.archive import Event, Line, Row, Said, Stated, at_moment
+from perdure.engine.archive import Event, Header, Line, Row, Said, Stated, at_moment
 from perdure.engine.derived import with_derived
 from perdure.engine.engine import Engine
 from perdure.engine.rows import episode_item
 from perdure.engine.transfer_report import ImportReport
+from perdure.pipeline.firewall import suspect
 from perdure.pipeline.slots import read_slots
 
 PAGE = 500
@@ -60,6 +61,12 @@ class Intake:
         self._forgotten: set[str] = set()
         """Messages that were erased here with the memories that came from them."""
         self._repeats: Counter[str] = Counter()
+        self._brings_vectors = False
+        """Whether the rows bring vectors of the embedder in use."""
+
+    def begin(self, header: Header) -> None:
+        """An archive begins: its vectors are taken where they are of the embedder in use."""
+        self._brings_vectors = header.embedder == self._kernel.embedding.embedder.label
 
     async def prepare(self) -> None:
         """Look at what is here before the first line."""
@@ -129,12 +136,14 @@ class Intake:
     async def _rows(self, rows: Sequence[Row]) -> None:
         kernel = self._kernel
         wanted = await self._fresh(rows)  # looked at twice, so that embedding holds nobody off
-        embedded = await kernel.embedding.texts([row.payload["memory"] for row in wanted])
-        vectors = {row.id: vector for row, vector in zip(wanted, embedded.vectors, strict=True)}
+        bare = [row for row in wanted if not self._is_embedded(row)]
+        embedded = await kernel.embedding.texts([row.payload["memory"] for row in bare])
+        vectors = {row.id: vector for row, vector in zip(bare, embedded.vectors, strict=True)}
         async with kernel.lock(Scope()):
             fresh = await self._fresh(rows)
-            points = [Point(row.id, vectors.get(row.id), row.payload) for row in fresh]
-            points = await with_derived(kernel.embedding, points)
+            made = [Point(row.id, vectors.get(row.id), row.payload) for row in fresh if not self._is_embedded(row)]
+            brought = [Point(row.id, row.vector, row.payload) for row in fresh if self._is_embedded(row)]
+            points = [*brought, *await with_derived(kernel.embedding, made)]
             if points:
                 await kernel.store.apply(kernel.collection, points)
         if kernel.follower is not None:
@@ -142,6 +151,10 @@ class Intake:
             await kernel.follower.arrived([MemoryItem.from_payload(row.payload) for row in live])
         self._note_live(row for row in fresh if row.is_live and not row.is_message)
         self._report.count("memories", new=len(fresh), skipped=len(rows) - len(fresh))
+
+    def _is_embedded(self, row: Row) -> bool:
+        dimension = self._kernel.embedding.embedder.dimension
+        return self._brings_vectors and row.vector is not None and len(row.vector) == dimension
 
     async def _fresh(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that are neither here nor made obsolete by what happened here."""
@@ -293,7 +306,8 @@ class Intake:
                 repeats = not fact.has_own_id and (fact.item.scope, fact.item.hash) in said
                 if not (id in known or repeats or await self._was_deleted(id)):
                     moment = kernel.ticker.tick()
-                    changes.append(_import_of(at_moment(fact.item.with_(slots=slots[id]), moment), moment))
+                    item = fact.item.with_(slots=slots[id], quarantined=suspect(fact.item.memory, None))
+                    changes.append(_import_of(at_moment(item, moment), moment))
                     said.add((fact.item.scope, fact.item.hash))
             self._report.warn(await kernel.commit(changes, vectors))
         self._note_ignored(facts)

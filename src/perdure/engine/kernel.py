@@ -28,7 +28,7 @@ from perdure.engine.curator import Curator
 from perdure.engine.derived import with_derived
 from perdure.engine.embedding import Embedding
 from perdure.engine.finish import finish
-from perdure.engine.following import Follower
+from perdure.engine.following import Follower, Quota
 from perdure.engine.generations import embedded_elsewhere, generations, open_collection
 from perdure.engine.once import Once
 from perdure.engine.rows import episode_item, net_rows, note_vectors, stored_as_said
@@ -45,7 +45,10 @@ EMBED_MISSING = 256
 
 
 class Kernel(Chronicle):
-    """Backends, clock and configuration of one engine; every path works through it."""
+    """Backends, clock and configuration of one engine; every path works through it.
+
+    `reader` is the curator of what the gateway hears, and `extractor` its model; None where it goes by rules.
+    """
 
     def __init__(
         self,
@@ -55,15 +58,18 @@ class Kernel(Chronicle):
         embedder: Embedder,
         ledger: Ledger,
         llm: LLM | None,
+        rewriter: LLM | None,
+        extractor: LLM | None,
         reranker: Reranker | None,
         curator: Curator,
+        reader: Curator,
         clock: Clock,
         fresh_store: Callable[[], VectorStore],
     ) -> None:
         self.config = config
         self.store = store
         self.embedding = Embedding(embedder)
-        self.curator = curator
+        self.curator, self.reader = curator, reader
         self.ticker = Ticker(clock)
         self.collection = config.vector_store.collection_name
         self.bare = config.version == "v1.0"
@@ -72,8 +78,10 @@ class Kernel(Chronicle):
         self._given_ledger = ledger
         self._fresh_store = fresh_store
         self.llm = llm
+        self.rewriter, self.extractor = rewriter, extractor
         self.reranker = reranker
         self.follower: Follower | None = None
+        self.quota: Quota | None = None
         self.open = Once(self._open_all)
         self._reopen = Once(self._open_ledger)
         self._close = Once(self._close_all)
@@ -156,7 +164,7 @@ class Kernel(Chronicle):
         with given_up("the ledger could not be closed"):
             await self._given_ledger.close()
         await self.embedding.embedder.close()
-        for model in (self.llm, self.reranker):
+        for model in dict.fromkeys((self.llm, self.rewriter, self.extractor, self.reranker)):
             if model is not None:
                 await model.close()
 
@@ -220,9 +228,11 @@ class Kernel(Chronicle):
 
         Call it with the lock of a scope that covers them. Once begun it ends, and a caller that is cancelled meanwhile
         is cancelled then. Answers with warnings of what was put off. InvalidInputError where a team's memory would
-        stand without its tags.
+        stand without its tags, QuotaError where a user would have more than the quota.
         """
         check_tags(changes)
+        if self.quota is not None:
+            await self.quota.check(changes)
         batch = str(uuid4())
         puts, deletes = await self._rows(changes, vectors, episodes)
         write = _Write(
@@ -244,7 +254,10 @@ class Kernel(Chronicle):
             deletes=deletes,
             jobs=self.follower.jobs(changes) if self.follower is not None and self.ledger is not None else [],
         )
-        return await finish(self._carry_out(write))
+        warnings = await finish(self._carry_out(write))
+        if self.quota is not None:
+            self.quota.note(changes)
+        return warnings
 
     async def _carry_out(self, write: _Write) -> list[str]:
         ledger = self.ledger

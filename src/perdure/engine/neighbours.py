@@ -11,6 +11,7 @@ from perdure.domain.fact import Fact, Neighbour
 from perdure.domain.filter import And, Condition, all_of, eq
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.engine.fresh import FreshRows
+from perdure.engine.visibility import TRUSTED
 
 LLM_NEIGHBOURS = 5
 """Nearest memories shown to a model for each fact (spec 000 §4.3.2)."""
@@ -25,7 +26,10 @@ HASHES_AT_ONCE = 200
 
 
 class Neighbourhood:
-    """Memories near facts inside one scope: those of the store, overlaid with what the batch has done so far."""
+    """Memories near facts inside one scope: those of the store, overlaid with what the batch has done so far.
+
+    What is quarantined is near nothing, but for a request to forget: it is neither updated nor shown to a model.
+    """
 
     def __init__(self, store: VectorStore, collection: str, within: And) -> None:
         self._store = store
@@ -37,20 +41,22 @@ class Neighbourhood:
     async def near(self, fact: Fact, vector: Vector | None, slots: Slots | None, limit: int) -> list[Neighbour]:
         """The memories near a fact, nearest first, then those that only share its subject and attribute."""
         limit = FORGET_NEIGHBOURS if fact.forget else limit
+        within = self._within if fact.forget else all_of(self._within, TRUSTED)
         found: dict[str, Neighbour] = {}
-        for neighbour in await self._stored(fact, vector, limit):
+        for neighbour in await self._stored(fact, vector, limit, within):
             found.setdefault(neighbour.item.id, neighbour)
         if slots is not None:
-            for neighbour in await self._same_slot(slots, vector):
+            for neighbour in await self._same_slot(slots, vector, within):
                 found.setdefault(neighbour.item.id, neighbour)
         stored = [neighbour for id, neighbour in found.items() if id not in self._gone and id not in self._fresh]
         fresh = self._fresh.near(fact.text, vector, slots, limit=limit, same_slot=SAME_SLOT)
+        fresh = [each for each in fresh if fact.forget or each.item.quarantined is None]
         return sorted(
             [*stored, *fresh], key=lambda near: -2.0 if near.similarity is None else near.similarity, reverse=True
         )
 
     async def same_text(self, hashes: Iterable[str]) -> dict[str, MemoryItem]:
-        """Memories of the store whose text has one of the hashes."""
+        """Memories of the store whose text has one of the hashes, rather trusted ones than quarantined ones."""
         found: dict[str, MemoryItem] = {}
         asked = list(dict.fromkeys(hashes))
         for start in range(0, len(asked), HASHES_AT_ONCE):
@@ -58,7 +64,8 @@ class Neighbourhood:
             page = await self._store.list(self._collection, all_of(self._within, some))
             for point in page.points:
                 item = MemoryItem.from_payload(point.payload)
-                found.setdefault(item.hash, item)
+                if item.hash not in found or found[item.hash].quarantined is not None:
+                    found[item.hash] = item
         return found
 
     def overlay(self, item: MemoryItem, vector: Vector | None) -> None:
@@ -71,19 +78,19 @@ class Neighbourhood:
         self._fresh.drop(id)
         self._gone.add(id)
 
-    async def _stored(self, fact: Fact, vector: Vector | None, limit: int) -> Sequence[Neighbour]:
+    async def _stored(self, fact: Fact, vector: Vector | None, limit: int, within: And) -> Sequence[Neighbour]:
         neighbours: list[Neighbour] = []
         if vector is not None:
-            for hit in await self._store.search(self._collection, vector, limit, self._within):
+            for hit in await self._store.search(self._collection, vector, limit, within):
                 neighbours.append(Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=hit.score))
         if vector is None or fact.forget:
-            hits = await self._store.keyword_search(self._collection, fact.text, limit, self._within)
+            hits = await self._store.keyword_search(self._collection, fact.text, limit, within)
             for hit in hits or []:
                 neighbours.append(Neighbour(item=MemoryItem.from_payload(hit.payload), similarity=None))
         return neighbours
 
-    async def _same_slot(self, slots: Slots, vector: Vector | None) -> Sequence[Neighbour]:
-        same = all_of(self._within, eq("subject", slots.subject), eq("attribute", slots.attribute))
+    async def _same_slot(self, slots: Slots, vector: Vector | None, within: And) -> Sequence[Neighbour]:
+        same = all_of(within, eq("subject", slots.subject), eq("attribute", slots.attribute))
         page = await self._store.list(self._collection, same, SAME_SLOT, with_vectors=True)
         return [
             Neighbour(item=MemoryItem.from_payload(point.payload), similarity=cosine(vector, point.vector))

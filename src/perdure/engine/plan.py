@@ -116,6 +116,14 @@ class Plan:
             )
         )
 
+    async def release(self, told: ToldFact, before: MemoryItem) -> None:
+        """Trust a memory from now on that was kept out of prompts: the user has said the same."""
+        current = await self._current(before.id)
+        if current is None:
+            await self._add(told, Decision(event="ADD", rule="told again"))
+        else:
+            await self._update(told, Decision(event="UPDATE", rule="released"), current)
+
     async def _add(self, told: ToldFact, decision: Decision, *, until: str | None = None) -> None:
         text = decision.text or told.fact.text
         embedded = await self._embedded(told, text)
@@ -141,6 +149,8 @@ class Plan:
             slots=decision.slots or read_slots(text),
             confidence=told.fact.confidence,
             older=decision.links,
+            origin=told.fact.origin,
+            quarantined=told.fact.quarantined,
             lineage_id=id if self.kernel.config.updates == "supersede" else None,
         )
         rule = f"late:{decision.rule}" if until else decision.rule
@@ -182,6 +192,8 @@ class Plan:
             expires_at=self.telling.expires_at or before.expires_at,
             slots=decision.slots or read_slots(text),
             confidence=told.fact.confidence,
+            origin=told.fact.origin,
+            quarantined=told.fact.quarantined,
             version=before.version + 1,
             older=tuple(dict.fromkeys((*before.older, *decision.links))),
             # The first of a line may have been made while updates still kept their id.

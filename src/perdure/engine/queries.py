@@ -34,6 +34,12 @@ class Query:
     """Whether what the graph relates to the question joins; else each memory is judged by itself."""
     hydrate: bool = False
     """Whether each memory brings the messages that it came from."""
+    also: Scope | None = None
+    """A second scope, whose candidates join those of the first (K25); for presets that rank by similarity."""
+    trusted: bool = False
+    """Whether what is quarantined stays away: it may be looked at, but enters no prompt."""
+    told: frozenset[str] = frozenset()
+    """Fingerprints of messages that whoever reads the answer has before them anyway: they are no candidates."""
     reference_time: datetime | None = None
     """What "last week" in the question goes by; the clock without one."""
     meaning: str | None = None

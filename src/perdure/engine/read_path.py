@@ -20,7 +20,7 @@ from perdure.engine.reranking import relevance
 from perdure.engine.similarity_search import SimilaritySearch
 from perdure.engine.soft import given_up
 from perdure.engine.standing import Standing
-from perdure.engine.visibility import visible
+from perdure.engine.visibility import TRUSTED, visible
 from perdure.engine.walls import OPEN, is_inside, told_inside
 from perdure.pipeline.gate import is_greeting
 from perdure.pipeline.inject import render_context
@@ -50,9 +50,14 @@ class ReadPath:
         found = await self.find(await self.rewritten(query, warnings))
         return replace(found, warnings=[*warnings, *found.warnings]) if warnings else found
 
+    @call
+    async def look(self, query: Query) -> SearchResult:
+        """`search` for a question that has been put anew already."""
+        return await self.find(query)
+
     async def rewritten(self, query: Query, warnings: list[str]) -> Query:
         """The query as the configuration has the model put it; as it is where that fails (V88)."""
-        llm, how = self._kernel.llm, self._kernel.config.rewrite
+        llm, how = self._kernel.rewriter, self._kernel.config.rewrite
         if llm is None or how == "prepend" or (query.preset.gate and is_greeting(query.text)):
             return query
         with given_up("the question is searched as it was asked", warnings):
@@ -72,7 +77,9 @@ class ReadPath:
     async def _by_similarity(self, query: Query, text: str) -> SearchResult:
         warnings: list[str] = []
         search = SimilaritySearch(self._kernel, _shown, warnings)
-        results = newer_first(await search(query, text, self._within(query)))
+        scopes = [query.scope] if query.also in (None, query.scope) else [query.scope, query.also]
+        withins = [self._within(replace(query, scope=scope, trusted=False)) for scope in scopes]
+        results = newer_first(await search(query, text, *withins))
         if query.explain:
             results = [item.with_(explanation=similarity_receipt(item, text, query)) for item in results]
         results = await self._with_related(query, text, results, warnings)
@@ -81,6 +88,7 @@ class ReadPath:
             coverage=results[0].score or 0.0 if results else 0.0,
             warnings=warnings,
             held_back=_earlier_texts(results),
+            considered=search.considered,
         )
 
     async def _by_fusion(self, query: Query, text: str) -> SearchResult:
@@ -134,7 +142,7 @@ class ReadPath:
             kinds=self._fused.indexes.kinds,
             as_of=query.as_of,
             include_past=query.include_past or include_past,
-            filters=all_of(types, query.filters),
+            filters=all_of(types, query.filters, TRUSTED if query.trusted else None),
             state=VERSION if query.versions else LIVE,
         )
 
@@ -186,10 +194,15 @@ class ReadPath:
         """What stands for every question and what is remembered of this one, as a block for a prompt."""
         directives = await self._standing.directives(query.scope)
         profile = await self._standing.profile(query.scope)
-        found = await self.find(await self.rewritten(query, []))
+        found = await self.find(await self.rewritten(replace(query, trusted=True), []))
         said = {item.id for item in (*directives, *profile)}
         facts = [item for item in found.results if item.id not in said]
         return render_context(directives, profile, facts, max_tokens=max_tokens)
+
+    @call
+    async def directives(self, scope: Scope) -> list[MemoryItem]:
+        """How the user wants to be answered, oldest first: for prompts, so without what is quarantined."""
+        return await self._standing.directives(scope)
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -135,4 +135,5 @@ def read_forget(
         threshold=read_share(threshold, "threshold"),
         erase=read_flag(erase, "erase"),
         dry_run=read_flag(dry_run, "dry_run"),
+        walls=walls,
     )

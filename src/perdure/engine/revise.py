@@ -19,6 +19,7 @@ from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
 from perdure.engine.visibility import visible
 from perdure.engine.walls import OPEN, is_inside, reaches
+from perdure.pipeline.firewall import suspect
 from perdure.pipeline.slots import read_slots
 
 PAGE = 500
@@ -65,6 +66,7 @@ class Revise:
             after = before.with_(metadata={**before.metadata, **metadata}, **(times or {}))
             if text is not None:
                 after = after.with_(memory=text, hash=text_hash(text), slots=read_slots(text), confidence=1.0)
+                after = after.with_(origin=None, quarantined=suspect(text, None))  # the caller's word now
             new_vector = old_vector if text is None else vector
             batch.replace(before, after, old_vector, new_vector, actor="update", reason="explicit")
             await kernel.commit(batch.changes, batch.vectors)

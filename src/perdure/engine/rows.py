@@ -8,6 +8,7 @@ from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.event import Change, Episode
 from perdure.domain.memory import VERSION, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
+from perdure.pipeline.firewall import origin_of, suspect
 
 
 def puts_of(change: Change, vectors: Mapping[str, Vector | None]) -> list[Point]:
@@ -67,6 +68,8 @@ def episode_item(episode: Episode) -> MemoryItem:
         told_at=episode.told_at,
         valid_from=episode.told_at,
         kind="messages",
+        origin=origin_of(episode.role),
+        quarantined=suspect(episode.content, episode.role),
         role=episode.role,
         speaker=episode.name,
         sources=(episode.id,),

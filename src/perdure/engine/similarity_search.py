@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from perdure.backends.vector_stores.base import Hit, Point
+from perdure.backends.vector_stores.base import Hit, Point, Vector
 from perdure.domain.clock import read_moment
-from perdure.domain.filter import Filter
+from perdure.domain.filter import Filter, all_of, matches
 from perdure.domain.memory import MemoryItem
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.reranking import relevance
+from perdure.engine.visibility import TRUSTED
+from perdure.pipeline.echo import fingerprint
 from perdure.pipeline.recall.adaptive import adaptive_threshold
 from perdure.pipeline.recall.decay import blend, recency
 from perdure.pipeline.recall.diversify import mmr
 from perdure.pipeline.recall.hybrid import hybrid
 from perdure.pipeline.recall.min_max import min_max
 from perdure.pipeline.recall.reflection import Candidate, Reflection, choose
+from perdure.pipeline.recall.repeats import without_repeats
 from perdure.pipeline.recall.type_routing import procedural_first
 from perdure.pipeline.words import word_score
+
+MOST_TOLD = 50
+"""Candidates fetched beyond those wanted, where some may be messages that the reader has before them."""
 
 Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
 """Makes the item that readers see of a payload, a score and a similarity."""
@@ -35,11 +41,14 @@ class SimilaritySearch:
     shown: Shown
     warnings: list[str]
     """What had to be given up."""
+    considered: int = field(default=0, init=False)
+    """Candidates that the steps of the last search chose from."""
 
-    async def __call__(self, query: Query, text: str, within: Filter) -> list[MemoryItem]:
-        """At most `limit` memories inside the filter, best first by `score`."""
+    async def __call__(self, query: Query, text: str, *within: Filter) -> list[MemoryItem]:
+        """At most `limit` memories inside some of the filters, best first by `score`."""
         preset = query.preset
         hits, items = await self._candidates(query, text, within)
+        self.considered = len(items)
         scores = [item.score or 0.0 for item in items]
         if preset.hybrid is not None:
             scores = hybrid(text, [item.memory for item in items], scores, preset.hybrid)
@@ -58,23 +67,46 @@ class SimilaritySearch:
             items = _best_first(items, blended)
         if preset.reflection is not None:
             items = _reflected(items, preset.reflection, now)
+        if preset.diversity is not None:
+            items = [items[place] for place in without_repeats([(each.memory, each.slots) for each in items])]
         if preset.diversity is not None and len(items) > query.limit:
             items = await self._diverse(items, hits, query.limit, preset.diversity)
         if preset.procedures_first:
             items = [items[place] for place in procedural_first(text, [item.type for item in items])]
         return items[: query.limit]
 
-    async def _candidates(self, query: Query, text: str, within: Filter) -> tuple[list[Hit], list[MemoryItem]]:
-        kernel, most = self.kernel, query.limit * query.preset.candidates
-        vector = await kernel.embedding.query(query.meaning or text)
+    async def _candidates(
+        self, query: Query, text: str, withins: Sequence[Filter]
+    ) -> tuple[list[Hit], list[MemoryItem]]:
+        """The best of each filter, each memory once (K26)."""
+        vector = await self.kernel.embedding.query(query.meaning or text)
+        found: dict[str, Hit] = {}
+        for within in withins:
+            found.update((hit.id, hit) for hit in await self._within(query, text, vector, within))
+        hits = list(found.values())
         if vector is not None:
-            hits = await kernel.store.search(kernel.collection, vector, most, within)
-            score = kernel.embedding.embedder.score
+            score = self.kernel.embedding.embedder.score
             items = [self.shown(hit.payload, score(hit.score), hit.score) for hit in hits]
         else:
-            hits = await kernel.store.keyword_search(kernel.collection, text, most, within) or []
             items = [self.shown(hit.payload, word_score(text, hit.payload.get("memory", "")), None) for hit in hits]
         return hits, _best_first(items, [item.score or 0.0 for item in items])
+
+    async def _within(self, query: Query, text: str, vector: Vector | None, within: Filter) -> list[Hit]:
+        most = query.limit * query.preset.candidates
+        asked = most + min(len(query.told), MOST_TOLD)
+        hits = await self._ask(text, vector, asked, within)
+        if query.trusted and not all(matches(TRUSTED, hit.payload) for hit in hits):
+            # Only now is the store asked for it: for each row it would have to look into the payload.
+            hits = await self._ask(text, vector, asked, all_of(within, TRUSTED))
+        if query.told:
+            hits = [hit for hit in hits if not _is_told(hit.payload, query.told)]
+        return hits[:most]
+
+    async def _ask(self, text: str, vector: Vector | None, most: int, within: Filter) -> list[Hit]:
+        kernel = self.kernel
+        if vector is not None:
+            return await kernel.store.search(kernel.collection, vector, most, within)
+        return await kernel.store.keyword_search(kernel.collection, text, most, within) or []
 
     async def _diverse(
         self, items: Sequence[MemoryItem], hits: Sequence[Hit], limit: int, trade: float
@@ -84,6 +116,10 @@ class SimilaritySearch:
         vectors = {row.id: row.vector for row in rows}
         chosen = mmr([item.score or 0.0 for item in items], [vectors.get(item.id) for item in items], limit, trade)
         return [items[place] for place in sorted(chosen)]
+
+
+def _is_told(payload: dict[str, Any], told: frozenset[str]) -> bool:
+    return payload.get("kind") == "messages" and fingerprint(str(payload.get("memory", ""))) in told
 
 
 def _best_first(items: Sequence[MemoryItem], scores: Sequence[float]) -> list[MemoryItem]:

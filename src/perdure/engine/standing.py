@@ -13,7 +13,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.kernel import Kernel
 from perdure.engine.scope_indexes import ScopeIndexes
-from perdure.engine.visibility import visible
+from perdure.engine.visibility import TRUSTED, visible
 from perdure.pipeline.directives import directive, preference
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.recall.scope_index import DIRECTIVE, PREFERENCE
@@ -70,9 +70,12 @@ class Standing:
         self._indexes = indexes
 
     async def directives(self, scope: Scope) -> list[MemoryItem]:
-        """The scope's standing instructions and preferences about answers, oldest first; of messages what says it."""
+        """The scope's standing instructions and preferences about answers, oldest first; of messages what says it.
+
+        They are for prompts: what is quarantined is not among them, and neither is it in the profile.
+        """
         kernel = self._kernel
-        within = visible(scope, now=kernel.ticker.now(), kinds=self._indexes.kinds)
+        within = visible(scope, now=kernel.ticker.now(), kinds=self._indexes.kinds, filters=TRUSTED)
         held = await self._indexes.of(scope)
         if held is not None:
             ids = held.marked(DIRECTIVE | PREFERENCE)[-LOOKED_AT:]  # preferences of other things are among them
@@ -106,7 +109,7 @@ class Standing:
             filters=Condition("attribute", "in", attributes),
         )
         page = await kernel.store.list(kernel.collection, wanted, LOOKED_AT)
-        items = [MemoryItem.from_payload(point.payload) for point in page.points]
+        items = [MemoryItem.from_payload(point.payload) for point in page.points if matches(TRUSTED, point.payload)]
         held: dict[tuple[str, str], MemoryItem] = {}
         for item in sorted(items, key=lambda item: (item.told_at, item.created_at)):  # runs may each know their own
             if item.slots is not None and item.slots.polarity and not is_directive(item):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
 
 from perdure import __version__
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.filter import Filter, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE
 from perdure.domain.scope import Scope
 from perdure.engine import archive
-from perdure.engine.archive import Header, Line
+from perdure.engine.archive import Header, Line, Seal
+from perdure.engine.archive_writing import episode_line, event_line, header_line, row_line
 from perdure.engine.engine import Engine
 from perdure.engine.intake import Intake, Numbered
 from perdure.engine.transfer_report import ExportReport, ImportReport
@@ -26,16 +28,23 @@ CHUNK = 256
 # ------------------------------------------------------------------ export
 
 
-async def export_archive(engine: Engine, scope: Scope, write: Callable[[str], object]) -> ExportReport:
+async def export_archive(
+    engine: Engine,
+    scope: Scope,
+    write: Callable[[str], object],
+    *,
+    with_vectors: bool = False,
+    ended: Callable[[], Awaitable[None]] | None = None,
+) -> ExportReport:
     """Hand every row, event and episode of a scope to `write`, a line of text each with its newline.
 
     The empty scope is everything. It is one state of the memory: other writers of the scope wait, so that `write`
-    must be quick (a file, not a pipe).
+    must be quick (a file, not a pipe); they wait for `ended` too, which is awaited after the last line.
     """
     kernel = engine.kernel
     await kernel.ready()
     report = ExportReport()
-    head = archive.header_line(
+    head = header_line(
         written_by=__version__,
         written_at=iso(kernel.ticker.now()),
         scope=scope,
@@ -43,8 +52,8 @@ async def export_archive(engine: Engine, scope: Scope, write: Callable[[str], ob
     )
     write(f"{head}\n")
     async with kernel.lock(scope):
-        async for payload in _rows(engine, scope):
-            write(f"{archive.row_line(payload)}\n")
+        async for point in _rows(engine, scope, with_vectors):
+            write(f"{row_line(point.payload, point.vector if with_vectors else None)}\n")
             report.memories += 1
         async for line in _events(engine, scope):
             write(f"{line}\n")
@@ -52,10 +61,12 @@ async def export_archive(engine: Engine, scope: Scope, write: Callable[[str], ob
         async for line in _episodes(engine, scope):
             write(f"{line}\n")
             report.episodes += 1
+        if ended is not None:
+            await ended()
     return report
 
 
-async def _rows(engine: Engine, scope: Scope) -> AsyncIterator[dict[str, Any]]:
+async def _rows(engine: Engine, scope: Scope, with_vectors: bool) -> AsyncIterator[Point]:
     """Memories, then their versions, then searched messages: an import knows what is live before it reads the rest."""
     live, message = eq("state", LIVE), eq("kind", "messages")
     parts: tuple[tuple[Filter, ...], ...] = ((live, Not(message)), (Not(live),), (live, message))
@@ -63,9 +74,11 @@ async def _rows(engine: Engine, scope: Scope) -> AsyncIterator[dict[str, Any]]:
         cursor: str | None = None
         while True:
             within = all_of(scope_filter(scope), *part)
-            page = await engine.kernel.store.list(engine.kernel.collection, within, PAGE, cursor)
+            page = await engine.kernel.store.list(
+                engine.kernel.collection, within, PAGE, cursor, with_vectors=with_vectors
+            )
             for point in page.points:
-                yield point.payload
+                yield point
             cursor = page.next_cursor
             if cursor is None:
                 break
@@ -77,7 +90,7 @@ async def _events(engine: Engine, scope: Scope) -> AsyncIterator[str]:
     while ledger is not None and (records := await ledger.events_of_scope(scope, PAGE, after)):
         for record in records:
             change = None if record.erased else await ledger.event(record.id)
-            yield archive.event_line(record, change)
+            yield event_line(record, change)
         after = records[-1].sequence
 
 
@@ -87,7 +100,7 @@ async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
     while ledger is not None:
         page = await ledger.list_episodes(scope, PAGE, cursor, include_hidden=True)
         for episode in page.episodes:
-            yield archive.episode_line(episode)
+            yield episode_line(episode)
         cursor = page.next_cursor
         if cursor is None:
             break
@@ -98,6 +111,10 @@ async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
 
 class Sink(Protocol):
     """Where lines go: into a memory, or nowhere, to see what they are."""
+
+    def begin(self, header: Header) -> None:
+        """An archive begins with this header."""
+        ...
 
     async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
         """Take lines of one kind."""
@@ -119,6 +136,9 @@ class Chunks:
         """Take one more line; a header is only looked at."""
         if isinstance(numbered.line, Header):
             _check_format(numbered.line)
+            self._sink.begin(numbered.line)
+            return
+        if isinstance(numbered.line, Seal):
             return
         if self._chunk and (len(self._chunk) >= CHUNK or type(self._chunk[0].line) is not type(numbered.line)):
             await self.flush()

@@ -9,6 +9,9 @@ from perdure.domain.filter import And, Condition, Filter, Moment, Not, all_of, e
 from perdure.domain.memory import LIVE, VERSION
 from perdure.domain.scope import Scope
 
+TRUSTED = Not(Condition("quarantined", "gte", ""))
+"""Memories that may enter a prompt: there is no reason to keep them out."""
+
 
 def visible(
     scope: Scope,

@@ -11,24 +11,31 @@ from typing import Any
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
-from perdure.domain.fact import Decision, Fact
-from perdure.domain.filter import Filter
+from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.filter import Filter, Not, all_of, eq
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.counting import counted
 from perdure.engine.curator import Reading
+from perdure.engine.hearing import heard, stated
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
 from perdure.engine.plan import Plan, Telling, ToldFact, told_at
 from perdure.engine.standing import unnoted
 from perdure.engine.visibility import visible
+from perdure.pipeline.bands import decide_by_bands
 from perdure.pipeline.echo import strip_injected
+from perdure.pipeline.reconciliation import same_matter
+from perdure.pipeline.firewall import origin_of, suspect
 from perdure.pipeline.slots import read_slots
 
 CONTEXT_MESSAGES = 24
 """Earlier messages that a curator may look back to: who is who was often said in an earlier conversation."""
+
+SESSION = "session"
+"""The source of what tells of a whole session: an account of what happened then, which no later fact overwrites."""
 
 _FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
 _ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
@@ -85,7 +92,7 @@ class WritePath:
             episodes = [replace(episode, pending=True) for episode in episodes]
         told = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
-            for fact in unnoted(messages, reading.facts)
+            for fact in await heard(self._kernel, messages, unnoted(messages, reading.facts), addition.scope)
         ]
         telling = Telling(
             scope=addition.scope,
@@ -114,6 +121,23 @@ class WritePath:
 
     @call
     @counted
+    async def keep_facts(
+        self,
+        told: Sequence[tuple[Fact, str, tuple[str, ...]]],
+        telling: Telling,
+        *,
+        banded: bool = False,
+        idempotency_key: str | None = None,
+    ) -> AddResult:
+        """Reconcile facts that were read elsewhere, each with when it was told and the episodes that it came from.
+
+        With `banded`, a fact that the curator would add updates a near-equal memory of its type about the same matter
+        (001 §6, V38 to V42, U8).
+        """
+        return await self._reconcile(told, telling, None, banded=banded, idempotency_key=idempotency_key)
+
+    @call
+    @counted
     async def extract_pending(self, episodes: Sequence[Episode], scope: Scope) -> AddResult:
         """Extract the messages of one call whose extraction had failed (`doctor --repair`)."""
         messages = [
@@ -129,7 +153,7 @@ class WritePath:
             return AddResult([], reading.warnings)
         told = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
-            for fact in reading.facts
+            for fact in await heard(self._kernel, messages, reading.facts, scope)
         ]
         telling = Telling(scope=scope, metadata={}, actor="repair")
         return await self._reconcile(told, telling, None, pending=[episode.id for episode in episodes])
@@ -160,6 +184,8 @@ class WritePath:
                 speaker=message.name,
                 type=addition.type or "semantic",
                 metadata=dict(addition.metadata),
+                origin=origin_of(message.role),
+                quarantined=suspect(message.content, message.role),
                 sources=(episodes[position].id,) if self._kernel.config.episodes != "off" else (),
                 expires_at=addition.expires_at,
                 lineage_id=id if self._kernel.config.updates == "supersede" else None,
@@ -193,6 +219,7 @@ class WritePath:
         pending: Sequence[str] = (),
         idempotency_key: str | None = None,
         warnings: Sequence[str] = (),
+        banded: bool = False,
     ) -> AddResult:
         """Store what becomes of the facts; `pending` are kept messages that have been read by now.
 
@@ -203,7 +230,7 @@ class WritePath:
         if embedded.failed:
             episodes = [replace(episode, pending=True) for episode in episodes]
         told = [
-            ToldFact(fact=fact, vector=embedded.vectors[position], told_at=moment, sources=sources)
+            ToldFact(fact=stated(fact), vector=embedded.vectors[position], told_at=moment, sources=sources)
             for position, (fact, moment, sources) in enumerate(facts)
             if position not in embedded.failed
         ]
@@ -211,10 +238,11 @@ class WritePath:
             remembered = await kernel.remembered(idempotency_key, telling.scope)
             if remembered is not None:  # by a call with the same key that came first
                 return remembered
-            within = visible(telling.scope, now=kernel.ticker.now(), filters=filters)
+            apart = all_of(filters, Not(eq("source", SESSION)))
+            within = visible(telling.scope, now=kernel.ticker.now(), filters=apart)
             plan = Plan(kernel, telling, Neighbourhood(kernel.store, kernel.collection, within))
             plan.warnings += [*warnings, *embedded.warnings]
-            await self._decide(plan, told)
+            await self._decide(plan, told, banded)
             result = AddResult(plan.events, plan.warnings, kernel.bare)
             remember = None if idempotency_key is None else (idempotency_key, telling.scope, result)
             late = await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
@@ -222,28 +250,36 @@ class WritePath:
                 await kernel.mark_extracted(pending)
         return replace(result, warnings=[*plan.warnings, *late])
 
-    async def _decide(self, plan: Plan, told: list[ToldFact]) -> None:
+    async def _decide(self, plan: Plan, told: list[ToldFact], banded: bool) -> None:
         """Carry out what becomes of each fact: exact repeats without asking, the rest as the curator says."""
         kernel = self._kernel
         known = await plan.neighbourhood.same_text(text_hash(each.fact.text) for each in told if not each.fact.forget)
         seen: set[str] = set()
         open_facts: list[ToldFact] = []
-        for each in told:
+        for each in sorted(told, key=lambda each: each.fact.quarantined is not None):
             hash = text_hash(each.fact.text)
-            if not each.fact.forget and (hash in known or hash in seen):
+            if each.fact.quarantined is not None and each.fact.forget:
+                plan.note_known(each, None, "not the user's to ask")
+            elif hash in known and hash not in seen and _releases(each, known[hash]):
+                seen.add(hash)
+                await plan.release(each, known[hash])
+            elif not each.fact.forget and (hash in known or hash in seen):
                 plan.note_known(each, known[hash].id if hash in known else None, "exact repeat")
             else:
                 seen.add(hash)
-                open_facts.append(each)
+                if each.fact.quarantined is None:
+                    open_facts.append(each)
+                else:  # beside what is known, which it is not compared with: it changes nothing, and no model reads it
+                    await plan.carry_out(each, [Decision(event="ADD", rule=f"quarantined: {each.fact.quarantined}")])
         for batch in [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]:
-            judged = await self._judge(plan, batch)
+            judged = await self._judge(plan, batch, banded)
             for each, first in zip(batch, judged, strict=True):
                 decisions = first
                 if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
-                    (decisions,) = await self._judge(plan, [each])
+                    (decisions,) = await self._judge(plan, [each], banded)
                 await plan.carry_out(each, decisions)
 
-    async def _judge(self, plan: Plan, batch: Sequence[ToldFact]) -> list[list[Decision]]:
+    async def _judge(self, plan: Plan, batch: Sequence[ToldFact], banded: bool) -> list[list[Decision]]:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
         near = [
             await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit) for each in batch
@@ -251,7 +287,12 @@ class WritePath:
         answers = self._kernel.answers(plan.telling.scope)
         judged = await self._kernel.curator.judge([each.fact for each in batch], near, answers=answers)
         plan.warnings += judged.warnings
-        return judged.decisions
+        if not banded:
+            return judged.decisions
+        return [
+            [_by_bands(each.fact, plan.telling.type, decision, neighbours) for decision in decisions]
+            for each, neighbours, decisions in zip(batch, near, judged.decisions, strict=True)
+        ]
 
     # ------------------------------------------------------------------ episodes
     def _episodes(self, messages: list[Message], moments: list[datetime], scope: Scope) -> list[Episode]:
@@ -277,6 +318,22 @@ class WritePath:
         return [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]
+
+
+def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:
+    """The decision, or instead of an ADD the UPDATE that 001's bands make of it; what links it to others stays."""
+    if decision.event != "ADD" or fact.forget or fact.hedged:
+        return decision
+    kind = type or fact.type
+    stated = replace(fact, text=decision.text or fact.text)
+    banded = decide_by_bands(stated, [each for each in near if each.item.type == kind], same_matter)
+    return replace(banded, links=decision.links) if banded.event == "UPDATE" else decision
+
+
+def _releases(told: ToldFact, known: MemoryItem) -> bool:
+    """Whether a user's own word, or a caller's, is for a memory that was kept out of prompts."""
+    mine = told.fact.origin is None and told.fact.quarantined is None and not told.fact.forget
+    return mine and known.quarantined is not None
 
 
 def _meant(fact: Fact) -> str:

@@ -14,10 +14,12 @@
     NoGraphError, UnsupportedError                501       501      501
     LLMError, EmbeddingError, RerankerError       502       502      502
     UpstreamError                                 502       502      502
+    NoUpstreamError                               503       503      503
     store, ledger or graph that is down, closed   503       503      503
     anything else                                 500       500      500
 
-`facts` is 000's and mem0's, `explicit` 001's, `team` 004's. What a 5xx says names the part that failed and nothing of
+`facts` is 000's and mem0's, `explicit` 001's, `team` 004's; `openai` has the statuses of `explicit`, but 400 without a
+scope, and OpenAI's shape beside FastAPI's `detail`. What a 5xx says names the part that failed and nothing of
 its inside: addresses and vendors' words go to the log.
 """
 
@@ -52,16 +54,17 @@ from perdure.domain.errors import (
     VectorStoreError,
 )
 
-Dialect = Literal["facts", "explicit", "team"]
+Dialect = Literal["facts", "explicit", "team", "openai"]
 """Whose error shape a route answers in."""
 
-INVALID: Mapping[Dialect, int] = {"facts": 400, "explicit": 400, "team": 422}
+INVALID: Mapping[Dialect, int] = {"facts": 400, "explicit": 400, "team": 422, "openai": 400}
 """The status of a value that is wrong."""
-UNREADABLE: Mapping[Dialect, int] = {"facts": 422, "explicit": 400, "team": 422}
+UNREADABLE: Mapping[Dialect, int] = {"facts": 422, "explicit": 400, "team": 422, "openai": 400}
 """The status of a request that its schema refuses."""
 
 _TEAM_ROUTES = ("/v1/promotions", "/v1/audit", "/v1/system-prompt", "/v1/healthz")
 _TEAM_NAMES = ("/v1/memory/upsert", "/v1/memory/search")
+_MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses")
 _DOWN = "cannot be used now; try again later"
 
 
@@ -79,6 +82,12 @@ class BusyError(PerdureError):
     def __init__(self, message: str, *, retry_after: int) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class NoUpstreamError(PerdureError):
+    """A model was asked for, and no setting says where its server is."""
+
+    code = "no_upstream"
 
 
 class UnsupportedError(PerdureError):
@@ -103,12 +112,17 @@ class Fault:
             return {"error": {"code": _explicit_code(self), "message": self.message, "timestamp": iso(now)}}
         if dialect == "team":
             return {"detail": self.message}
+        if dialect == "openai":
+            told = {"message": self.message, "type": _openai_type(self.status), "param": self.field, "code": self.code}
+            return {"error": told, "detail": self.message}
         named = {"field": self.field} if self.field else {}
         return {"detail": self.message, "error": self.message, "code": self.code, **named}
 
 
 def dialect_of(path: str, method: str, *, for_team: bool) -> Dialect:
     """The dialect of a request: by its path without a trailing slash, its method, and whether it names a team."""
+    if any(path == route or path.startswith(f"{route}/") for route in _MODEL_ROUTES):
+        return "openai"
     if path.startswith(_TEAM_ROUTES) or path in _TEAM_NAMES:
         return "team"
     if path == "/v1/memory" or path.startswith("/v1/memory/"):
@@ -137,6 +151,15 @@ def fault_of(error: Exception, dialect: Dialect) -> Fault:
             asked = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
             return Fault(status=status, code=error.code, message=error.message, headers=asked)
     return Fault(status=500, code=error.code, message="the server failed at this request; its log says how")
+
+
+def _openai_type(status: int) -> str:
+    """OpenAI's word for the kind of an error."""
+    if status >= 500:
+        return "server_error"
+    return {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(
+        status, "invalid_request_error"
+    )
 
 
 def _explicit_code(fault: Fault) -> str:
@@ -170,4 +193,5 @@ _CLIENT_SIDE: tuple[tuple[type[PerdureError], int], ...] = (
     (ConflictError, 409),
     (TooLargeError, 413),
     (UnsupportedError, 501),
+    (NoUpstreamError, 503),
 )

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 
 from perdure.domain.memory import MemoryItem
-from perdure.pipeline.echo import CLOSING, DIRECTIVES, FACTS, HEADER, OPENING, PROFILE, fingerprint
-
-TOKENS_PER_WORD = 1.3
-"""Spec 001's estimate of a text's length (checklist B11): tokens = ceil(1.3 x words)."""
-LONGEST_WORD = 16
-CHARACTERS_PER_TOKEN = 3
-"""Beyond so many characters a word is an address, a key or a compound, of which every three make a token."""
+from perdure.pipeline.echo import DIRECTIVES, FACTS, PROFILE
+from perdure.pipeline.quoting import FRAME_TOKENS, estimate_tokens, framed, one_line
 
 STANDING_SHARE = 0.5
 """Of the budget, what directives and profile may take together before facts: they come with every prompt."""
 
-_WIDE = re.compile("[\u0e00-\u1dff\u2e80-\uffff\U00010000-\U0010ffff]")
-"""Characters of scripts without spaces, and pictures: about a token each."""
-_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
-"""Control characters, overrides of the writing direction, and tag characters: what a model reads and nobody sees."""
-
-
-def estimate_tokens(text: str) -> int:
-    """Roughly how many tokens a model reads in the text; rather too many than too few for what has no spaces."""
-    wide = len(_WIDE.findall(text))
-    words = (_WIDE.sub(" ", text) if wide else text).split()
-    beyond = sum(len(word) - LONGEST_WORD for word in words if len(word) > LONGEST_WORD)
-    return math.ceil(TOKENS_PER_WORD * len(words) + beyond / CHARACTERS_PER_TOKEN) + wide
-
 
 def quote(text: str) -> str:
     """The text on one line, in quotation marks, unable to close the block, to open another or to hide anything."""
-    line = " ".join(_UNSEEN.sub("", text).split())
-    return '"' + line.replace("\\", "\\\\").replace('"', '\\"').replace("<", "‹").replace(">", "›") + '"'
+    return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def render(items: Sequence[MemoryItem], *, max_tokens: int) -> str:
@@ -53,7 +32,7 @@ def render_context(
     profile the newest are fitted first. Empty where nothing fits. The fingerprint in the closing lines marks the text
     as perdure's own.
     """
-    left = max_tokens - estimate_tokens(_framed("", "0" * 16))
+    left = max_tokens - FRAME_TOKENS
     parts: list[str] = []
     standing = int(left * STANDING_SHARE) if facts else left
     for title, items in ((DIRECTIVES, directives), (PROFILE, profile)):
@@ -65,12 +44,7 @@ def render_context(
     parts += [titled, *lines] if titled and lines else lines
     if not parts:
         return ""
-    body = "\n".join(parts)
-    return _framed(body, fingerprint(body))
-
-
-def _framed(body: str, mark: str) -> str:
-    return f"{OPENING}>\n{HEADER}\n{body}\n(fingerprint {mark})\n{CLOSING}"
+    return framed("\n".join(parts))
 
 
 def _fitting(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple[list[str], int]:

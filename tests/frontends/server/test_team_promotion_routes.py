@@ -230,7 +230,7 @@ def test_x38_a_server_sweeps_what_has_expired(server: Running) -> None:
     clock.ahead = timedelta(days=31)
 
     async def rows(wait: float) -> int:
-        async with sweeping(server.service.memory, every=0.01):
+        async with sweeping(server.service.memory):
             for _ in range(int(wait / 0.01)):
                 await asyncio.sleep(0.01)
                 if await kernel.store.get(kernel.collection, str(UUID(raw.removeprefix("mem_")))) is None:

@@ -11,7 +11,7 @@ from perdure.backends.ledgers import _caches
 from perdure.backends.ledgers._history import redact
 from perdure.backends.ledgers._rows import chunks
 from perdure.backends.ledgers._tables import episodes, history, jobs, journal, marks
-from perdure.backends.ledgers.desk import _jobs, _promotions
+from perdure.backends.ledgers.desk import _chains, _jobs, _namings, _promotions, _sessions
 from perdure.domain.scope import Scope
 
 SCRUB = "scrub"
@@ -26,14 +26,19 @@ def erase(
     cached_in: Scope | None = None,
 ) -> dict[str, int]:
     """Redact, delete and count."""
+    named = [*memory_ids, *episode_ids]
+    sessions = _sessions.ids_inside(connection, scope)
     counts = {
         "history": redact(connection, memory_ids),
         "episodes": _delete(connection, episodes, "id", episode_ids),
         "journal": _delete(connection, journal, "memory_id", memory_ids),
-        "cache": _caches.forget(connection, _caches.touched(connection, [*memory_ids, *episode_ids], scope, cached_in)),
-        "jobs": _jobs.remove(connection, memory_ids),
+        "cache": _caches.forget(connection, _caches.touched(connection, named, scope, cached_in)),
+        "jobs": _jobs.remove(connection, [*memory_ids, *sessions]),
         "promotions": _promotions.redact(connection, memory_ids),
+        "sessions": _sessions.erase(connection, named, scope),
+        "chains": _chains.erase(connection, named, scope),
     }
+    _namings.forget(connection, named)
     _jobs.release_orphans(connection)
     if any(counts.values()):
         want_scrub(connection)
@@ -53,13 +58,17 @@ def count_places(
 ) -> dict[str, int]:
     """Count what `erase` would take."""
     readable = history.c.erased == 0
+    named = [*memory_ids, *episode_ids]
+    followed = [*memory_ids, *_sessions.ids_inside(connection, scope)]
     return {
         "history": sum(_count(connection, history, "memory_id", some, readable) for some in chunks(memory_ids)),
         "episodes": sum(_count(connection, episodes, "id", some) for some in chunks(episode_ids)),
         "journal": sum(_count(connection, journal, "memory_id", some) for some in chunks(memory_ids)),
-        "cache": len(_caches.touched(connection, [*memory_ids, *episode_ids], scope, cached_in)),
-        "jobs": sum(_count(connection, jobs, "memory_id", some) for some in chunks(memory_ids)),
+        "cache": len(_caches.touched(connection, named, scope, cached_in)),
+        "jobs": sum(_count(connection, jobs, "memory_id", some) for some in chunks(followed)),
         "promotions": len(_promotions.worded(connection, memory_ids)),
+        "sessions": _sessions.touched(connection, named, scope),
+        "chains": _chains.touched(connection, named, scope),
     }
 
 

@@ -17,10 +17,9 @@ from perdure.backends.ledgers._database import Database
 from perdure.backends.ledgers._owners import boot_id
 from perdure.backends.ledgers._scope_lock import ScopeLock
 from perdure.backends.ledgers._scope_queue import QUEUES
-from perdure.backends.ledgers._transactions import Transactions
 from perdure.backends.ledgers._writer import Writer
 from perdure.backends.ledgers.base import EpisodePage, Held, JournalEntry, Ledger, Mark, Remembered, Touched
-from perdure.backends.ledgers.desk._desk import SqlAudit, SqlJobs, SqlKeys, SqlPromotions, SqlSettings
+from perdure.backends.ledgers.desk._desk import SqlDesk
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import PerdureError
 from perdure.domain.event import Change, Episode, HistoryRecord
@@ -36,7 +35,7 @@ T = TypeVar("T")
 logger = logging.getLogger("perdure")
 
 
-class SqlLedger(Transactions, Ledger):
+class SqlLedger(SqlDesk, Ledger):
     """A ledger in a database that SQLAlchemy speaks."""
 
     def __init__(self, database: Database, clock: Clock = system_clock) -> None:
@@ -261,32 +260,6 @@ class SqlLedger(Transactions, Ledger):
     async def known_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> set[str]:
         """Injected text seen before."""
         return await self._read(units.caches.known_fingerprints, scope, list(fingerprints), self.now())
-
-    # ------------------------------------------------------------------ desk
-    @property
-    def jobs(self) -> SqlJobs:
-        """Work that follows changes."""
-        return SqlJobs(self)
-
-    @property
-    def keys(self) -> SqlKeys:
-        """API keys."""
-        return SqlKeys(self)
-
-    @property
-    def promotions(self) -> SqlPromotions:
-        """Requests to move truth levels."""
-        return SqlPromotions(self)
-
-    @property
-    def audit(self) -> SqlAudit:
-        """What members of teams did."""
-        return SqlAudit(self)
-
-    @property
-    def settings(self) -> SqlSettings:
-        """What people change while a service runs."""
-        return SqlSettings(self)
 
     # ------------------------------------------------------------------ caches
     async def remembered(self, key: str, scope: Scope) -> str | None:

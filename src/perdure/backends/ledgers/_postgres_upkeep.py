@@ -22,6 +22,8 @@ _WORDS = {
     "jobs": ("payload", "error"),
     "promotions": ("justification", "votes"),
     "audit": ("details",),
+    "sessions": ("name", "state"),
+    "response_links": ("session", "items"),
 }
 """Columns with text of the user's own: the planner would keep samples of it, which no rewriting of tables reaches."""
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from perdure.domain.scope import SCOPE_FIELDS
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest migration: what a ledger must be at to be used."""
 
 metadata = MetaData()
@@ -229,6 +229,60 @@ audit = Table(
 )
 Index("idx_audit_team", audit.c.team, audit.c.seq)
 Index("idx_audit_subject", audit.c.subject_id, audit.c.seq)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    *_scope_columns(),
+    Column("turns", Integer, nullable=False),
+    Column("read_turns", Integer, nullable=False),
+    Column("started_at", Text, nullable=False),
+    Column("last_at", Text, nullable=False),
+    Column("ended_at", Text),
+    Column("state", Text),
+    Column("state_until", Text),
+)
+Index("idx_sessions_last_at", sessions.c.last_at)
+Index("idx_sessions_open", sessions.c.last_at, **_only(text("ended_at IS NULL OR read_turns < turns")))
+Index("idx_sessions_state_until", sessions.c.state_until, **_only(text("state IS NOT NULL")))
+_scope_indexes(sessions, "sessions", "last_at")
+
+session_turns = Table(
+    "session_turns",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("episodes", Text, nullable=False),
+    Column("at", Text, nullable=False),
+)
+
+links = Table(
+    "response_links",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("previous_id", Text),
+    *_scope_columns(),
+    Column("session", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("items", Text, nullable=False),
+    Column("episodes", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+)
+_scope_indexes(links, "response_links", "created_at")
+
+namings = Table(
+    "namings",
+    metadata,
+    Column("named_id", Text, primary_key=True),
+    Column("place", Text, primary_key=True),
+    Column("owner_id", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+)
+"""Which turns, states and links name a message, or a memory: by it an erasure finds them. `place` is `turn`, `state` or
+`link`, `owner_id` the session's or the link's id, and `number` the turn's, else 0."""
+Index("idx_namings_owner", namings.c.owner_id, namings.c.place)
 
 counters = Table(
     "counters",

@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from perdure.backends.ledgers import _schema as schema
     from perdure.backends.ledgers import _upkeep as upkeep
     from perdure.backends.ledgers.desk import _audit as audit
+    from perdure.backends.ledgers.desk import _chains as chains
     from perdure.backends.ledgers.desk import _jobs as jobs
     from perdure.backends.ledgers.desk import _keys as keys
     from perdure.backends.ledgers.desk import _promotions as promotions
+    from perdure.backends.ledgers.desk import _sessions as sessions
     from perdure.backends.ledgers.desk import _settings as settings
 
-__all__ = ["audit", "caches", "episodes", "erasure", "feed", "history", "jobs", "journal", "keys", "load", "locks",
-           "promotions", "schema", "settings", "upkeep"]  # fmt: skip
-_AT_THE_DESK = ("audit", "jobs", "keys", "promotions", "settings")
+__all__ = ["audit", "caches", "chains", "episodes", "erasure", "feed", "history", "jobs", "journal", "keys", "load",
+           "locks", "promotions", "schema", "sessions", "settings", "upkeep"]  # fmt: skip
+_AT_THE_DESK = ("audit", "chains", "jobs", "keys", "promotions", "sessions", "settings")
 
 
 def load() -> None:

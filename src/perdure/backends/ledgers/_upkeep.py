@@ -20,12 +20,16 @@ from perdure.backends.ledgers._tables import (
     idempotency,
     jobs,
     journal,
+    links,
     locks,
     marks,
+    namings,
     promotions,
     responses,
+    session_turns,
+    sessions,
 )
-from perdure.backends.ledgers.desk import _jobs
+from perdure.backends.ledgers.desk import _jobs, _sessions
 
 _JSON = {
     journal.c.change: "change of journal entry",
@@ -34,7 +38,26 @@ _JSON = {
     api_keys.c.walls: "walls of key",
     promotions.c.votes: "votes of promotion",
     audit.c.details: "details of audit line",
+    sessions.c.state: "state of session",
+    session_turns.c.episodes: "list of what was said in a turn of session",
+    links.c["items"]: "list of items of response",
+    links.c.episodes: "list of messages of response",
 }
+_CLEARED = (
+    history,
+    episodes,
+    journal,
+    idempotency,
+    responses,
+    fingerprints,
+    jobs,
+    promotions,
+    audit,
+    sessions,
+    session_turns,
+    links,
+    namings,
+)
 
 
 def _count(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:
@@ -61,12 +84,15 @@ def stats(connection: Connection) -> dict[str, int]:
         "keys": _count(connection, api_keys, api_keys.c.revoked_at.is_(None)),
         "promotions": _count(connection, promotions),
         "audit": _count(connection, audit),
+        "sessions": _count(connection, sessions),
+        "turns": _count(connection, session_turns),
+        "chains": _count(connection, links),
     }
 
 
 def reset(connection: Connection) -> None:
     """Clear everything but the keys, which lock a server, and the counters, so that no number is ever given twice."""
-    for table in (history, episodes, journal, idempotency, responses, fingerprints, jobs, promotions, audit):
+    for table in _CLEARED:
         connection.execute(delete(table))
     (number,) = take_numbers(connection, "change", 1)  # by which those who keep copies know that theirs are old
     connection.execute(delete(marks).where(marks.c.name == CLEARED))
@@ -81,6 +107,7 @@ def check(connection: Connection) -> list[str]:
         *_half_batches(connection),
         *_numbers(connection),
         *_jobs.check(connection),
+        *_sessions.check(connection),
         *_broken(connection),
     ]
 
@@ -128,7 +155,8 @@ def _numbers(connection: Connection) -> list[str]:
 def _broken(connection: Connection) -> list[str]:
     sentences = []
     for column, what in _JSON.items():
-        for id, text in connection.execute(select(column.table.c.id, column).where(column.is_not(None))):
+        key = next(iter(column.table.primary_key))
+        for id, text in connection.execute(select(key, column).where(column.is_not(None))):
             try:
                 json.loads(text)
             except ValueError:

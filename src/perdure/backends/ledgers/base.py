@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.backends.ledgers.desk.base import Audit, Jobs, Keys, Promotions, Settings
+from perdure.backends.ledgers.desk.base import Audit, Chains, Jobs, Keys, Promotions, Sessions, Settings
 from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.job import Job
 from perdure.domain.scope import Scope
@@ -306,6 +306,16 @@ class Ledger(ABC):
     def settings(self) -> Settings:
         """What people change while a service runs."""
 
+    @property
+    @abstractmethod
+    def sessions(self) -> Sessions:
+        """Sittings of conversations, counted in turns."""
+
+    @property
+    @abstractmethod
+    def chains(self) -> Chains:
+        """Responses of models, each of which may go on from an earlier one."""
+
     # ------------------------------------------------------------------ caches
     @abstractmethod
     async def remembered(self, key: str, scope: Scope) -> str | None:
@@ -329,13 +339,14 @@ class Ledger(ABC):
         *,
         cached_in: Scope | None = None,
     ) -> dict[str, int]:
-        """Make memories and episodes unreadable here: counts for history, episodes, journal, cache, jobs, promotions.
+        """Make memories and episodes unreadable here; counts for each kind of thing that went or lost text.
 
         History rows stay, without text and with `erased` set; so do promotions, without what was said for and against
         them; the audit holds no text. Jobs of the memories go, and so do their journal entries: sync the store first,
         or power loss could bring back what it deleted. Remembered answers, cached values and fingerprints go if they
         belong to a scope that overlaps the given one, or name one of the ids; of `cached_in` every cached value goes.
-        Bytes are gone after `scrub`.
+        Sessions, with their jobs, and chains inside the scope go; elsewhere states and responses lose their text that
+        name one of the ids. Bytes are gone after `scrub`.
         """
 
     @abstractmethod
@@ -368,7 +379,7 @@ class Ledger(ABC):
     # ------------------------------------------------------------------ upkeep
     @abstractmethod
     async def reset(self) -> None:
-        """Clear history, episodes, journal, caches, jobs, promotions and audit, to be called under `lock(Scope())`.
+        """Clear all but keys and settings, to be called under `lock(Scope())`.
 
         Keys stay: a server that asks for them must not be open afterwards.
         """

@@ -111,11 +111,17 @@ class TeamReading:
         return await self._search(Scope(), query, filters, looking.limit, related=False)
 
     async def _search(
-        self, scope: Scope, query: str, filters: Filter, limit: int, *, related: bool = True
+        self, scope: Scope, query: str, filters: Filter, limit: int, *, related: bool = True, trusted: bool = False
     ) -> SearchResult:
         """By meaning alone; `related` adds what a graph leads to, which depends on how far its work is."""
         asked = Query(
-            text=read_text(query, "query"), scope=scope, filters=filters, limit=limit, preset=PLAIN, related=related
+            text=read_text(query, "query"),
+            scope=scope,
+            filters=filters,
+            limit=limit,
+            preset=PLAIN,
+            related=related,
+            trusted=trusted,
         )
         return await self._read_path.find(asked)
 
@@ -173,9 +179,17 @@ class TeamReading:
         """The facts that bear on a query, of a level or above it, quoted and delimited as data (X55)."""
         looking = read_looking(truth_level_min=min_level, project_scope=None, visibility=None, limit=top_k)
         filters = all_of(member.sees(), looking.filter())
-        found = (await self._search(member.walls, query, filters, looking.limit, related=False)).results
-        facts = [item.with_(memory=_cut(item.memory)) for item in found]
+        facts = await self._for_prompts(member, query, filters, looking.limit)
         return SystemAddendum(render(facts, max_tokens=_FACT_TOKENS * (len(facts) + 1)), len(facts))
+
+    @call
+    async def canonical(self, member: Member, query: str, limit: int) -> list[MemoryItem]:
+        """The CANONICAL facts, and those of a higher level, that bear on a message of the member's (X56)."""
+        return await self._for_prompts(member, query, all_of(member.sees(), at_least("CANONICAL")), limit)
+
+    async def _for_prompts(self, member: Member, query: str, filters: Filter, limit: int) -> list[MemoryItem]:
+        found = await self._search(member.walls, query, filters, limit, related=False, trusted=True)
+        return [item.with_(memory=_cut(item.memory)) for item in found.results]
 
     # ------------------------------------------------------------------ for calls under way
     async def standing(self, member: Member, id: str) -> tuple[MemoryItem, Point] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perdure.domain.errors import NotFoundError
+from perdure.domain.filter import Condition, Filter, all_of, parse_filter
 from perdure.frontends.cli.opening import with_memory
 from perdure.frontends.cli.options import (
     AgentOption,
@@ -34,6 +35,7 @@ from perdure.frontends.cli.output import (
     print_text,
 )
 from perdure.frontends.cli.reading import read_words
+from perdure.frontends.cli.trusting import marked
 
 if TYPE_CHECKING:
     from perdure.domain.event import Absence, HistoryRecord, ListResult, SearchResult
@@ -99,7 +101,7 @@ def search(
     elif not result.results:
         note("nothing was found")
     else:
-        rows = ((f"{item.score or 0:.2f}", item.memory, day(item.valid_from), item.id) for item in result.results)
+        rows = ((f"{item.score or 0:.2f}", marked(item), day(item.valid_from), item.id) for item in result.results)
         print_table([SCORE, MEMORY, SINCE, ID], rows)
 
 
@@ -159,10 +161,16 @@ def list_memories(
     filter: FilterOption = None,
     as_of: AsOfOption = None,
     include_past: PastOption = False,
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="Only those that are kept out of prompts, each with the reason.")
+    ] = False,
     as_json: JsonOption = False,
     path: PathOption = None,
 ) -> None:
     """List memories, oldest first.
+
+    What a tool told, or what gives a model orders, is marked as quarantined (see perdure trust), and a memory that may
+    have replaced others names them.
 
     Example: perdure list --user-id ana --as-of 2026-03-01
     """
@@ -174,7 +182,7 @@ def list_memories(
             run_id=run_id,
             limit=limit,
             cursor=cursor,
-            filters=filter,
+            filters=_narrowed(filter) if quarantined else filter,
             as_of=as_of,
             include_past=include_past,
         )
@@ -240,5 +248,9 @@ def _history_row(record: HistoryRecord) -> tuple[str, ...]:
     return record.timestamp[:16].replace("T", " "), record.event, text, record.actor, record.id
 
 
+def _narrowed(filter: str | None) -> Filter | None:
+    return all_of(parse_filter(filter), Condition("quarantined", "gte", ""))
+
+
 def _print_items(items: Iterable[MemoryItem]) -> None:
-    print_table([MEMORY, SINCE, ID], ((item.memory, day(item.valid_from), item.id) for item in items))
+    print_table([MEMORY, SINCE, ID], ((marked(item), day(item.valid_from), item.id) for item in items))

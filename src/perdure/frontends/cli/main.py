@@ -25,9 +25,11 @@ from perdure.frontends.cli import (
     keys,
     looking,
     moving,
+    proxying,
     removing,
     serving,
     starting,
+    trusting,
     writing,
 )
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
@@ -97,6 +99,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("forget", removing.forget, "Forget for good, wherever the text lies."),
     ("history", looking.history, "Show everything that happened to a memory."),
     ("undo", writing.undo, "Take back one event."),
+    ("trust", trusting.trust, "Let a quarantined memory enter prompts."),
+    ("distrust", trusting.distrust, "Keep a memory out of prompts."),
     ("chat", chatting.chat, "Talk to a model that remembers."),
     ("demo", demonstrating.demo, "Live through a conversation and watch."),
     ("doctor", examining.doctor, "Look whether all of it agrees, and mend it."),
@@ -106,6 +110,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("export", carrying.export, "Write a memory as lines of JSON."),
     ("import", carrying.import_lines, "Take in lines of JSON, or what other tools export."),
     ("serve", serving.serve, "Serve a memory over HTTP."),
+    ("proxy", proxying.proxy, "Let any OpenAI client remember."),
 )
 for name, command, line in COMMANDS:
     app.command(name, short_help=line, context_settings=CONTEXT)(command)

@@ -63,7 +63,15 @@ def with_engine(folder: Path, work: Callable[[Engine], Awaitable[T]], *, any_emb
 def need_server() -> None:
     """DependencyError with the pip line where a package of the extra `server` is not installed."""
     try:
-        for name in ("fastapi", "uvicorn", "jwt", "cryptography", "prometheus_client", "opentelemetry.trace"):
+        for name in (
+            "fastapi",
+            "uvicorn",
+            "jwt",
+            "cryptography",
+            "prometheus_client",
+            "opentelemetry.trace",
+            "aiohttp",
+        ):
             import_module(name)
     except ImportError as error:
         from perdure.backends.registry import missing_driver  # heavy, see above

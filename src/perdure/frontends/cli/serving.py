@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,29 +68,28 @@ def serve(
 
     Example: perdure serve --host 0.0.0.0 --workers 4
     """
-    need_server()
-    signal.signal(signal.SIGTERM, _end)  # until the server listens for it
+    begin()
     place = folder(path)
     given = {"host": host, "port": port, "workers": workers, "open": is_open or None}
     chosen = {name: value for name, value in given.items() if value is not None}
     from perdure.frontends.server import logs  # heavy: FastAPI; `perdure --help` must not wait for it
 
     config = serving_config(place, chosen)
-    settings = _checked(config, place)
-    listening = _listen(settings)
+    settings = checked(config, place)
+    listening, url = listen(settings)
     os.environ[SERVING] = json.dumps({"folder": str(place), "server": chosen})
     logs.to_standard_error()
-    address = listening.getsockname()[:2]
-    shown_host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    url = f"http://{shown_host}:{address[1]}"
     logger.info("listening", extra={"fields": {"url": url, "workers": settings.workers}})
     if as_json:
         print_json({"url": url, "workers": settings.workers, "open": settings.open})
         typer.get_text_stream("stdout").flush()
-    with listening:
-        started = _run(settings, listening)
-    if not started:
-        raise PerdureError("the server could not start: its log says why")
+    run(settings, listening, f"{__name__}:served")
+
+
+def begin() -> None:
+    """What each command that serves does first: DependencyError without the extra, and SIGTERM ends it with 0."""
+    need_server()
+    signal.signal(signal.SIGTERM, _end)  # until the server listens for it
 
 
 def served() -> FastAPI:
@@ -124,7 +124,7 @@ def serving_config(place: Path, chosen: dict[str, Any]) -> MemoryConfig:
     return config.model_copy(update=changed)
 
 
-def _checked(config: MemoryConfig, place: Path) -> ServerSettings:
+def checked(config: MemoryConfig, place: Path) -> ServerSettings:
     """The server's settings; ConfigError where they would serve somebody who cannot be known (issue 6)."""
     from perdure.frontends.server.settings import ServerSecrets  # heavy, see above
     from perdure.frontends.server.settings import read_settings as read_server
@@ -150,8 +150,8 @@ def _checked(config: MemoryConfig, place: Path) -> ServerSettings:
     return settings
 
 
-def _listen(settings: ServerSettings) -> socket.socket:
-    """The socket that all workers share."""
+def listen(settings: ServerSettings) -> tuple[socket.socket, str]:
+    """The socket that all workers share, and its address."""
     found: socket.socket | None = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -166,15 +166,26 @@ def _listen(settings: ServerSettings) -> socket.socket:
             found.close()
         raise PerdureError(f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}") from error
     found.set_inheritable(True)
-    return found
+    host, port = found.getsockname()[:2]
+    return found, f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _run(settings: ServerSettings, listening: socket.socket) -> bool:
-    """Serve until told to stop; whether it ever could."""
+def run(settings: ServerSettings, listening: socket.socket, app: str | Callable[[], FastAPI]) -> None:
+    """Serve what `app` makes, which several workers must find by its name, until told to stop.
+
+    PerdureError where it could not start.
+    """
+    with listening:
+        started = _run(settings, listening, app)
+    if not started:
+        raise PerdureError("the server could not start: its log says why")
+
+
+def _run(settings: ServerSettings, listening: socket.socket, app: str | Callable[[], FastAPI]) -> bool:
     import uvicorn  # heavy, see above
 
     config = uvicorn.Config(
-        f"{__name__}:served",
+        app,
         factory=True,
         workers=settings.workers,
         log_config=None,

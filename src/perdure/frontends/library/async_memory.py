@@ -18,11 +18,12 @@ from perdure.engine.bench import read_bench
 from perdure.engine.read_path import CONTEXT_CANDIDATES
 from perdure.engine.requests import Filters, Messages, Moment
 from perdure.engine.search_requests import TimeWindow
+from perdure.engine.upkeep.feedback import read_verdict
 from perdure.engine.walls import OPEN, inside
-from perdure.frontends.library.opened import Opened
+from perdure.frontends.library.verdicts import Verdicts
 
 
-class AsyncMemory(Opened):
+class AsyncMemory(Verdicts):
     """Long-term memory for agents: facts are kept, corrected and recalled, and nothing is lost.
 
     Making one checks every setting and opens nothing: files are opened, and what a crash left over is finished, on
@@ -141,6 +142,15 @@ class AsyncMemory(Opened):
                 walls=self._walls,
             )
         )
+
+    async def feedback(self, id: str, verdict: str | None, *, reason: str | None = None) -> MemoryItem:
+        """Say what a memory is worth: positive, negative or very_negative; None takes back what was said.
+
+        The last verdict counts. It adds .25, -.25 or -.5 to the importance, within [0, 1], by which a memory lasts
+        longer or shorter before it is pruned, and stands in the metadata as `feedback` and `feedback_reason`.
+        """
+        memory_id, told = requests.read_memory_id(id), read_verdict(verdict)
+        return await self._engine.chores.feedback(memory_id, told, reason, self._walls)
 
     async def undo(self, event_id: str) -> AddResult:
         """Take back one event, named by its history record's `id`; ConflictError where a later one built on it."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from perdure.domain.derived import Insight
 from perdure.domain.errors import (
     ClosedError,
     ConfigError,
@@ -156,9 +157,46 @@ class AsyncMemoryStore(AsyncClosing):
         Without `types` the messages go too that the user's memories came from.
         """
         request = Request(
-            scope=self._scope(user_id, project_id), types=_types(types), erase=requests.read_flag(erase, "erase")
+            scope=self._scope(user_id, project_id),
+            types=_types(types),
+            erase=requests.read_flag(erase, "erase"),
+            walls=self._memory._walls,
         )
         return await self._engine.forget(request)
+
+    async def consolidate(self, memory_ids: Sequence[str]) -> StoredMemory:
+        """Merge at least two memories into one, which takes their place; `undo` takes back each event of it.
+
+        They must be of one user, one project and one type, else InvalidInputError; NotFoundError for an unknown id.
+        Where values of one thing differ the newest stays: "Hawaii budget is $12,000 (updated from initial $10,000)".
+        With the `llm` curator the model writes the text, and where it fails, or makes up a number, the rules do.
+        """
+        self._check_open()
+        given = requests.read_texts(memory_ids, "memory_ids")
+        ids = [(await self._item(id)).id for id in given]
+        done = await self._engine.consolidate(ids, self._memory._walls)
+        return StoredMemory.of(done.memory)
+
+    async def reflect(
+        self,
+        scope: Scope | Mapping[str, str] | None = None,
+        *,
+        user_id: str | None = None,
+        project_id: str | None = None,
+        about: str | None = None,
+    ) -> builtins.list[Insight]:
+        """What a user's memories show together: counts, common issues, preferred approaches, styles and lessons.
+
+        "User frequently deploys payment-service (12 times)". Whose memories is said by a scope with `user_id` and
+        `project_id`, or beside it. Each insight names the memories that it came from, and is kept as a memory of type
+        `reflective` that is forgotten with them; reflecting again updates those that are kept, and removes those that
+        hold no longer. With `about` only the insights are returned that have one of its words, in themselves or in
+        their memories. With the `llm` curator the model finds them, and where it fails, or makes up a number, the rules.
+        """
+        given = _scope_of(scope)
+        wanted = None if about is None else requests.read_text(about, "about")
+        walls = self._scope(user_id or given.user_id, project_id or given.project_id)
+        return (await self._engine.reflect(walls, about=wanted)).insights
 
     # ------------------------------------------------------------------ reading
     async def retrieve(
@@ -274,6 +312,24 @@ def _read(memory: Given | None, **beside: object) -> dict[str, Any]:
                 f"{name} is given twice: {shown(fields[name])} and {shown(value)}", field=name, value=value
             )
     return fields
+
+
+def _scope_of(scope: object) -> Scope:
+    """A user and a project, as `reflect` takes them in one value."""
+    if scope is None or isinstance(scope, Scope):
+        found = scope or Scope()
+    elif isinstance(scope, Mapping):
+        for name in scope:
+            if name not in ("user_id", "project_id"):
+                raise InvalidInputError(
+                    f"a scope of this store has user_id and project_id, not {shown(name)}", field="scope", value=scope
+                )
+        found = Scope(**scope)
+    else:
+        raise InvalidInputError(f"scope must be a Scope or an object, not {shown(scope)}", field="scope", value=scope)
+    if {*found.given()} - {"user_id", "project_id"}:
+        raise InvalidInputError("a scope of this store has user_id and project_id alone", field="scope", value=scope)
+    return found
 
 
 def _statement(fields: Mapping[str, Any]) -> Statement:

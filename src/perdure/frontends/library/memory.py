@@ -18,9 +18,9 @@ from perdure.engine.config import MemoryConfig, read_file
 from perdure.engine.requests import Filters, Messages, Moment
 from perdure.engine.search_requests import TimeWindow
 from perdure.frontends.library.async_memory import AsyncMemory
-from perdure.frontends.library.closing import Closing
 from perdure.frontends.library.graph import Graph
 from perdure.frontends.library.portal import PORTAL
+from perdure.frontends.library.sync_verdicts import SyncVerdicts
 
 
 class SyncEmbedder:
@@ -56,8 +56,10 @@ class SyncEmbedder:
         return self._embedder.score(similarity)
 
 
-class Memory(Closing):
+class Memory(SyncVerdicts):
     """AsyncMemory without `await`: usable from any thread, and inside a running event loop (which it blocks)."""
+
+    _memory: AsyncMemory
 
     def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
         self._memory = AsyncMemory(config)
@@ -207,6 +209,10 @@ class Memory(Closing):
                 dry_run=dry_run,
             )
         )
+
+    def feedback(self, id: str, verdict: str | None, *, reason: str | None = None) -> MemoryItem:
+        """Say what a memory is worth: positive, negative or very_negative; None takes back what was said."""
+        return PORTAL.call(self._memory.feedback(id, verdict, reason=reason))
 
     def undo(self, event_id: str) -> AddResult:
         """Take back one event, named by its history record's `id`; ConflictError where a later one built on it."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
+from perdure.domain.derived import Insight
 from perdure.domain.errors import ConfigError
 from perdure.domain.event import ErasureReport
+from perdure.domain.scope import Scope
 from perdure.domain.stored_memory import MemoryListing, RetrieveResult, StoredMemory
 from perdure.domain.text import shown
 from perdure.frontends.library.async_memory_store import (
@@ -90,6 +92,21 @@ class MemoryStore(Closing):
         return PORTAL.call(
             self._store.forget_by_scope(user_id=user_id, project_id=project_id, types=types, erase=erase)
         )
+
+    def consolidate(self, memory_ids: Sequence[str]) -> StoredMemory:
+        """Merge at least two memories of one user, project and type into one, which takes their place."""
+        return PORTAL.call(self._store.consolidate(memory_ids))
+
+    def reflect(
+        self,
+        scope: Scope | Mapping[str, str] | None = None,
+        *,
+        user_id: str | None = None,
+        project_id: str | None = None,
+        about: str | None = None,
+    ) -> builtins.list[Insight]:
+        """What a user's memories show together, each insight with the memories that it came from."""
+        return PORTAL.call(self._store.reflect(scope, user_id=user_id, project_id=project_id, about=about))
 
     def retrieve(
         self,

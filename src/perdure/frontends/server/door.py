@@ -6,15 +6,17 @@ It stands before routing, so that a new route is behind it without a word of its
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.domain.access import Caller
-from perdure.domain.errors import AuthenticationError, ForbiddenError, PerdureError
+from perdure.domain.errors import AuthenticationError, ForbiddenError, LedgerError, PerdureError
 from perdure.domain.scope import Scope as Walls
 from perdure.engine import keys
 from perdure.frontends.faults import BusyError
+from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.server.credentials import TEAM_HEADER, Credential, credentials
 from perdure.frontends.server.limits import address_name
 from perdure.frontends.server.refusals import refuse
@@ -44,14 +46,17 @@ _NOBODYS = frozenset({"/metrics", "/openapi.json", "/docs", "/v1/ping"})
 ANONYMOUS = Caller(name="anonymous", is_known=False)
 PASSER_BY = Caller(name="anonymous", role="reader", is_known=False)
 """Who reads what is PUBLIC."""
+FOREIGNER = Caller(name="foreign", role="reader", is_known=False)
+"""Who speaks to the model's server with credentials that are not ours, where we have keys (U25)."""
 
 
 class Door:
     """Authenticates, counts, and holds off; what it lets in finds its `Caller` on the request's state."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service, gateway: Gateway) -> None:
         self._app = app
         self._service = service
+        self._gateway = gateway
         self._keys_exist = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,13 +74,17 @@ class Door:
     async def _let_in(self, scope: Scope) -> Caller:
         headers = Headers(scope=scope)
         address = address_name(scope["client"][0] if scope.get("client") else None)
+        is_for_model = self._gateway.takes(scope["path"])
         try:
-            caller = await self.caller(headers, scope["method"], scope["path"])
+            if is_for_model:
+                caller = await self.speaker(headers, scope["state"])
+            else:
+                caller = await self.caller(headers, scope["method"], scope["path"])
         except AuthenticationError:
             self._count(scope, address)  # guessing is counted too
             raise
         self._count(scope, f"caller {caller.name}" if caller.is_known else address)
-        if caller.role == "reader" and not _only_reads(scope["method"], scope["path"]):
+        if caller.role == "reader" and not is_for_model and not _only_reads(scope["method"], scope["path"]):
             raise ForbiddenError("these credentials may only read")
         return caller
 
@@ -112,6 +121,44 @@ class Door:
             if team is not None
             else "this needs a key: send Authorization: Bearer, Authorization: Token or X-API-Key"
         )
+
+    async def speaker(self, headers: Headers, state: dict[str, Any]) -> Caller:
+        """Who asks for a model (U25): a key of ours ends here, whether good or not, and anything else goes on.
+
+        Where there are keys, who brings none of them passes as a FOREIGNER. A team's memory needs its credentials.
+        """
+        team = headers.get(TEAM_HEADER)
+        found: Caller | None = None
+        refusal: AuthenticationError | None = None
+        consumed: set[str] = set()
+        for credential in credentials(headers):
+            is_ours = credential.secret.startswith(keys.PREFIX)
+            try:
+                known = await self._known(credential)
+            except AuthenticationError as error:
+                refusal = error if is_ours or team is not None else refusal
+            else:
+                found, is_ours = found or known, True
+            if is_ours:
+                consumed.add("x-api-key" if credential.scheme == "key" else "authorization")
+        state["consumed"] = frozenset(consumed)
+        if found is not None:
+            return _for_team(found, team) if team is not None else _for_oneself(found, "", "")
+        if team is not None:
+            raise refusal or AuthenticationError("a team's memory needs a token or a key: send Authorization: Bearer")
+        if self._service.is_open and not await self._must_ask_if_it_can():
+            return ANONYMOUS
+        if refusal is not None:
+            raise refusal
+        state["is_foreign"] = True
+        return FOREIGNER
+
+    async def _must_ask_if_it_can(self) -> bool:
+        """The same, where a ledger that is down must not keep an open server from its model (001 §11)."""
+        try:
+            return await self._must_ask()
+        except LedgerError:
+            return self._keys_exist
 
     async def _must_ask(self) -> bool:
         """Whether a key was ever made; once one was, that stays so."""

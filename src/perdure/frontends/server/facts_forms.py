@@ -159,3 +159,14 @@ class UndoBody(BaseModel):
     model_config = _STRICT
 
     event_id: str = Field(description="The `id` of a history record")
+
+
+class FeedbackBody(BaseModel):
+    """What a memory is worth to who asks."""
+
+    model_config = _STRICT
+
+    verdict: str | None = Field(
+        description="positive, negative or very_negative; null takes back what was said", examples=["positive"]
+    )
+    reason: str | None = Field(None, description="Why, for people")

@@ -46,6 +46,11 @@ class Metrics:
             "perdure_http_errors", "Requests that were refused or failed.", ["code"], registry=self._registry
         )
 
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Where the gateway's counters stand beside these."""
+        return self._registry
+
     def began(self) -> None:
         """A request came in."""
         self._in_flight.inc()

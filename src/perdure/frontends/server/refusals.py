@@ -28,7 +28,10 @@ _MOST_PROBLEMS = 5
 
 
 def dialect(scope: Scope) -> Dialect:
-    """The dialect of a request."""
+    """The dialect of a request; of one that is passed on, that of the model's server."""
+    told: Dialect | None = scope.get("state", {}).get("dialect")
+    if told is not None:
+        return told
     return dialect_of(scope["path"], scope["method"], for_team=TEAM_HEADER in Headers(scope=scope))
 
 

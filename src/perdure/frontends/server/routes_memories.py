@@ -23,6 +23,7 @@ from perdure.frontends.server.facts_forms import (
     FactsList,
     FactsSearch,
     FactsSearchBody,
+    FeedbackBody,
     ForgetBody,
     UndoBody,
     UpdateBody,
@@ -146,6 +147,12 @@ async def delete_all(query: Annotated[DeleteAllQuery, Query()], personal: Writin
 async def history(id: str, personal: Reading) -> list[dict[str, Any]]:
     """Everything that happened to a memory, oldest first, its deletion included."""
     return [history_view(record) for record in await calls.history(personal, id)]
+
+
+@router.post("/v1/memories/{id}/feedback", summary="Say what a memory is worth", responses=answers(MEMORY))
+async def feedback(id: str, body: FeedbackBody, personal: Writing) -> dict[str, Any]:
+    """Judge a memory, which moves its importance and so how long it lasts; the last verdict counts, null is none."""
+    return memory_view(await personal.memory.feedback(id, body.verdict, reason=body.reason))
 
 
 @router.post("/v1/reset", summary="Clear everything")

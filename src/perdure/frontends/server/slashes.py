@@ -18,4 +18,5 @@ class Slashes:
             if raw.endswith(b"/"):
                 scope["path"] = scope["path"][:-1]
                 scope["raw_path"] = raw[:-1]
+                scope.setdefault("state", {})["had_slash"] = True  # for what is passed on as it came
         await self._app(scope, receive, send)

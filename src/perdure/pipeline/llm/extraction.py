@@ -20,28 +20,39 @@ _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sat
 
 
 async def extract_facts(
-    llm: LLM, messages: Sequence[Message], *, prompt: str | None = None, now: datetime
+    llm: LLM,
+    messages: Sequence[Message],
+    *,
+    prompt: str | None = None,
+    now: datetime,
+    read_before: int = 0,
+    temperature: float = 0,
+    max_tokens: int | None = None,
 ) -> Reading[Fact]:
-    """The facts of a conversation in one call, at temperature 0 and in JSON mode; no words, no call.
+    """The facts of a conversation in one call, in JSON mode; no words, no call.
 
-    `prompt` replaces the system prompt whole. Each fact's sources are the positions that the model gave, else those of
+    `prompt` replaces the system prompt whole. The first `read_before` messages were read by an earlier call, and stand
+    there so that the others can be understood. Each fact's sources are the positions that the model gave, else those of
     all that people said. `now` is the moment of messages without a timestamp. A failed call is LLMError, an answer
     without a list UnreadableAnswer; `warnings` say what of a damaged answer was lost.
     """
     if not any(message.content.strip() for message in messages):
         return Reading()
     # What changes from call to call comes last, so that providers can reuse their cache of the long beginning.
-    system = prompt or f"{load('extract')}\n\n{circumstances(messages, now)}"
-    answer = await llm.generate(system, transcript(messages), temperature=0, response_format="json")
+    system = prompt or f"{load('extract')}\n\n{circumstances(messages, now, read_before)}"
+    answer = await llm.generate(
+        system, transcript(messages), temperature=temperature, max_tokens=max_tokens, response_format="json"
+    )
     found = parse_facts(answer)
     spoken = _spoken(messages)
+    spoken = tuple(position for position in spoken if position >= read_before) or spoken
     facts: dict[str, Fact] = {}
     for each in found:
         facts.setdefault(each.text, _fact(each, spoken, len(messages)))
     return Reading(facts.values(), found.warnings)
 
 
-def circumstances(messages: Sequence[Message], now: datetime) -> str:
+def circumstances(messages: Sequence[Message], now: datetime, read_before: int = 0) -> str:
     """When the conversation took place and who spoke in it, for the end of the system prompt.
 
     The transcript tells neither, and "yesterday" in an old conversation is not the day before the import.
@@ -56,6 +67,11 @@ def circumstances(messages: Sequence[Message], now: datetime) -> str:
             notes.append(f"{position}{by}{on}")
     if notes:
         lines.append(f"Its messages, counted from 0: {'; '.join(notes)}.")
+    if read_before:
+        lines.append(
+            f"Messages 0 to {read_before - 1} were noted before and stand here to make the rest clear: "
+            "note what the later ones tell."
+        )
     if any(map(_is_named_person, messages)):
         lines.append('Note what each named speaker tells of themself, with their name in place of "User".')
     return "\n".join(lines)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from perdure.backends.ledgers import _units as units
 from perdure.backends.ledgers._database import ConnectionLostError
 from perdure.backends.ledgers._transactions import Transactions
-from perdure.backends.ledgers.desk.base import Audit, Jobs, Keys, Promotions, Settings
+from perdure.backends.ledgers.desk.base import Audit, Chains, Jobs, Keys, Promotions, Sessions, Settings
 from perdure.domain.access import ApiKey, AuditEntry
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.promotion import Promotion
 from perdure.domain.scope import Scope
+from perdure.domain.session import Link, Session, SessionTurn, session_id
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -192,3 +193,149 @@ class SqlSettings(Settings):
         return await self._transactions.alter(
             lambda connection, _: units.settings.merge(connection, name, values), durable=True
         )
+
+
+class SqlSessions(Sessions):
+    """Sessions, in tables."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def open_turn(self, name: str, scope: Scope, episodes: Sequence[str], at: str) -> SessionTurn:
+        """Count."""
+        return await self._transactions.alter(
+            lambda connection, _: units.sessions.open_turn(connection, name, scope, episodes, at), durable=True
+        )
+
+    async def add_to_turn(
+        self, session_id: str, number: int, episodes: Sequence[str], at: str, jobs: Sequence[Job] = ()
+    ) -> bool:
+        """Add, and put in jobs."""
+        now = self._transactions.now()
+        return await self._transactions.alter(
+            lambda connection, _: units.sessions.add_to_turn(
+                connection, session_id, number, episodes, at, jobs=jobs, now=now
+            ),
+            durable=True,
+        )
+
+    async def get(self, name: str, scope: Scope) -> Session | None:
+        """One, by what its id is made of."""
+        return await self.by_id(session_id(name, scope))
+
+    async def by_id(self, id: str) -> Session | None:
+        """One."""
+        now = self._transactions.now()
+        return await self._transactions.see(lambda connection, _: units.sessions.by_id(connection, id, now))
+
+    async def turns(self, session_id: str, first: int = 1, last: int | None = None) -> list[SessionTurn]:
+        """Some of its turns."""
+        return await self._transactions.see(
+            lambda connection, _: units.sessions.turns(connection, session_id, first, last)
+        )
+
+    async def mark_read(self, session_id: str, through: int) -> None:
+        """Note; after power loss turns are read again."""
+        await self._transactions.alter(
+            lambda connection, _: units.sessions.mark_read(connection, session_id, through), durable=False
+        )
+
+    async def put_state(
+        self,
+        session_id: str,
+        state: Mapping[str, Any],
+        until: str,
+        *,
+        episodes: Sequence[str] = (),
+        memories: Sequence[str] = (),
+    ) -> bool:
+        """Keep; after power loss it is made again."""
+        now = self._transactions.now()
+        return await self._transactions.alter(
+            lambda connection, _: units.sessions.put_state(
+                connection, session_id, state, until, episodes=episodes, memories=memories, now=now
+            ),
+            durable=False,
+        )
+
+    async def idle(self, before: str, limit: int = 100, scope: Scope | None = None) -> list[Session]:
+        """Those that are silent."""
+        now = self._transactions.now()
+        return await self._transactions.see(
+            lambda connection, _: units.sessions.idle(connection, before, limit, scope, now)
+        )
+
+    async def end(self, session_id: str, at: str, *, silent_since: str | None = None) -> bool:
+        """End one."""
+        return await self._transactions.alter(
+            lambda connection, _: units.sessions.end(connection, session_id, at, silent_since), durable=False
+        )
+
+    async def list(self, scope: Scope, limit: int = 100) -> list[Session]:
+        """Some."""
+        now = self._transactions.now()
+        return await self._transactions.see(lambda connection, _: units.sessions.page(connection, scope, limit, now))
+
+
+class SqlChains(Chains):
+    """Responses, in a table."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def put(self, link: Link) -> None:
+        """Keep one."""
+        await self._transactions.alter(lambda connection, _: units.chains.put(connection, link), durable=True)
+
+    async def chain(self, id: str, scope: Scope) -> list[Link]:
+        """One and its ancestors."""
+        return await self._transactions.see(lambda connection, _: units.chains.chain(connection, id, scope))
+
+    async def get(self, id: str, scope: Scope) -> Link | None:
+        """One."""
+        return await self._transactions.see(lambda connection, _: units.chains.get(connection, id, scope))
+
+    async def delete(self, id: str, scope: Scope) -> bool:
+        """Let go."""
+        return await self._transactions.alter(
+            lambda connection, _: units.chains.remove(connection, id, scope), durable=True
+        )
+
+
+class SqlDesk(Transactions):
+    """What a ledger keeps for a service beside the memories."""
+
+    @property
+    def jobs(self) -> SqlJobs:
+        """Work that follows changes."""
+        return SqlJobs(self)
+
+    @property
+    def keys(self) -> SqlKeys:
+        """API keys."""
+        return SqlKeys(self)
+
+    @property
+    def promotions(self) -> SqlPromotions:
+        """Requests to move truth levels."""
+        return SqlPromotions(self)
+
+    @property
+    def audit(self) -> SqlAudit:
+        """What members of teams did."""
+        return SqlAudit(self)
+
+    @property
+    def settings(self) -> SqlSettings:
+        """What people change while a service runs."""
+        return SqlSettings(self)
+
+    @property
+    def sessions(self) -> SqlSessions:
+        """Sittings of conversations."""
+        return SqlSessions(self)
+
+    @property
+    def chains(self) -> SqlChains:
+        """Responses of models."""
+        return SqlChains(self)

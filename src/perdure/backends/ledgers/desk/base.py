@@ -1,4 +1,6 @@
-"""The ports of what a ledger keeps for a service: jobs, keys, promotions, audit, settings. A method is a transaction.
+"""The ports of what a ledger keeps for a service: jobs, keys, promotions, audit, settings, sessions, chains.
+
+A method is a transaction.
 
 As everywhere in a ledger, LedgerError where the database fails, with nothing applied, and where it is not open.
 """
@@ -13,6 +15,7 @@ from perdure.domain.access import ApiKey, AuditEntry
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.promotion import Promotion
 from perdure.domain.scope import Scope
+from perdure.domain.session import Link, Session, SessionTurn
 
 
 class Jobs(ABC):
@@ -135,3 +138,94 @@ class Settings(ABC):
     @abstractmethod
     async def merge(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Lay values over those under a name, where a None takes one away; what stands then."""
+
+
+class Sessions(ABC):
+    """Sessions, and the turns that are counted in them; no text of a memory is in them but in their states.
+
+    Moments are ISO 8601, else InvalidInputError. What an erasure took meanwhile stays gone: calls about it do nothing.
+    """
+
+    @abstractmethod
+    async def open_turn(self, name: str, scope: Scope, episodes: Sequence[str], at: str) -> SessionTurn:
+        """Begin the next turn of the session of this name behind exactly these walls; it is made, or opened again.
+
+        Of several who ask at once, wherever they run, each gets a number of its own.
+        """
+
+    @abstractmethod
+    async def add_to_turn(
+        self, session_id: str, number: int, episodes: Sequence[str], at: str, jobs: Sequence[Job] = ()
+    ) -> bool:
+        """More was said in a turn, and jobs follow it; False, with nothing done, where there is no such turn."""
+
+    @abstractmethod
+    async def get(self, name: str, scope: Scope) -> Session | None:
+        """The session of this name behind exactly these walls."""
+
+    @abstractmethod
+    async def by_id(self, id: str) -> Session | None:
+        """The session of this id."""
+
+    @abstractmethod
+    async def turns(self, session_id: str, first: int = 1, last: int | None = None) -> list[SessionTurn]:
+        """The turns from one number to another, both included, or to the end."""
+
+    @abstractmethod
+    async def mark_read(self, session_id: str, through: int) -> None:
+        """The turns up to a number have been read for facts; never fewer than before, never more than there are."""
+
+    @abstractmethod
+    async def put_state(
+        self,
+        session_id: str,
+        state: Mapping[str, Any],
+        until: str,
+        *,
+        episodes: Sequence[str] = (),
+        memories: Sequence[str] = (),
+    ) -> bool:
+        """Keep what the session has come to until a moment; an empty state takes the earlier one away.
+
+        Messages and memories that it was made of are named: the erasure of one takes the state with it, and while one
+        of the messages is hidden no state is shown. False, with nothing kept, where the session, one of these messages
+        or one of these memories was erased already.
+        """
+
+    @abstractmethod
+    async def idle(self, before: str, limit: int = 100, scope: Scope | None = None) -> list[Session]:
+        """Sessions in which nothing was said since a moment, and that have not ended or have turns that nobody read.
+
+        Longest silent first; with a scope only those inside of it. A limit below 1 is InvalidInputError.
+        """
+
+    @abstractmethod
+    async def end(self, session_id: str, at: str, *, silent_since: str | None = None) -> bool:
+        """End a session; False where it has ended, or where, with `silent_since`, something was said from then on."""
+
+    @abstractmethod
+    async def list(self, scope: Scope, limit: int = 100) -> list[Session]:
+        """The sessions inside a scope, latest first; a limit below 1 is InvalidInputError."""
+
+
+class Chains(ABC):
+    """Responses, each of which may go on from an earlier one; a scope as a filter shows what stands inside of it."""
+
+    @abstractmethod
+    async def put(self, link: Link) -> None:
+        """Keep a response, in the place of an earlier one of its id; ConflictError where that has other walls."""
+
+    @abstractmethod
+    async def chain(self, id: str, scope: Scope) -> list[Link]:
+        """A response and all that it goes on from, oldest first; none where there is no such one inside the scope.
+
+        An ancestor that is gone, or outside of the scope, ends the chain, and so does one that is in it already.
+        """
+
+    @abstractmethod
+    async def get(self, id: str, scope: Scope) -> Link | None:
+        """One response."""
+
+    @abstractmethod
+    async def delete(self, id: str, scope: Scope) -> bool:
+        """Let go of one response; whether there was one. What goes on from it stays."""

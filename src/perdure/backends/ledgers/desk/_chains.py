@@ -1,0 +1,110 @@
+"""Chains of responses: each link stands for itself and names the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+
+from perdure.backends.ledgers._rows import Row, chunks, decode, encode, moment_of, scope_columns, scope_of_row
+from perdure.backends.ledgers._tables import links
+from perdure.backends.ledgers.desk import _namings
+from perdure.domain.errors import ConflictError
+from perdure.domain.scope import Scope
+from perdure.domain.session import Link
+
+
+def put(connection: Connection, link: Link) -> None:
+    """Keep a response; of two who bring the same id the second finds the first one's, for writers take turns."""
+    row = {
+        "id": link.id,
+        "previous_id": link.previous_id,
+        **scope_columns(link.scope),
+        "session": link.session,
+        "model": link.model,
+        "items": encode(link.items, "items"),
+        "episodes": encode(list(link.episodes), "episodes"),
+        "created_at": moment_of(link.created_at, "created_at"),
+    }
+    before = connection.execute(select(links).where(links.c.id == link.id)).mappings().first()
+    if before is not None and scope_of_row(before) != link.scope:
+        raise ConflictError("there is a response of this id behind other walls: give each response an id of its own")
+    _drop(connection, [link.id])
+    connection.execute(insert(links), row)
+    _namings.name(connection, "link", link.id, link.episodes)
+
+
+def _drop(connection: Connection, ids: Sequence[str]) -> None:
+    for some in chunks(ids):
+        connection.execute(delete(links).where(links.c.id.in_(some)))
+    _namings.unname(connection, ["link"], ids)
+
+
+def _link(row: Row) -> Link:
+    return Link(
+        id=row["id"],
+        previous_id=row["previous_id"],
+        scope=scope_of_row(row),
+        session=row["session"],
+        model=row["model"],
+        items=decode(row["items"]),
+        episodes=tuple(decode(row["episodes"])),
+        created_at=row["created_at"],
+    )
+
+
+def _inside(scope: Scope) -> list[ColumnElement[bool]]:
+    return [links.c[name] == value for name, value in scope.given().items()]
+
+
+def get(connection: Connection, id: str, scope: Scope) -> Link | None:
+    """One response, where it stands inside the scope."""
+    row = connection.execute(select(links).where(links.c.id == id, *_inside(scope))).mappings().first()
+    return None if row is None else _link(row)
+
+
+def chain(connection: Connection, id: str, scope: Scope) -> list[Link]:
+    """A response and its ancestors inside the scope, in one query however long the chain is."""
+    columns = select(links.c.id, links.c.previous_id)
+    line = columns.where(links.c.id == id, *_inside(scope)).cte("line", recursive=True)
+    # UNION drops a row that is there already, and so ends at a cycle.
+    line = line.union(columns.where(links.c.id == line.c.previous_id, *_inside(scope)))
+    rows = connection.execute(select(links).where(links.c.id.in_(select(line.c.id)))).mappings()
+    found = {row["id"]: _link(row) for row in rows}
+    walked: dict[str, Link] = {}
+    here: str | None = id
+    while here is not None and here in found and here not in walked:
+        walked[here] = found[here]
+        here = found[here].previous_id
+    return list(reversed(walked.values()))
+
+
+def remove(connection: Connection, id: str, scope: Scope) -> bool:
+    """Let go of one response."""
+    if get(connection, id, scope) is None:
+        return False
+    _drop(connection, [id])
+    return True
+
+
+# ---------------------------------------------------------------------- erasure
+def _ids_inside(connection: Connection, scope: Scope | None) -> list[str]:
+    if scope is None:
+        return []
+    return list(connection.execute(select(links.c.id).where(*_inside(scope))).scalars())
+
+
+def touched(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """How many responses go with a scope, or lose their text because they name one of the ids."""
+    return len({*_ids_inside(connection, scope), *_namings.naming(connection, "link", ids)})
+
+
+def erase(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """Let go of a scope's responses, and of the text of those that name one of the ids; how many."""
+    count = touched(connection, ids, scope)
+    emptied = _namings.naming(connection, "link", ids)
+    for some in chunks(emptied):
+        connection.execute(update(links).where(links.c.id.in_(some)).values(items="[]", episodes="[]"))
+    _namings.unname(connection, ["link"], emptied)
+    _drop(connection, _ids_inside(connection, scope))
+    return count

@@ -1,0 +1,267 @@
+"""Sessions: turns that are counted, what was said in each, and what it all came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
+
+from perdure.backends.ledgers._rows import (
+    Row,
+    check_limit,
+    chunks,
+    decode,
+    encode,
+    moment_of,
+    scope_columns,
+    scope_of_row,
+)
+from perdure.backends.ledgers._tables import episodes as messages
+from perdure.backends.ledgers._tables import history, namings, session_turns, sessions
+from perdure.backends.ledgers.desk import _jobs, _namings
+from perdure.domain.job import Job
+from perdure.domain.scope import Scope
+from perdure.domain.session import Session, SessionTurn, session_id
+
+
+# ---------------------------------------------------------------------- turns
+def open_turn(connection: Connection, name: str, scope: Scope, episodes: Sequence[str], at: str) -> SessionTurn:
+    """Begin the next turn; of two who do so at once the second counts the first one's, for writers take turns."""
+    id, moment = session_id(name, scope), moment_of(at, "at")
+    row = _row(connection, id)
+    number = 1 if row is None else row["turns"] + 1
+    if row is None:
+        made = {
+            "id": id,
+            "name": name,
+            **scope_columns(scope),
+            "turns": 1,
+            "read_turns": 0,
+            "started_at": moment,
+            "last_at": moment,
+        }
+        connection.execute(insert(sessions), made)
+    else:
+        values = {"turns": number, "last_at": max(row["last_at"], moment), "ended_at": None}
+        connection.execute(update(sessions).where(sessions.c.id == id).values(values))
+    said = tuple(dict.fromkeys(episodes))
+    connection.execute(
+        insert(session_turns),
+        {"session_id": id, "number": number, "episodes": encode(list(said), "episodes"), "at": moment},
+    )
+    _namings.name(connection, "turn", id, said, number)
+    return SessionTurn(session_id=id, number=number, episodes=said, at=moment)
+
+
+def add_to_turn(
+    connection: Connection, id: str, number: int, episodes: Sequence[str], at: str, *, jobs: Sequence[Job], now: str
+) -> bool:
+    """More was said in a turn."""
+    moment, row = moment_of(at, "at"), _row(connection, id)
+    turn = and_(session_turns.c.session_id == id, session_turns.c.number == number)
+    before = connection.execute(select(session_turns.c.episodes).where(turn)).scalar()
+    if row is None or before is None:
+        return False
+    said = encode(list(dict.fromkeys([*decode(before), *episodes])), "episodes")
+    connection.execute(update(session_turns).where(turn).values(episodes=said))
+    last = max(row["last_at"], moment)
+    connection.execute(update(sessions).where(sessions.c.id == id).values(last_at=last))
+    _namings.name(connection, "turn", id, episodes, number)
+    _jobs.add_jobs(connection, jobs, None, now=now)
+    return True
+
+
+def turns(connection: Connection, id: str, first: int, last: int | None) -> list[SessionTurn]:
+    """Some turns of a session."""
+    query = select(session_turns).where(session_turns.c.session_id == id, session_turns.c.number >= first)
+    if last is not None:
+        query = query.where(session_turns.c.number <= last)
+    rows = connection.execute(query.order_by(session_turns.c.number)).mappings()
+    return [
+        SessionTurn(session_id=id, number=row["number"], episodes=tuple(decode(row["episodes"])), at=row["at"])
+        for row in rows
+    ]
+
+
+# ---------------------------------------------------------------------- sessions
+def _row(connection: Connection, id: str) -> Row | None:
+    return connection.execute(select(sessions).where(sessions.c.id == id)).mappings().first()
+
+
+def _sessions(connection: Connection, rows: Sequence[Row], now: str) -> list[Session]:
+    """The sessions of rows, without the states that may not be shown."""
+    kept = [row["id"] for row in rows if row["state"] is not None and row["state_until"] > now]
+    shown = set(kept) - _of_hidden(connection, kept)
+    return [_session(row, row["id"] in shown) for row in rows]
+
+
+def _of_hidden(connection: Connection, ids: Sequence[str]) -> set[str]:
+    """Which of these sessions have a state that was made of a message which is hidden now."""
+    found: set[str] = set()
+    for some in chunks(ids):
+        query = select(namings.c.owner_id).where(
+            namings.c.owner_id.in_(some),
+            namings.c.place == "state",
+            namings.c.named_id == messages.c.id,
+            messages.c.hidden == 1,
+        )
+        found.update(connection.execute(query).scalars())
+    return found
+
+
+def _session(row: Row, shown: bool) -> Session:
+    return Session(
+        id=row["id"],
+        name=row["name"],
+        scope=scope_of_row(row),
+        turns=row["turns"],
+        read_turns=row["read_turns"],
+        started_at=row["started_at"],
+        last_at=row["last_at"],
+        ended_at=row["ended_at"],
+        state=decode(row["state"]) if shown else {},
+        state_until=row["state_until"] if shown else None,
+    )
+
+
+def by_id(connection: Connection, id: str, now: str) -> Session | None:
+    """One session."""
+    row = _row(connection, id)
+    return None if row is None else _sessions(connection, [row], now)[0]
+
+
+def _inside(scope: Scope | None) -> list[ColumnElement[bool]]:
+    walls = {} if scope is None else scope.given()
+    return [sessions.c[name] == value for name, value in walls.items()]
+
+
+def page(connection: Connection, scope: Scope, limit: int, now: str) -> list[Session]:
+    """Sessions inside a scope, latest first."""
+    check_limit(limit)
+    query = select(sessions).where(*_inside(scope)).order_by(sessions.c.last_at.desc(), sessions.c.id.desc())
+    return _sessions(connection, connection.execute(query.limit(limit)).mappings().all(), now)
+
+
+def idle(connection: Connection, before: str, limit: int, scope: Scope | None, now: str) -> list[Session]:
+    """Sessions that are silent and not done with."""
+    check_limit(limit)
+    left = or_(sessions.c.ended_at.is_(None), sessions.c.read_turns < sessions.c.turns)
+    query = select(sessions).where(left, sessions.c.last_at < moment_of(before, "before"), *_inside(scope))
+    query = query.order_by(sessions.c.last_at, sessions.c.id).limit(limit)
+    return _sessions(connection, connection.execute(query).mappings().all(), now)
+
+
+def mark_read(connection: Connection, id: str, through: int) -> None:
+    """Count what was read; nothing is ever unread again."""
+    row = _row(connection, id)
+    if row is not None:
+        read = max(row["read_turns"], min(through, row["turns"]))
+        connection.execute(update(sessions).where(sessions.c.id == id).values(read_turns=read))
+
+
+def end(connection: Connection, id: str, at: str, silent_since: str | None) -> bool:
+    """End a session that stands open."""
+    still = [] if silent_since is None else [sessions.c.last_at < moment_of(silent_since, "silent_since")]
+    query = update(sessions).where(sessions.c.id == id, sessions.c.ended_at.is_(None), *still)
+    return connection.execute(query.values(ended_at=moment_of(at, "at"))).rowcount > 0
+
+
+# ---------------------------------------------------------------------- states
+def put_state(
+    connection: Connection,
+    id: str,
+    state: Mapping[str, Any],
+    until: str,
+    *,
+    episodes: Sequence[str],
+    memories: Sequence[str],
+    now: str,
+) -> bool:
+    """Keep a state, unless what it was made of is erased by now; those whose time is over go."""
+    text, moment = encode(dict(state), "state"), moment_of(until, "until")
+    old = select(sessions.c.id).where(sessions.c.state.is_not(None), sessions.c.state_until <= now)
+    _drop_states(connection, connection.execute(old).scalars().all())
+    if _row(connection, id) is None or not _stand(connection, episodes, memories):
+        return False
+    _drop_states(connection, [id])
+    if state:
+        values = {"state": text, "state_until": moment}
+        connection.execute(update(sessions).where(sessions.c.id == id).values(values))
+        _namings.name(connection, "state", id, [*episodes, *memories])
+    return True
+
+
+def _stand(connection: Connection, episodes: Sequence[str], memories: Sequence[str]) -> bool:
+    """Whether all these messages are there, and none of these memories was erased."""
+    for some in chunks(list(dict.fromkeys(episodes))):
+        there = select(func.count()).select_from(messages).where(messages.c.id.in_(some))
+        if connection.execute(there).scalar_one() < len(some):
+            return False
+    for some in chunks(memories):
+        erased = select(history.c.id).where(history.c.memory_id.in_(some), history.c.erased == 1).limit(1)
+        if connection.execute(erased).first() is not None:
+            return False
+    return True
+
+
+def _drop_states(connection: Connection, ids: Sequence[str]) -> None:
+    for some in chunks(ids):
+        connection.execute(update(sessions).where(sessions.c.id.in_(some)).values(state=None, state_until=None))
+    _namings.unname(connection, ["state"], ids)
+
+
+# ---------------------------------------------------------------------- erasure
+def ids_inside(connection: Connection, scope: Scope | None) -> list[str]:
+    """The sessions that go with a whole scope."""
+    if scope is None:
+        return []
+    return list(connection.execute(select(sessions.c.id).where(*_inside(scope))).scalars())
+
+
+def touched(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """How many sessions go with a scope, or lose a state that was made of these messages and memories."""
+    return len({*ids_inside(connection, scope), *_namings.naming(connection, "state", ids)})
+
+
+def erase(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """Let go of a scope's sessions, of the states that were made of these ids, and of the ids in turns; see `touched`.
+
+    A turn stays, so that numbers have no gaps.
+    """
+    count = touched(connection, ids, scope)
+    _drop_states(connection, _namings.naming(connection, "state", ids))
+    gone = ids_inside(connection, scope)
+    for some in chunks(gone):
+        connection.execute(delete(session_turns).where(session_turns.c.session_id.in_(some)))
+        connection.execute(delete(sessions).where(sessions.c.id.in_(some)))
+    _namings.unname(connection, ["turn", "state"], gone)
+    erased = set(ids)
+    for id, number in _namings.turns_naming(connection, ids):
+        turn = and_(session_turns.c.session_id == id, session_turns.c.number == number)
+        said = decode(connection.execute(select(session_turns.c.episodes).where(turn)).scalar_one())
+        left = encode([each for each in said if each not in erased], "episodes")
+        connection.execute(update(session_turns).where(turn).values(episodes=left))
+    return count
+
+
+def check(connection: Connection) -> list[str]:
+    """Sentences about turns that are not counted, or are counted and not there."""
+    there = (
+        select(sessions.c.id)
+        .outerjoin(session_turns, session_turns.c.session_id == sessions.c.id)
+        .group_by(sessions.c.id, sessions.c.turns)
+        .having(
+            or_(
+                func.count(session_turns.c.number) != sessions.c.turns,
+                func.max(session_turns.c.number) != sessions.c.turns,
+            )
+        )
+    )
+    sentences = [
+        f"the turns of session {id} are not those that it has counted"
+        for id in connection.execute(there.order_by(sessions.c.id)).scalars()
+    ]
+    lost = select(func.count()).select_from(session_turns)
+    count = connection.execute(lost.where(session_turns.c.session_id.not_in(select(sessions.c.id)))).scalar_one()
+    return [*sentences, *([f"{count} turns are of no session"] if count else [])]

@@ -1,0 +1,1 @@
+"""The model's servers that the gateway stands before."""

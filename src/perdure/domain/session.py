@@ -1,0 +1,74 @@
+"""A session is one sitting of a conversation, counted in turns; a link is one response of a chain of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid5
+
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.scope import Scope
+from perdure.domain.text import check_unicode
+
+_SESSIONS = UUID("6f0c1e0a-54b5-5d0b-9c1e-2b7a6c1d8f30")
+"""What the ids of sessions are derived under."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One sitting of a conversation behind its walls; moments are ISO 8601 UTC."""
+
+    id: str
+    """The same for the same name behind exactly the same walls, on every machine."""
+    name: str
+    scope: Scope
+    turns: int
+    """How many turns there have been: they are numbered from 1 on."""
+    read_turns: int
+    """Turns up to this number have been read for facts."""
+    started_at: str
+    last_at: str
+    """When something was last said."""
+    ended_at: str | None = None
+    """When it ended; a turn that follows opens it again."""
+    state: dict[str, Any] = field(default_factory=dict)
+    """What the conversation has come to, JSON; empty where nothing is known, or not any more."""
+    state_until: str | None = None
+    """The state is kept until then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTurn:
+    """What was said in one turn: the ids of the messages, those of the user first."""
+
+    session_id: str
+    number: int
+    """From 1 on, without gaps or repeats."""
+    episodes: tuple[str, ...]
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One response of a model, and the response that it goes on from."""
+
+    id: str
+    previous_id: str | None = None
+    scope: Scope
+    session: str
+    """The name of the session in which it was given."""
+    model: str
+    items: list[dict[str, Any]]
+    """JSON: what went in, then what came out; empty once something of it is forgotten."""
+    episodes: tuple[str, ...] = ()
+    """The ids of the messages that were kept of it."""
+    created_at: str
+
+
+def session_id(name: str, scope: Scope) -> str:
+    """The id of the session of this name behind exactly these walls (UUIDv5); an empty name is InvalidInputError."""
+    if not name:
+        raise InvalidInputError("a session must have a name", field="session", value=name)
+    check_unicode(name, "session")
+    return str(uuid5(_SESSIONS, json.dumps([scope.given(), name], ensure_ascii=True, sort_keys=True)))

@@ -1,0 +1,260 @@
+"""Compressing: a long history is sent as the state that it came to and its last turns (001 §14; V83, V84).
+
+The state of a session is built by a job every so many turns, in whichever process comes to it, and kept for a while.
+What it was made of is named, so that it goes with what is forgotten; the next request has it built anew without that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import InvalidInputError, LLMError, PerdureError
+from perdure.domain.event import Episode
+from perdure.domain.job import Job
+from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message, text_of
+from perdure.domain.session import Session
+from perdure.engine.engine import Engine
+from perdure.engine.finish import finish
+from perdure.engine.gateway.accounts import Accounts
+from perdure.engine.gateway.conversation import Conversation
+from perdure.engine.gateway.extraction import PATIENCE
+from perdure.engine.gateway.settings import GatewaySettings
+from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
+from perdure.engine.soft import given_up
+from perdure.engine.worker import Worker, is_ending
+from perdure.pipeline.compress import COVERED, bounded, compressed, joined, state_of, turns_of
+from perdure.pipeline.echo import strip_injected
+from perdure.pipeline.firewall import suspect
+from perdure.pipeline.llm.state import told_state
+
+logger = logging.getLogger("perdure")
+
+JOB = "state"
+"""The kind of the jobs: of one session one at a time."""
+MOST_TURNS = 400
+"""The newest turns that a state is built of; of what is older the state before tells."""
+IDLE = 30.0
+"""Seconds after which a worker looks whether another process has left work."""
+
+Messages = list[dict[str, Any]]
+
+
+class Compressing:
+    """Replaces what is old in requests, and keeps the states of sessions; a failure costs nothing but tokens."""
+
+    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+        self._kernel = engine.kernel
+        self._settings = settings.compression
+        self._seconds = settings.recall_seconds
+        self._is_on = settings.enabled and settings.compression.enabled
+        self._accounts = Accounts(engine.kernel)
+        self._worker = Worker(self._work)
+
+    async def start(self) -> None:
+        """Begin to build what is due, also what an earlier process left over; nothing where compression is off."""
+        if self._is_on:
+            self._worker.wake()
+
+    async def close(self) -> None:
+        """Stop; what is not built stays in the queue."""
+        await self._worker.stop()
+
+    # ------------------------------------------------------------------ requests
+    async def __call__(self, conversation: Conversation, messages: Messages) -> Messages:
+        """The messages of a request, chat's or Responses' items, without those that the state stands for.
+
+        To be called before memories are put in. The very same list where compression is off, nothing is old, or there
+        is no state yet. Raises nothing but CancelledError, and never takes longer than `recall_seconds`.
+        """
+        if not self._is_on or len(turns_of(messages)) <= self._settings.keep_turns:
+            return messages
+        try:
+            with self._kernel.calls.one():
+                async with asyncio.timeout(self._seconds):
+                    return await self._compressed(conversation, messages)
+        except Exception as error:  # whatever it is: a request goes on with all that it had
+            logger.warning("the history is sent whole: %s", type(error).__name__)
+            return messages
+
+    async def _compressed(self, conversation: Conversation, messages: Messages) -> Messages:
+        await self._kernel.open()
+        ledger = self._kernel.ledger
+        session = None if ledger is None else await ledger.sessions.get(conversation.session, conversation.scope)
+        if ledger is None or session is None:
+            return messages
+        if self._is_due(session):
+            await ledger.jobs.add([self._job(session)])
+            self._worker.wake()
+        if not session.state:
+            return messages
+        return await run_blocking(_with_state, messages, session, self._settings.keep_turns)
+
+    def _is_due(self, session: Session) -> bool:
+        """Whether enough was said since the state was built, or half of its time is over while it is asked for."""
+        if session.turns - _covered(session.state) >= self._settings.every_turns:
+            return True
+        until = read_moment(session.state_until) if session.state_until else None
+        return until is not None and until - self._kernel.ticker.now() < self._ttl / 2
+
+    @property
+    def _ttl(self) -> timedelta:
+        return timedelta(hours=self._settings.ttl_hours)
+
+    # ------------------------------------------------------------------ jobs
+    @property
+    def _kinds(self) -> Kinds:
+        return Kinds(self._kernel.identity, self._kernel.config.vector_store.collection_name)
+
+    def _job(self, session: Session) -> Job:
+        """The job of a session at this turn: asked for twice, it is there once."""
+        return self._kinds.job(JOB, session.id, session.scope, str(session.turns))
+
+    async def _work(self) -> float:
+        """Do some of what is due; the seconds until there may be more."""
+        try:
+            with self._kernel.calls.one():
+                await self._kernel.open()
+                ledger, kind = self._kernel.ledger, self._kinds.named(JOB)
+                if ledger is None:
+                    return IDLE
+                taken = await ledger.jobs.take([kind], 1)
+                if taken:
+                    await self._do(ledger, taken[0])
+                    return 0.0
+                due = await ledger.jobs.next_due([kind])
+        except PerdureError as error:
+            logger.warning("the states of sessions wait: %s", type(error).__name__)
+            return pause_after(1)
+        moment = None if due is None else read_moment(due)
+        if moment is None:
+            return IDLE
+        return min(IDLE, max(0.05, (moment - self._kernel.ticker.now()).total_seconds()))
+
+    async def _do(self, ledger: Ledger, job: Job) -> None:
+        left = True
+        try:
+            await self.build(ledger, job.memory_id)
+            await finish(ledger.jobs.done([job.id]))
+            left = False
+        except Exception as failure:  # whatever it is, it must not stop the sessions after this one
+            if is_ending(failure):
+                raise
+            logger.warning("the state of a session was not built: %s", type(failure).__name__)
+            pause, park = pause_after(job.attempts + 1, GROWTH), job.attempts + 1 >= PARKED_AFTER
+            await finish(ledger.jobs.failed(job.id, type(failure).__name__, not_before=later(pause), park=park))
+            left = False
+        finally:
+            if left:  # cancelled: the next one does it
+                with given_up("the state of a session is built later"):
+                    await finish(ledger.jobs.give_back([job.id], not_before=later(0.0)))
+
+    async def build(self, ledger: Ledger, session_id: str) -> bool:
+        """Build the state of a session from what stands of it; False where something of that was forgotten meanwhile.
+
+        What is read first is looked for again when the state is kept; the state before it is read last, so that
+        nothing that was forgotten on the way can come back in it.
+        """
+        turns = await ledger.sessions.turns(session_id)
+        if not turns:
+            return False
+        found = {
+            episode.id: episode for episode in await _episodes(ledger, [id for turn in turns for id in turn.episodes])
+        }
+        session = await ledger.sessions.by_id(session_id)
+        if session is None:
+            return False
+        recent = turns[-MOST_TURNS:]
+        facts = await self._accounts.facts(session.scope, recent)
+        previous = session.state if len(recent) < len(turns) or self._kernel.extractor is not None else {}
+        said = {turn.number: [found[id] for id in turn.episodes if id in found] for turn in recent}
+        state = await self._made(said, facts, previous)
+        if not state:
+            return True
+        return await ledger.sessions.put_state(
+            session_id,
+            {**state, COVERED: turns[-1].number},
+            iso(self._kernel.ticker.now() + self._ttl),
+            episodes=list(found),
+            memories=[item.id for item in facts],
+        )
+
+    async def _made(
+        self, said: Mapping[int, Sequence[Episode]], facts: Sequence[MemoryItem], previous: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The state by a model where there is one, of what is new to it; else, or where it fails, by the rules."""
+        llm, covered = self._kernel.extractor, _covered(previous)
+        messages = {number: await run_blocking(_fit, episodes) for number, episodes in said.items()}
+        if llm is not None:
+            fresh = [each for number, some in messages.items() if number > covered for each in some]
+            stated = [item.memory for item in facts if not _unfit(item.memory)]
+            shown = {key: value for key, value in previous.items() if key != COVERED}
+            with given_up("the state of a session is told by rules"):
+                try:
+                    async with asyncio.timeout(PATIENCE):
+                        told = await told_state(llm, fresh, stated, shown)
+                except TimeoutError as error:
+                    raise LLMError("the model did not answer in time", code="timeout") from error
+                if told and (state := bounded(told, unfit=_unfit)):
+                    return state
+        every = [each for some in messages.values() for each in some]
+        return await run_blocking(state_of, every, facts, previous, unfit=_unfit)
+
+
+def _with_state(messages: Messages, session: Session, keep_turns: int) -> Messages:
+    """The request with the session's state, brought up to what is left out of it here.
+
+    Turns that the state does not tell of, newer ones and those before the session was counted, are read by the rules.
+    """
+    begins = turns_of(messages)
+    left_out = len(begins) - keep_turns
+    behind = session.turns - _covered(session.state) + 1  # the turn of this request may not be counted yet
+    first = max(0, len(begins) - behind)
+    state: dict[str, Any] = dict(session.state)
+    unknown = len(begins) - session.turns - 1
+    if unknown > 0:
+        earlier = _heard(messages[: begins[min(unknown, left_out)]])
+        state = joined(state_of(earlier, (), {}, unfit=_unfit), state, unfit=_unfit)
+    if first < left_out:
+        state = state_of(_heard(messages[begins[first] : begins[left_out]]), (), state, unfit=_unfit)
+    return compressed(messages, state, keep_turns)
+
+
+def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """What user and assistant said in a request's messages; of what is no text nothing."""
+    heard: list[Message] = []
+    for message in messages:
+        if message.get("role") in ("user", "assistant"):
+            try:
+                text = strip_injected(text_of(message.get("content")))
+                heard.append(Message(str(message["role"]), text))
+            except InvalidInputError:
+                continue
+    return heard
+
+
+def _fit(episodes: Sequence[Episode]) -> list[Message]:
+    """What user and assistant said, as far as it may enter a prompt."""
+    spoken = [episode for episode in episodes if episode.role in ("user", "assistant") and not episode.hidden]
+    return [Message(episode.role, episode.content) for episode in spoken if not _unfit(episode.content)]
+
+
+def _unfit(text: str) -> bool:
+    """Whether a text gives a model orders, and so must not come back to it as a state (V79, B5)."""
+    return suspect(text, None) is not None
+
+
+def _covered(state: Mapping[str, Any]) -> int:
+    """Up to which turn a state tells of its session."""
+    return int(state.get(COVERED) or 0)
+
+
+async def _episodes(ledger: Ledger, ids: Sequence[str]) -> list[Episode]:
+    return await ledger.get_episodes(ids) if ids else []

@@ -1,0 +1,145 @@
+"""Extraction: what a session's turns are read for, in each dialect (001 §6, 002 §4; U9, U24)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from perdure.domain.clock import read_moment
+from perdure.domain.event import Episode, MemoryEvent
+from perdure.domain.fact import Fact
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.curator import Reading
+from perdure.engine.engine import Engine
+from perdure.engine.gateway.conversation import Dialect
+from perdure.engine.gateway.settings import GatewaySettings
+from perdure.engine.plan import Telling, told_at
+from perdure.engine.standing import unnoted
+from perdure.engine.write_path import CONTEXT_MESSAGES
+from perdure.pipeline.entropy import is_chatter
+from perdure.pipeline.policy import PROXY, ROUTER, ExtractionPolicy, limit, select
+
+logger = logging.getLogger("perdure")
+
+PATIENCE = 30.0
+"""Seconds that a model may take to read (V61)."""
+OVERLAP = 5
+"""Turns that a window reaches back beyond those that nobody has read (V33)."""
+_POLICIES: dict[Dialect, ExtractionPolicy] = {"chat": PROXY, "responses": ROUTER}
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What became of some turns; `failed` where they could not be read, and still wait."""
+
+    events: list[MemoryEvent] = field(default_factory=list)
+    failed: bool = False
+
+
+class Extraction:
+    """Reads turns for facts, and has these reconciled with what is known."""
+
+    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+        self._engine = engine
+        self._kernel = engine.kernel
+        self._settings = settings
+
+    def every(self, dialect: Dialect) -> int:
+        """Turns of a session after which it is read (V32)."""
+        return self._settings.extraction_batch_size or _POLICIES[dialect].every_n_turns
+
+    async def read(
+        self,
+        dialect: Dialect,
+        scope: Scope,
+        before: Sequence[Episode],
+        fresh: Sequence[Episode],
+        *,
+        key: str | None = None,
+        kept: bool = True,
+    ) -> Extracted:
+        """Read the `fresh` messages; those `before` them have been read, and make these clear.
+
+        Of a chat the user's latest message alone is read (K39), and at most three facts are kept of it (K40). `key`
+        makes that it happens once; `kept` says whether the messages are, so that facts may name them.
+        """
+        earlier, read = _to_read(dialect, before, fresh)
+        if not read or self._says_nothing(read):
+            return Extracted()
+        messages = [_message(episode) for episode in (*earlier, *read)]
+        now = self._kernel.ticker.moment()
+        reading = await self._reading(dialect, scope, messages, len(earlier), now)
+        if reading.unread:
+            logger.warning("Extraction parse failed" if reading.unreadable else "Extraction failed, batch skipped")
+            return Extracted(failed=True)
+        facts = _told_in(reading, messages, len(earlier))
+        moments = [message.timestamp or now for message in messages]
+        ids = [episode.id for episode in (*earlier, *read)]
+        told = [
+            (fact, told_at(fact, moments, now), tuple(ids[position] for position in fact.sources) if kept else ())
+            for fact in limit(facts, _POLICIES[dialect])
+        ]
+        telling = Telling(scope=scope, metadata={}, actor="gateway")
+        result = await self._engine.write.keep_facts(
+            told, telling, banded=dialect == "responses", idempotency_key=key if kept else None
+        )
+        stored = sum(1 for event in result.results if event.event in ("ADD", "UPDATE"))
+        if stored:
+            logger.info("Memory: Stored %d facts", stored)
+        return Extracted(result.results)
+
+    def _says_nothing(self, read: Sequence[Episode]) -> bool:
+        """Whether a model need not be asked, as the user said nothing but hello or thanks (B4)."""
+        said = [episode.content for episode in read if episode.role == "user"]
+        return self._kernel.extractor is not None and all(map(is_chatter, said))
+
+    async def _reading(
+        self, dialect: Dialect, scope: Scope, messages: list[Message], earlier: int, now: datetime
+    ) -> Reading:
+        """What the curator reads; a chat's earlier messages are context to rules, and a model is not shown them."""
+        reader, answers = self._kernel.reader, self._kernel.answers(scope)
+        if dialect == "chat" and self._kernel.extractor is not None:
+            reading = await _patient(reader.read(messages[earlier:], context=(), now=now, prompt=None, answers=answers))
+            reading.facts = [_moved(fact, earlier) for fact in reading.facts]
+            return reading
+        return await _patient(
+            reader.read(messages, context=(), now=now, prompt=None, answers=answers, read_before=earlier)
+        )
+
+
+def _to_read(
+    dialect: Dialect, before: Sequence[Episode], fresh: Sequence[Episode]
+) -> tuple[Sequence[Episode], Sequence[Episode]]:
+    """What stands before it as context, and what is read."""
+    if dialect == "responses":
+        return before, fresh
+    selection = select([_message(episode) for episode in fresh], PROXY)
+    context = [*before, *(fresh[place] for place in selection.context)]
+    return context[-CONTEXT_MESSAGES:], [fresh[place] for place in selection.positions]
+
+
+def _told_in(reading: Reading, messages: Sequence[Message], earlier: int) -> list[Fact]:
+    """The facts, and the standing instructions of what is read now."""
+    noted = unnoted(messages, reading.facts)
+    return [fact for fact in noted if fact in reading.facts or max(fact.sources, default=earlier) >= earlier]
+
+
+async def _patient(reading: Awaitable[Reading]) -> Reading:
+    """What is read in time; else nothing is."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await reading
+    except TimeoutError:
+        return Reading([], unread=True)
+
+
+def _message(episode: Episode) -> Message:
+    return Message(episode.role, episode.content, episode.name, read_moment(episode.told_at))
+
+
+def _moved(fact: Fact, places: int) -> Fact:
+    return replace(fact, sources=tuple(position + places for position in fact.sources))

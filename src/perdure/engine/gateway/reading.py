@@ -1,0 +1,141 @@
+"""Reading a session: which of its turns are read, and what follows from what was learned of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import takewhile
+
+from perdure.domain.event import Episode, MemoryEvent
+from perdure.domain.memory import MemoryItem
+from perdure.domain.session import Session, SessionTurn
+from perdure.engine.engine import Engine
+from perdure.engine.gateway.accounts import Accounts, sitting
+from perdure.engine.gateway.conversation import Dialect
+from perdure.engine.gateway.extraction import OVERLAP, Extraction
+from perdure.engine.gateway.settings import GatewaySettings
+from perdure.engine.gateway.summaries import Summaries, summary_of
+from perdure.engine.gateway.turns import dialect_of
+from perdure.engine.soft import given_up
+from perdure.engine.upkeep.eviction import evict
+from perdure.pipeline.drift import has_drifted, tells_a_topic
+
+CONTEXT_TURNS = 12
+"""Turns before a chat's that make it clear to the rules."""
+LOOKED_BACK = 500
+"""Last turns of a session among which its last sitting is looked for."""
+
+
+class SessionReading:
+    """Reads the turns of sessions that a ledger counts."""
+
+    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+        self._engine = engine
+        self._kernel = engine.kernel
+        self._settings = settings
+        self._extraction = Extraction(engine, settings)
+        self._summaries = Summaries(engine.kernel)
+        self._accounts = Accounts(engine.kernel)
+
+    async def read(self, session: Session, through: int) -> bool:
+        """Read what nobody has read up to a turn, and renew the summary; False where something could not be read.
+
+        What could not be read stays unread, and is read with what comes next.
+        """
+        ledger = await self._kernel.required_ledger()
+        events: list[MemoryEvent] = []
+        done, through = session.read_turns, min(through, session.turns)
+        if done >= through:
+            return True
+        while done < through:
+            step = await self._step(session, done, through)
+            if step is None:
+                break
+            done, found = step
+            events += found
+            await ledger.sessions.mark_read(session.id, done)
+        await self._follow(session, events)
+        return done >= through
+
+    async def _step(self, session: Session, done: int, through: int) -> tuple[int, list[MemoryEvent]] | None:
+        """Read the next turns: up to which, and what was learned; None where they could not be read."""
+        ledger = await self._kernel.required_ledger()
+        longest = max(self._extraction.every("responses") + OVERLAP, CONTEXT_TURNS + 1)
+        turns = await ledger.sessions.turns(session.id, max(1, done + 1 - longest), min(through, done + longest))
+        episodes = await self._episodes(turns)
+        said = {turn.number: [episodes[id] for id in turn.episodes if id in episodes] for turn in turns}
+        unread = [turn for turn in turns if turn.number > done]
+        if not unread:
+            return through, []  # they were erased
+        dialect = _dialect(unread[0], episodes)
+        if dialect == "chat":
+            read, reach = unread[:1], CONTEXT_TURNS + 1
+        else:
+            reach = self._extraction.every(dialect) + OVERLAP
+            alike = takewhile(lambda turn: _dialect(turn, episodes) == dialect, unread)
+            read = [turn for turn in alike if turn.number <= done + reach]
+        last = read[-1].number
+        before = [turn for turn in turns if last - reach < turn.number <= done]
+        extracted = await self._extraction.read(
+            dialect,
+            session.scope,
+            [episode for turn in before for episode in said[turn.number]],
+            [episode for turn in read for episode in said[turn.number]],
+            key=f"turns:{session.id}:{read[0].number}-{last}",
+        )
+        return None if extracted.failed else (last, extracted.events)
+
+    async def _follow(self, session: Session, events: Sequence[MemoryEvent]) -> None:
+        """What follows from what was learned; each of it may fail alone."""
+        has_changed = any(event.event != "NONE" for event in events)
+        if self._settings.summaries and (has_changed or await summary_of(self._kernel, session.scope) is None):
+            await self._summaries.renew(session.scope, events)
+        if self._settings.max_entries:
+            with given_up("the conversation keeps more than its entries"):
+                await evict(self._engine, session.scope, self._settings.max_entries)
+
+    # ------------------------------------------------------------------ drift
+    async def has_drifted(self, session: Session, turn: int) -> bool:
+        """Whether the user speaks of something else in a turn than in the one before (V66)."""
+        threshold = self._settings.drift_threshold
+        if threshold is None or turn < 2 or not self._kernel.embedding.available:
+            return False
+        ledger = await self._kernel.required_ledger()
+        turns = await ledger.sessions.turns(session.id, turn - 1, turn)
+        episodes = await self._episodes(turns)
+        texts = [
+            " ".join(episodes[id].content for id in each.episodes if id in episodes and episodes[id].role == "user")
+            for each in turns
+        ]
+        if len(texts) < 2 or not all(map(tells_a_topic, texts)):
+            return False
+        before, now = (await self._kernel.embedding.texts(texts)).vectors
+        return before is not None and now is not None and has_drifted(before, now, threshold)
+
+    # ------------------------------------------------------------------ ends
+    async def tell(self, session: Session) -> None:
+        """Tell of the session's last sitting in an episodic memory."""
+        await self._accounts.tell(session, await self._sitting(session))
+
+    async def outcome(self, session: Session) -> tuple[int, MemoryItem | None]:
+        """How many memories stand of what was said in the last sitting, and the one that tells of it."""
+        turns = await self._sitting(session)
+        facts = await self._accounts.facts(session.scope, turns)
+        return len(facts), await self._accounts.find(session.id, turns)
+
+    async def _sitting(self, session: Session) -> list[SessionTurn]:
+        ledger = await self._kernel.required_ledger()
+        turns = await ledger.sessions.turns(session.id, max(1, session.turns - LOOKED_BACK + 1))
+        return sitting(turns, timedelta(minutes=self._settings.session_minutes))
+
+    async def _episodes(self, turns: Sequence[SessionTurn]) -> dict[str, Episode]:
+        ledger = await self._kernel.required_ledger()
+        ids = [id for turn in turns for id in turn.episodes]
+        found = await ledger.get_episodes(ids) if ids else []
+        return {episode.id: episode for episode in found if not episode.hidden}
+
+
+def _dialect(turn: SessionTurn, episodes: dict[str, Episode]) -> Dialect:
+    """How a turn is to be read; one of which nothing is left is read as any."""
+    known = [episodes[id] for id in turn.episodes if id in episodes]
+    return dialect_of(known[0], turn.episodes[0]) if known else "chat"

@@ -1,0 +1,94 @@
+"""Turns: what was said is kept as episodes, made fit to be kept (001 §6, 002 §4.1; checklist B3 to B5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import NAMESPACE_URL, uuid5
+
+from perdure.domain.clock import iso
+from perdure.domain.event import Episode
+from perdure.domain.memory import new_id
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.gateway.conversation import Dialect
+from perdure.engine.kernel import Kernel
+from perdure.pipeline.echo import strip_injected
+from perdure.pipeline.entropy import is_chatter, is_empty_turn
+from perdure.pipeline.sanitise import said_aloud, sanitised
+
+
+def group_of(first: str, dialect: Dialect) -> str:
+    """The `add_id` of a turn's messages: whoever reads the turn later, in any process, sees how it is to be read."""
+    return str(uuid5(NAMESPACE_URL, f"perdure:turn:{dialect}:{first}"))
+
+
+def dialect_of(episode: Episode, first: str) -> Dialect:
+    """In which dialect the turn was held whose first message has the id `first`."""
+    return "responses" if episode.add_id == group_of(first, "responses") else "chat"
+
+
+class Turns:
+    """Makes episodes of messages, and keeps them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def opening(self, dialect: Dialect, scope: Scope, user: Message, tools: Sequence[Message]) -> list[Episode]:
+        """What begins a turn: the user's words, then what tools said. What cannot be kept is left out."""
+        said = [(user, strip_injected(user.content)), *((tool, strip_injected(tool.content)) for tool in tools)]
+        fit = [(message, text) for message, content in said if (text := sanitised(content)) is not None]
+        first = new_id()
+        return [
+            self._episode(
+                message, text, scope, id=first if place == 0 else new_id(), group=group_of(first, dialect), place=place
+            )
+            for place, (message, text) in enumerate(fit)
+        ]
+
+    def answer(
+        self, dialect: Dialect, scope: Scope, episodes: Sequence[str], answer: str, *, complete: bool
+    ) -> Episode | None:
+        """The answer that ends it, without the model's thinking (B3) and without what was injected."""
+        text = sanitised(strip_injected(said_aloud(answer)), whole=complete)
+        if text is None:
+            return None
+        id = new_id()
+        first = episodes[0] if episodes else id
+        return self._episode(
+            Message("assistant", text), text, scope, id=id, group=group_of(first, dialect), place=len(episodes)
+        )
+
+    async def keep(self, episodes: Sequence[Episode], asked: str | None = None) -> None:
+        """Keep messages; where messages are searched too, those that say nothing are not among the rows (B4).
+
+        `asked` is the user's message that they answer. Messages alone change no memory, so that no writer of memories
+        is waited for.
+        """
+        found = [episode for episode in episodes if not _says_nothing(episode, asked)]
+        empty = [episode for episode in episodes if episode not in found]
+        if empty and self._kernel.ledger is not None and self._kernel.config.episodes != "off":
+            await self._kernel.ledger.insert_episodes(empty)
+        if found:
+            await self._kernel.commit([], {}, episodes=found)
+
+    def _episode(self, message: Message, text: str, scope: Scope, *, id: str, group: str, place: int) -> Episode:
+        moment: datetime = message.timestamp or self._kernel.ticker.moment()
+        return Episode(
+            id=id,
+            add_id=group,
+            position=place,
+            role=message.role,
+            name=message.name,
+            content=text,
+            message_id=message.id,
+            told_at=iso(moment),
+            created_at=self._kernel.ticker.tick(),
+            scope=scope.given(),
+        )
+
+
+def _says_nothing(episode: Episode, asked: str | None) -> bool:
+    if episode.role == "user":
+        return is_chatter(episode.content)
+    return episode.role == "assistant" and is_empty_turn(asked or "", episode.content)

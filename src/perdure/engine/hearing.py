@@ -1,0 +1,60 @@
+"""Hearing: whose words the facts of a conversation are made of, and which of them perdure said itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perdure.backends.blocking import run_blocking
+from perdure.domain.fact import Fact
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.kernel import Kernel
+from perdure.engine.soft import given_up
+from perdure.pipeline.echo import fingerprint
+from perdure.pipeline.firewall import Hearing, suspect
+
+INLINE_CHARACTERS = 2_000
+"""Conversations up to this length are heard on the event loop: about a millisecond, less than a change of thread."""
+
+
+async def heard(kernel: Kernel, messages: Sequence[Message], facts: Sequence[Fact], scope: Scope) -> list[Fact]:
+    """The facts with their origin and their quarantine, without those that only repeat what was injected.
+
+    What a user says in their own words counts, whatever was injected; the sources of a fact are positions in
+    `messages`, the roles of which are believed more than a model that names the wrong ones.
+    """
+    if not facts:
+        return []
+
+    def mark() -> tuple[list[Fact], set[int]]:
+        hearing = Hearing(messages)
+        marked = [marked_fact(fact, hearing) for fact in facts]
+        return marked, {place for place, fact in enumerate(marked) if hearing.is_users(fact.text)}
+
+    short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
+    marked, own = mark() if short else await run_blocking(mark)
+    echoed = await known(kernel, scope, [fact.text for place, fact in enumerate(marked) if place not in own])
+    return [fact for place, fact in enumerate(marked) if place in own or fingerprint(fact.text) not in echoed]
+
+
+def marked_fact(fact: Fact, hearing: Hearing) -> Fact:
+    """The fact with what its messages and its words make of it; as it is where it is marked already."""
+    if fact.quarantined is not None:
+        return fact
+    provenance = hearing.of(fact.text, fact.sources)
+    return replace(fact, origin=provenance.origin, quarantined=provenance.quarantined)
+
+
+def stated(fact: Fact) -> Fact:
+    """A fact that a caller states: trusted, unless it is an order to a model."""
+    return fact if fact.quarantined is not None else replace(fact, quarantined=suspect(fact.text, None))
+
+
+async def known(kernel: Kernel, scope: Scope, texts: Sequence[str]) -> set[str]:
+    """The fingerprints of those texts that were injected in this scope; none where the ledger cannot be asked."""
+    found: set[str] = set()
+    if kernel.ledger is not None and texts:
+        with given_up("what was injected cannot be told from what was said"):
+            found = await kernel.ledger.known_fingerprints(scope, {fingerprint(text) for text in texts})
+    return found

@@ -1,0 +1,198 @@
+"""Sealed files: lines of JSON, packed with gzip, whose last line tells how many they are and their checksum.
+
+A file gets its name when it is whole and on disk. What a process that died left half written is known by its name,
+which holds the number of the process.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from perdure.domain.errors import InvalidInputError, PerdureError
+
+try:
+    import fcntl
+except ImportError:  # where there is none, two processes of one moment may rewrite one file
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".jsonl.gz"
+_PART = ".perdure-part."
+_SEAL = '{"record":"seal",'
+
+
+class SealedWriter:
+    """Writes lines beside a place; `close` seals them and gives the file its name, `drop` leaves nothing."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._part = place.with_name(f"{_PART}{os.getpid()}.{place.name}")
+        self._digest = hashlib.sha256()
+        self.lines = 0
+        place.parent.mkdir(parents=True, exist_ok=True)
+        self._raw: IO[bytes] = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        self._packed = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=6, mtime=0, filename="")
+
+    def __call__(self, line: str) -> None:
+        """Write one line, with its newline."""
+        data = line.encode()
+        self._digest.update(data)
+        self._packed.write(data)
+        self.lines += 1
+
+    def close(self) -> str:
+        """Seal the file and put it in its place; its checksum."""
+        checksum = self._digest.hexdigest()
+        self._packed.write(f'{_SEAL}"lines":{self.lines},"sha256":"{checksum}"}}\n'.encode())
+        self._packed.close()
+        self._raw.flush()
+        os.fsync(self._raw.fileno())
+        self._raw.close()
+        self._part.replace(self._place)
+        _sync_folder(self._place.parent)
+        return checksum
+
+    def drop(self) -> None:
+        """Leave nothing of a file that is not whole."""
+        with suppress(OSError):
+            self._raw.close()
+        self._part.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # not every file system lets a folder be synced
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def read_sealed(place: Path) -> Iterator[str]:
+    """The lines of a file, without the seal; InvalidInputError at the end where it is cut off, damaged or foreign."""
+    digest, count, seal = hashlib.sha256(), 0, ""
+    for line in _lines(place):
+        if seal:
+            raise _damaged(place, "something follows its last line")
+        if line.startswith(_SEAL):
+            seal = line
+            continue
+        if count == 0:
+            _check_head(place, line)
+        digest.update(line.encode())
+        count += 1
+        yield line
+    if count == 0 and not seal:
+        raise _foreign(place)
+    if not seal.endswith("\n"):
+        raise _damaged(place, "it is cut off")
+    told = json.loads(seal)
+    if told.get("lines") != count or told.get("sha256") != digest.hexdigest():
+        raise _damaged(place, "its checksum is another")
+
+
+def check_sealed(place: Path, look: Callable[[int, str], None] | None = None) -> tuple[dict[str, Any], str]:
+    """The header of a file that is whole, and its checksum; InvalidInputError says what is wrong with any other.
+
+    `look` is shown each line with its number from 1.
+    """
+    header: dict[str, Any] | None = None
+    digest = hashlib.sha256()
+    for number, line in enumerate(read_sealed(place), 1):
+        digest.update(line.encode())
+        if header is None:
+            header = json.loads(line)
+        if look is not None:
+            look(number, line)
+    assert header is not None, "a sealed file has a first line"
+    return header, digest.hexdigest()
+
+
+def _lines(place: Path) -> Iterator[str]:
+    try:
+        with place.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            stream: Any = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
+            for line in stream:
+                yield line.decode()
+    except FileNotFoundError as error:
+        raise InvalidInputError(f"there is no file {place.name}", field="file", value=str(place)) from error
+    except EOFError as error:
+        raise _damaged(place, "it is cut off") from error
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise _damaged(place, "its bytes are not what was written") from error
+    except UnicodeDecodeError as error:
+        raise _foreign(place) from error
+    except OSError as error:
+        raise PerdureError(f"{place.name} cannot be read: {error.strerror or type(error).__name__}") from error
+
+
+def _check_head(place: Path, line: str) -> None:
+    try:
+        head = json.loads(line)
+    except ValueError as error:
+        raise _foreign(place) from error
+    if not isinstance(head, dict) or "perdure" not in head:
+        raise _foreign(place)
+
+
+def _foreign(place: Path) -> InvalidInputError:
+    return InvalidInputError(
+        f"{place.name} is no backup of perdure (what `perdure export` or another tool wrote is for `perdure import`)",
+        field="file",
+        value=str(place),
+    )
+
+
+def _damaged(place: Path, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{place.name} is a damaged backup: {what}; nothing was restored", field="file", value=str(place)
+    )
+
+
+# ------------------------------------------------------------------ one at a time, and what is left over
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold off whoever else writes files in a folder; a holder that dies holds nothing."""
+    if fcntl is None:
+        yield
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def clear_left_over(folder: Path) -> int:
+    """Remove what processes that died left half written in a folder; how many files."""
+    count = 0
+    for part in folder.glob(f"{_PART}*"):
+        number = part.name.removeprefix(_PART).partition(".")[0]
+        if number.isdigit() and not _is_alive(int(number)):
+            part.unlink(missing_ok=True)
+            count += 1
+    return count
+
+
+def _is_alive(process: int) -> bool:
+    if process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

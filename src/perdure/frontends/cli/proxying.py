@@ -1,0 +1,164 @@
+"""proxy: the command that stands between any OpenAI client and its model, and remembers (002 §6, A36)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from perdure.domain.errors import ConfigError
+from perdure.frontends.cli import serving
+from perdure.frontends.cli.options import JsonOption, PathOption, folder
+from perdure.frontends.cli.output import print_json
+
+if TYPE_CHECKING:
+    from perdure.engine.config import MemoryConfig
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0")  # noqa: S104  # hosts that lead back to this machine
+_LEVELS = ("debug", "info", "warning", "error")
+
+logger = logging.getLogger("perdure.server")
+
+
+def _level(value: str) -> str:
+    if value.lower() not in _LEVELS:
+        raise typer.BadParameter(f"must be one of {', '.join(_LEVELS)}")
+    return value.lower()
+
+
+def proxy(
+    *,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; by default 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Port to listen on; by default 8100, 0 is a free one."),
+    ] = None,
+    is_open: Annotated[
+        bool,
+        typer.Option("--open", help="Serve everybody who can reach the address, without keys.", show_default=False),
+    ] = False,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--openai-base-url",
+            metavar="URL",
+            help=f"The model's server; else the settings', else OPENAI_BASE_URL, else {DEFAULT_BASE_URL}.",
+        ),
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--openai-api-key",
+            metavar="KEY",
+            help="Its key for requests that bring none; better in OPENAI_API_KEY, which others cannot see.",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--default-top-k", min=1, max=100, help="Memories of a request; by default 5.")
+    ] = None,
+    max_entries: Annotated[
+        int | None,
+        typer.Option("--max-entries", min=0, help="Facts and turns of a conversation; by default 0, any number."),
+    ] = None,
+    mmr_lambda: Annotated[
+        float | None,
+        typer.Option("--mmr-lambda", min=0, max=1, help="Relevance against variety; by default 0.7, 1 is relevance."),
+    ] = None,
+    recency_weight: Annotated[
+        float | None,
+        typer.Option("--recency-weight", min=0, max=1, help="Share of recency in the score; by default 0.2."),
+    ] = None,
+    score_threshold: Annotated[
+        float | None,
+        typer.Option("--score-threshold", min=0, max=1, help="Least score of a memory; by default none."),
+    ] = None,
+    summarization: Annotated[
+        bool | None,
+        typer.Option("--summarization/--no-summarization", help="Keep a summary of each conversation; by default yes."),
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option("--log-level", callback=_level, help="debug, info, warning or error.")
+    ] = "info",
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Stand before a model's server, so that every OpenAI client that is pointed here remembers.
+
+    Chats and responses get what is remembered, and what is said is kept; everything else is passed on as it is. All
+    routes of `perdure serve` are here too. On this machine's own address it needs no key; any other address needs keys
+    or --open. SIGTERM ends it when what is under way is done.
+
+    Example: perdure proxy --openai-base-url http://localhost:11434/v1
+
+    Example: OPENAI_BASE_URL=http://127.0.0.1:8100/v1 openai api chat.completions.create -m qwen3:4b -g user "Hello"
+    """
+    serving.begin()
+    place = folder(path)
+    # In one process: what is told here, the key first of all, is told to no other.
+    server = {"host": host, "port": port, "workers": 1, "open": is_open or None}
+    gateway = {
+        "default_retrieval_limit": top_k,
+        "max_entries": max_entries,
+        "mmr_lambda": mmr_lambda,
+        "recency_weight": recency_weight,
+        "default_similarity_threshold": score_threshold,
+        "summaries": summarization,
+    }
+    from perdure.frontends.server import logs  # heavy: FastAPI; `perdure --help` must not wait for it
+    from perdure.frontends.server.app import create_app
+
+    config = _config(place, _given(server), _given(gateway), _given({"base_url": base_url, "api_key": api_key}))
+    settings = serving.checked(config, place)
+    listening, url = serving.listen(settings)
+    _not_itself(str(config.gateway.upstream.base_url), url)
+    logs.to_standard_error()
+    for name in ("perdure", "uvicorn"):
+        logging.getLogger(name).setLevel(log_level.upper())
+    logger.info("listening", extra={"fields": {"url": url}})
+    if as_json:
+        print_json({"url": url, "openai_base_url": f"{url}/v1", "open": settings.open})
+    else:
+        typer.echo(f"export OPENAI_BASE_URL={url}/v1")
+    typer.get_text_stream("stdout").flush()
+    serving.run(settings, listening, lambda: create_app(config))
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _config(place: Path, server: dict[str, Any], gateway: dict[str, Any], upstream: dict[str, Any]) -> MemoryConfig:
+    """The configuration as it is served, with a model's server in any case; ConfigError names a setting."""
+    from pydantic import ValidationError  # heavy, see above
+
+    from perdure.backends.validation import config_error
+    from perdure.engine.gateway.settings import GatewaySettings
+
+    config = serving.serving_config(place, server)
+    told = config.gateway.model_dump(exclude_unset=True)
+    named = _given(told.get("upstream", {}))
+    fallback = os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    whole = {**told, **gateway, "upstream": {"base_url": fallback, **named, **upstream}}
+    try:
+        return config.model_copy(update={"gateway": GatewaySettings(**whole)})
+    except ValidationError as error:
+        raise config_error(error, GatewaySettings, "gateway") from None
+
+
+def _not_itself(base_url: str, url: str) -> None:
+    """ConfigError where the model's server would be this one: a shell that clients were told of it in, for one."""
+    there, here = urlsplit(base_url), urlsplit(url)
+    if there.port == here.port and there.hostname in (*_LOOPBACK, here.hostname):
+        raise ConfigError(
+            f"the model's server would be this proxy itself ({url}): --openai-base-url, or OPENAI_BASE_URL in this "
+            "shell, must name another",
+            field="gateway.upstream.base_url",
+            value=url,
+        )

@@ -1,0 +1,135 @@
+"""What a request to a model's route stands on: the gateway, who asks, and the body as it came."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from perdure.backends.upstreams.http import UpstreamAnswer
+from perdure.domain.access import Caller
+from perdure.domain.errors import AuthenticationError, InvalidInputError
+from perdure.engine.gateway.conversation import Conversation, Dialect
+from perdure.engine.gateway.recalling import Recalled
+from perdure.frontends.gateway import identity
+from perdure.frontends.gateway.gateway import Gateway, may_store
+from perdure.frontends.gateway.headers import Pairs, upward
+from perdure.frontends.gateway.overrides import Overrides, barred, read_overrides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """One request with a JSON body, as the door let it in."""
+
+    request: Request
+    gateway: Gateway
+    caller: Caller
+    is_foreign: bool
+    """Whether its credentials are not this server's, which has keys: no memory, and none of our upstream key (U25)."""
+    raw: bytes
+    body: dict[str, Any]
+    overrides: Overrides
+
+    @property
+    def stores(self) -> bool:
+        """Whether what is said is kept."""
+        return self.overrides.stores(self.gateway.settings) and self.may_store
+
+    @property
+    def may_store(self) -> bool:
+        """Whether the caller may change memory at all."""
+        return may_store(self.caller)
+
+    def barred(self) -> Recalled | None:
+        """Why it passes without any memory; None where it may have it."""
+        model = self.body.get("model")
+        return barred(self.gateway.settings, self.overrides, model, is_foreign=self.is_foreign)
+
+    def conversation(self, dialect: Dialect, first: str, session: str | None = None) -> Conversation | None:
+        """The conversation that it is of; None where it would have to say whose."""
+        return identity.conversation(
+            caller=self.caller,
+            headers=self.request.headers,
+            body=self.body,
+            overrides=self.overrides,
+            trust_client_user_id=self.gateway.trust_client_user_id,
+            dialect=dialect,
+            first=first,
+            session=session,
+        )
+
+    async def send(self, path: str, body: bytes) -> UpstreamAnswer:
+        """Send a body upstream by POST, with the request's own headers and query string."""
+        query = self.request.scope["query_string"].decode("latin-1")
+        return await self.gateway.upstream.send("POST", path, query=query, headers=self.headers(), body=body)
+
+    def headers(self) -> Pairs:
+        """The request's headers as they go upstream, for an answer that can be read."""
+        return headers_up(self.request, self.gateway, identity=True)
+
+
+async def read_asking(request: Request) -> Asking:
+    """The request as read; InvalidInputError for a body or an override that is wrong, NoUpstreamError for no server."""
+    gateway = gateway_of(request)
+    _ = gateway.upstream
+    raw = await request.body()
+    body = read_object(raw)
+    return Asking(
+        request=request,
+        gateway=gateway,
+        caller=caller_of(request),
+        is_foreign=is_foreign(request),
+        raw=raw,
+        body=body,
+        overrides=read_overrides(request.headers, body),
+    )
+
+
+def read_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object of a body; InvalidInputError for anything else (K7)."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise InvalidInputError("the body is not valid JSON", field="body") from None
+    if not isinstance(body, dict):
+        raise InvalidInputError("the body must be a JSON object", field="body")
+    return body
+
+
+def gateway_of(request: Request) -> Gateway:
+    """The gateway of the app that a request came to."""
+    found: Gateway = request.app.state.gateway
+    return found
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks, as the door has made sure of."""
+    found: Caller | None = getattr(request.state, "caller", None)
+    if found is None:
+        raise AuthenticationError("this needs a key or a token: send Authorization: Bearer, or X-API-Key")
+    return found
+
+
+def is_foreign(request: Request) -> bool:
+    """Whether the door let the request pass with credentials that are not this server's."""
+    return bool(getattr(request.state, "is_foreign", False))
+
+
+def headers_up(request: Request, gateway: Gateway, *, identity: bool = False) -> Pairs:
+    """A request's headers as they go upstream: a key of ours is replaced by the configured one (U25)."""
+    return upward(
+        request.scope,
+        consumed=getattr(request.state, "consumed", ()),
+        authorization=None if is_foreign(request) else gateway.upstream.authorization,
+        identity=identity,
+    )
+
+
+def memory_headers(recalled: Recalled) -> list[tuple[bytes, bytes]]:
+    """What an answer tells of its memory."""
+    return [
+        (b"x-memory-status", recalled.status.encode("ascii")),
+        (b"x-memory-reason", recalled.reason.encode("ascii", "replace")),
+    ]

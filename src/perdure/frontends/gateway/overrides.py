@@ -1,0 +1,199 @@
+"""Overrides: what one request says about its memory, in its body or, for clients that cannot change that, by headers.
+
+Body: `memory_id, memory_top_k, memory_recency_weight, memory_score_threshold` (002), `memory_config, memory_context`
+(001 §9). Headers, which the body overrules: x-memory-id, x-memory-top-k, x-memory-score-threshold,
+x-memory-recency-weight, x-memory-enabled, x-memory-auto-store; and x-disable-router-memory, which nothing overrules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers
+
+from perdure.domain.errors import InvalidInputError
+from perdure.engine.gateway.recalling import Recalled
+from perdure.engine.gateway.settings import GatewaySettings
+
+FIELDS = frozenset(
+    {
+        "memory_id",
+        "memory_top_k",
+        "memory_recency_weight",
+        "memory_score_threshold",
+        "memory_config",
+        "memory_context",
+    }
+)
+"""The fields of a body that are ours, and never go upstream (A4, A7)."""
+MOST_MEMORIES = 100
+"""Memories that one request may ask for."""
+_CONFIG = ("enabled", "memory_types", "retrieval_limit", "similarity_threshold", "auto_store")
+_YES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What a request says; None where it says nothing."""
+
+    opted_out: bool = False
+    """By `x-disable-router-memory: true` (B15)."""
+    enabled: bool | None = None
+    auto_store: bool | None = None
+    limit: int | None = None
+    """Memories at most; 0 recalls nothing and still keeps what is said (A4)."""
+    threshold: float | None = None
+    recency_weight: float | None = None
+    types: tuple[str, ...] = ()
+    memory_id: str | None = None
+    user_id: str | None = None
+    """Of `memory_context`."""
+    project_id: str | None = None
+
+    def stores(self, settings: GatewaySettings) -> bool:
+        """Whether what is said is kept (B16: the request's word before the settings')."""
+        return settings.auto_store if self.auto_store is None else self.auto_store
+
+
+def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
+    """What a request says of its memory; InvalidInputError names a field or header that is wrong."""
+    config = _object(body, "memory_config")
+    context = _object(body, "memory_context")
+    limit = _first(
+        _number(body.get("memory_top_k"), "memory_top_k"),
+        _number(config.get("retrieval_limit"), "memory_config.retrieval_limit"),
+        _header_number(headers, "x-memory-top-k"),
+    )
+    return Overrides(
+        opted_out=_flag(headers.get("x-disable-router-memory"), "x-disable-router-memory") or False,
+        enabled=_first(
+            _bool(config.get("enabled"), "memory_config.enabled"),
+            _flag(headers.get("x-memory-enabled"), "x-memory-enabled"),
+        ),
+        auto_store=_first(
+            _bool(config.get("auto_store"), "memory_config.auto_store"),
+            _flag(headers.get("x-memory-auto-store"), "x-memory-auto-store"),
+        ),
+        limit=None if limit is None else _count(limit),
+        threshold=_first(
+            _share(body.get("memory_score_threshold"), "memory_score_threshold"),
+            _share(config.get("similarity_threshold"), "memory_config.similarity_threshold"),
+            _share(_header_number(headers, "x-memory-score-threshold"), "x-memory-score-threshold"),
+        ),
+        recency_weight=_first(
+            _share(body.get("memory_recency_weight"), "memory_recency_weight"),
+            _share(_header_number(headers, "x-memory-recency-weight"), "x-memory-recency-weight"),
+        ),
+        types=_types(config.get("memory_types")),
+        memory_id=_text(body.get("memory_id"), "memory_id") or headers.get("x-memory-id") or None,
+        user_id=_text(context.get("user_id"), "memory_context.user_id"),
+        project_id=_text(context.get("project_id"), "memory_context.project_id"),
+    )
+
+
+def barred(
+    settings: GatewaySettings, overrides: Overrides, model: object, *, is_foreign: bool = False
+) -> Recalled | None:
+    """Why a request passes without any memory, in B15's words; None where it may have it.
+
+    `is_foreign` is for credentials that are not this server's, where it has keys (U25).
+    """
+    if not settings.enabled:
+        return Recalled(status="disabled", reason="global_config")
+    if is_foreign:
+        return Recalled(status="policy_blocked", reason="foreign_credentials")
+    if overrides.opted_out or overrides.enabled is False:
+        return Recalled(status="policy_blocked", reason="request_opt_out")
+    if model in settings.disabled_models:
+        return Recalled(status="policy_blocked", reason="model_config")
+    return None
+
+
+def without_ours(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body as it goes upstream: without what is ours."""
+    return {name: value for name, value in body.items() if name not in FIELDS}
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _wrong(field: str, wanted: str, value: object) -> InvalidInputError:
+    return InvalidInputError(f"{field} must be {wanted}", field=field, value=value)
+
+
+def _object(body: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    value = body.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _wrong(field, "an object", value)
+    unknown = [name for name in value if field == "memory_config" and name not in _CONFIG]
+    if unknown:
+        raise InvalidInputError(f"{field} takes {', '.join(_CONFIG)}, and nothing else", field=field, value=unknown[0])
+    return value
+
+
+def _number(value: object, field: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise _wrong(field, "a number", value)
+    return value
+
+
+def _count(value: float) -> int:
+    if value > MOST_MEMORIES or math.isinf(value) or value != int(value):
+        raise _wrong("memory_top_k", f"a whole number of {MOST_MEMORIES} at most", value)
+    return max(0, int(value))
+
+
+def _share(value: object, field: str) -> float | None:
+    number = _number(value, field)
+    if number is not None and not 0 <= number <= 1:
+        raise _wrong(field, "from 0 to 1", value)
+    return number
+
+
+def _header_number(headers: Headers, name: str) -> float | None:
+    value = headers.get(name, "").strip()
+    if not value:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        raise _wrong(name, "a number", value) from None
+
+
+def _flag(value: str | None, field: str) -> bool | None:
+    if value is None or not value.strip():
+        return None
+    found = _YES.get(value.strip().lower())
+    if found is None:
+        raise _wrong(field, "true or false", value)
+    return found
+
+
+def _bool(value: object, field: str) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise _wrong(field, "true or false", value)
+    return value
+
+
+def _text(value: object, field: str) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise _wrong(field, "text", value)
+    return value
+
+
+def _types(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise _wrong("memory_config.memory_types", "a list of types", value)
+    return tuple(value)

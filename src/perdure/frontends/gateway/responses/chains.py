@@ -1,0 +1,89 @@
+"""Chains of responses in the ledger: found inside of their owner's walls, written beside the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from perdure.domain.errors import InvalidInputError, PerdureError
+from perdure.domain.scope import Scope
+from perdure.domain.session import Link
+from perdure.domain.text import is_unicode
+from perdure.frontends.gateway.gateway import Gateway
+from perdure.frontends.gateway.gateway import Keeping as TurnKeeping
+from perdure.frontends.gateway.responses.keeping import Kept
+
+LONGEST_ID = 256
+"""Characters of an id that is looked for."""
+
+logger = logging.getLogger("perdure")
+
+
+class Chains:
+    """The chains of one gateway; LedgerError where they cannot be read."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._writing: dict[str, asyncio.Task[bool]] = {}
+
+    async def chain(self, response_id: str, walls: Scope) -> list[Kept]:
+        """A response and all that it goes on from, oldest first; none for an id that is unknown inside the walls."""
+        if not await self._may_be(response_id):
+            return []
+        ledger = await self._gateway.engine.kernel.required_ledger()
+        return [Kept(link) for link in await ledger.chains.chain(response_id, walls)]
+
+    async def get(self, response_id: str, walls: Scope) -> Kept | None:
+        """One response; None for one that is unknown inside the walls."""
+        if not await self._may_be(response_id):
+            return None
+        ledger = await self._gateway.engine.kernel.required_ledger()
+        link = await ledger.chains.get(response_id, walls)
+        return Kept(link) if link else None
+
+    async def delete(self, response_id: str, walls: Scope) -> bool:
+        """Let go of one response; whether there was one."""
+        if not await self._may_be(response_id):
+            return False
+        ledger = await self._gateway.engine.kernel.required_ledger()
+        return await ledger.chains.delete(response_id, walls)
+
+    def put(self, link: Link, turn: TurnKeeping | None) -> asyncio.Task[bool]:
+        """Begin to keep a response, with the ids of what the turn kept of it; the task tells whether it was kept.
+
+        Whoever asks for it meanwhile waits. A failure is given up: an answer is not lost because nobody can go on
+        from it.
+        """
+        task = self._gateway.later(self._put(link, turn), f"response {link.id}")
+        self._writing[link.id] = task
+        task.add_done_callback(lambda _: self._writing.pop(link.id, None))
+        return task
+
+    async def _put(self, link: Link, turn: TurnKeeping | None) -> bool:
+        try:
+            episodes = await turn.episodes() if turn is not None else ()
+            ledger = await self._gateway.engine.kernel.required_ledger()
+            await ledger.chains.put(replace(link, episodes=episodes))
+        except PerdureError as error:
+            logger.warning("a response was not kept, so no other can go on from it: %s", error.message)
+            return False
+        return True
+
+    async def _may_be(self, response_id: str) -> bool:
+        """Whether an id can be one at all; what is being written is waited for."""
+        writing = self._writing.get(response_id)
+        if writing is not None:
+            await asyncio.wait({writing})
+        return 0 < len(response_id) <= LONGEST_ID and "\x00" not in response_id and is_unicode(response_id)
+
+
+def unknown_previous(response_id: str) -> InvalidInputError:
+    """What OpenAI says of a previous_response_id that it does not know."""
+    error = InvalidInputError(
+        f"Previous response with id '{response_id[:LONGEST_ID]}' not found.",
+        field="previous_response_id",
+        value=response_id,
+    )
+    error.code = "previous_response_not_found"
+    return error

@@ -1,0 +1,195 @@
+"""POST /v1/responses and what is told of responses that were given before (001 §9)."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+from starlette.types import Send
+
+from perdure.domain.errors import InvalidInputError, NotFoundError
+from perdure.domain.scope import Scope
+from perdure.frontends.gateway import identity
+from perdure.frontends.gateway.asking import (
+    Asking,
+    caller_of,
+    gateway_of,
+    headers_up,
+    is_foreign,
+    read_asking,
+)
+from perdure.frontends.gateway.describing import passed_on
+from perdure.frontends.gateway.overrides import Overrides
+from perdure.frontends.gateway.passing import pass_on
+from perdure.frontends.gateway.relay import Relay
+from perdure.frontends.gateway.responses.asked import read_asked
+from perdure.frontends.gateway.responses.chains import LONGEST_ID, Chains
+from perdure.frontends.gateway.responses.items import listed
+from perdure.frontends.gateway.responses.keeping import Kept
+from perdure.frontends.gateway.responses.native import Native
+from perdure.frontends.gateway.responses.reach import PATH, Reach
+from perdure.frontends.gateway.responses.translated import Translated
+from perdure.frontends.gateway.responses.whose import reach
+
+router = APIRouter(tags=["gateway"])
+
+_SHARE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+_DESCRIBED = passed_on(
+    {
+        "model": {"type": "string"},
+        "input": {"type": ["string", "array"], "description": "Text, or OpenAI's items"},
+        "instructions": {"type": ["string", "null"]},
+        "previous_response_id": {"type": ["string", "null"]},
+        "store": {"type": ["boolean", "null"]},
+        "stream": {"type": ["boolean", "null"]},
+        "memory_config": {
+            "type": ["object", "null"],
+            "description": "What this request says of its memory (001 §9)",
+            "additionalProperties": False,
+            "properties": {
+                "enabled": {"type": ["boolean", "null"]},
+                "memory_types": {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}},
+                "retrieval_limit": {"type": ["integer", "null"], "maximum": 100},
+                "similarity_threshold": _SHARE,
+                "auto_store": {"type": ["boolean", "null"]},
+            },
+        },
+        "memory_context": {
+            "type": ["object", "null"],
+            "description": "Whose memory it is, where no credentials say it",
+            "properties": {"user_id": {"type": ["string", "null"]}, "project_id": {"type": ["string", "null"]}},
+        },
+    },
+    [],
+)
+
+
+class _Door:
+    """What the requests of one gateway share: its chains, and what is known of the model's server."""
+
+    def __init__(self, request: Request) -> None:
+        gateway = gateway_of(request)
+        self.chains = Chains(gateway)
+        self.reach = Reach(gateway.settings.upstream)
+
+
+def _door(request: Request) -> _Door:
+    state = request.app.state
+    if not hasattr(state, "responses"):
+        state.responses = _Door(request)
+    found: _Door = state.responses
+    return found
+
+
+# ------------------------------------------------------------------ a new response
+@router.post(PATH, summary="A response of a model that remembers", openapi_extra=_DESCRIBED, response_class=Response)
+async def create_response(request: Request) -> Response:
+    """OpenAI's responses, with what is remembered; translated into chat where the model's server has nothing else."""
+    asking = await read_asking(request)
+    _check(asking.body)
+    return Relay(lambda send: _create(asking, _door(request), send))
+
+
+async def _create(asking: Asking, door: _Door, send: Send) -> None:
+    is_native = await door.reach.is_native(asking.gateway.upstream, asking.headers())
+    asked = await read_asked(asking, door.chains, needs_chain=not is_native)
+    await (Native if is_native else Translated)(asked, door.chains).serve(send)
+
+
+def _check(body: dict[str, Any]) -> None:
+    """InvalidInputError for a field of a wrong type that is read here; all else is for the model's server to judge."""
+    for name, kind in (("previous_response_id", str), ("stream", bool), ("store", bool)):
+        if body.get(name) is not None and not isinstance(body[name], kind):
+            wanted = "text" if kind is str else "true or false"
+            raise InvalidInputError(f"{name} must be {wanted}", field=name, value=body[name])
+
+
+# ------------------------------------------------------------------ earlier ones
+ResponseId = Annotated[str, Path(max_length=LONGEST_ID, examples=["resp_5a537f9c24e8a1d24f0c9a3be1d05c7e"])]
+
+
+@router.get(PATH + "/{response_id}", summary="A response that was given before", response_class=Response)
+async def get_response(request: Request, response_id: ResponseId) -> Response:
+    """The response object, as it was given; 404 too where it is another's."""
+    if await _is_native(request):
+        return await pass_on(request)
+    found = (await _found(request, response_id)).response
+    assert found is not None, "_found gives none without one"
+    return _json(found)
+
+
+@router.delete(PATH + "/{response_id}", summary="Let go of a response", response_class=Response)
+async def delete_response(request: Request, response_id: ResponseId) -> Response:
+    """No other response can go on from it any more; what was learned of it stays, until it is forgotten itself."""
+    door, walls = _door(request), _walls(request)
+    if await _is_native(request):
+        if walls is not None:
+            await door.chains.delete(response_id, walls)
+        return await pass_on(request)
+    await _found(request, response_id)
+    assert walls is not None, "_found gives nobody anything"
+    await door.chains.delete(response_id, walls)
+    return _json({"id": response_id, "object": "response", "deleted": True})
+
+
+@router.get(PATH + "/{response_id}/input_items", summary="What a response answered", response_class=Response)
+async def list_input_items(
+    request: Request,
+    response_id: ResponseId,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    order: Literal["asc", "desc"] = "desc",
+    after: str | None = None,
+) -> Response:
+    """The items of the request itself: without those of earlier responses, and without memory."""
+    if await _is_native(request):
+        return await pass_on(request)
+    items = [listed(item) for item in (await _found(request, response_id)).inputs]
+    if order == "desc":
+        items.reverse()
+    if after is not None:
+        at = next((at for at, item in enumerate(items) if item["id"] == after), None)
+        if at is None:
+            raise InvalidInputError("after must be the id of one of the items", field="after", value=after)
+        items = items[at + 1 :]
+    shown = items[:limit]
+    ends = {"first_id": shown[0]["id"], "last_id": shown[-1]["id"]} if shown else {"first_id": None, "last_id": None}
+    return _json({"object": "list", "data": shown, **ends, "has_more": len(items) > limit})
+
+
+def _json(value: dict[str, Any]) -> Response:
+    # Escaped, for what was asked may hold halves of characters, which JSON can write and UTF-8 cannot.
+    return Response(json.dumps(value, separators=(",", ":")), media_type="application/json")
+
+
+async def _is_native(request: Request) -> bool:
+    gateway = gateway_of(request)
+    caller_of(request)
+    return await _door(request).reach.is_native(gateway.upstream, headers_up(request, gateway, identity=True))
+
+
+async def _found(request: Request, response_id: str) -> Kept:
+    """A response that was kept here; NotFoundError if there is none that the caller may know of."""
+    walls = _walls(request)
+    kept = await _door(request).chains.get(response_id, walls) if walls is not None else None
+    if kept is None or kept.response is None:
+        raise NotFoundError(f"Response with id '{response_id}' not found.")
+    return kept
+
+
+def _walls(request: Request) -> Scope | None:
+    """Inside of what the caller may know of a response; None for nobody."""
+    if is_foreign(request):
+        return None
+    gateway, caller = gateway_of(request), caller_of(request)
+    found = identity.conversation(
+        caller=caller,
+        headers=request.headers,
+        body={},
+        overrides=Overrides(),
+        trust_client_user_id=gateway.trust_client_user_id,
+        dialect="responses",
+        first="",
+    )
+    return reach(found, caller, gateway) if found is not None else None

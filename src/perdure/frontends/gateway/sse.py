@@ -1,0 +1,99 @@
+"""Server-sent events, read beside the bytes that pass: whatever they are cut into, nothing is held up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+DONE = "[DONE]"
+_LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of a line without an end after which a stream is no longer read; it passes all the same."""
+
+
+class Events:
+    """The events of a stream, from bytes that may be cut anywhere: inside of lines, of CR LF, and of characters."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+        self._after_return = False
+        self._lost = False
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """The data of each event that ends in this piece."""
+        if self._lost:
+            return
+        if self._after_return and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+        self._after_return = chunk.endswith(b"\r") if chunk else self._after_return
+        self._rest += chunk
+        if b"\n" not in chunk and b"\r" not in chunk:
+            self._lost = len(self._rest) > _LONGEST_LINE
+            return
+        *lines, rest = self._rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = bytearray(rest)
+        for line in lines:
+            if line:
+                if line.startswith(b"data:"):
+                    self._data.append(bytes(line[5:]).removeprefix(b" "))
+            elif self._data:
+                data, self._data = self._data, []
+                yield b"\n".join(data).decode("utf-8", "replace")
+
+    def end(self) -> Iterator[str]:
+        """The data of an event that the stream ended in, without the empty line after it."""
+        yield from self.feed(b"\n\n")
+
+
+class ChatStream:
+    """What a streamed chat completion says: the text of its first choice, and whether it came to its end."""
+
+    def __init__(self) -> None:
+        self._events = Events()
+        self._texts: list[str] = []
+        self.is_finished = False
+        """Whether a finish_reason or [DONE] came."""
+
+    @property
+    def text(self) -> str:
+        """What the assistant has said so far; tool calls and thoughts of their own field are no text."""
+        return "".join(self._texts)
+
+    def feed(self, chunk: bytes) -> None:
+        """Read a piece."""
+        for data in self._events.feed(chunk):
+            self._take(data)
+
+    def end(self) -> None:
+        """The stream has ended."""
+        for data in self._events.end():
+            self._take(data)
+
+    def _take(self, data: str) -> None:
+        if data.strip() == DONE:
+            self.is_finished = True
+            return
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            return
+        choice = first_choice(event)
+        if choice is None:
+            return
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            said = delta.get("content")
+            said = delta.get("text") if said is None else said
+            if isinstance(said, str):
+                self._texts.append(said)
+        if choice.get("finish_reason") is not None:
+            self.is_finished = True
+
+
+def first_choice(completion: Any) -> dict[str, Any] | None:
+    """The choice number 0 of a completion or of a chunk of one."""
+    choices = completion.get("choices") if isinstance(completion, dict) else None
+    if not isinstance(choices, list):
+        return None
+    return next((each for each in choices if isinstance(each, dict) and each.get("index", 0) == 0), None)

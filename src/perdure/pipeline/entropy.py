@@ -1,0 +1,52 @@
+"""Entropy: whether a turn says anything that would be worth finding again (checklist B4)."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from perdure.pipeline.lexicon import lines
+
+LEAST_LENGTH = 30
+"""Characters below which a question and its answer, taken together, say too little."""
+CHATTER_LENGTH = 120
+"""Characters up to which a message may be chatter and nothing else; what is longer is looked at by whoever reads it."""
+
+_END = re.compile(r"[\s.!?,;:…)(~'\"👍🙏🙂😀🎉❤️]+\Z")
+_SPACE = re.compile(r"\s+")
+_MARKS = re.compile(r"[!,.?]+")
+
+
+def is_empty_turn(user: str, answer: str) -> bool:
+    """Whether a turn is not worth being found: too short, chatter on the user's side, or a refusal on the other."""
+    if len(user.strip()) + len(answer.strip()) < LEAST_LENGTH:
+        return True
+    return is_chatter(user) or is_refusal(answer)
+
+
+def is_chatter(text: str) -> bool:
+    """Whether a message is a greeting, thanks, goodbye or a bare yes, no or fine, and nothing else; an empty one is."""
+    plain = _END.sub("", _SPACE.sub(" ", text.replace("’", "'")).strip().lower())
+    if len(plain) > CHATTER_LENGTH:
+        return False
+    pieces = (piece.strip() for piece in _MARKS.split(plain))
+    return all(_is_social(piece) for piece in pieces if piece)
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether an answer begins by saying that it cannot be given."""
+    return _refusals().match(answer.strip().replace("’", "'").lower()) is not None
+
+
+def _is_social(piece: str) -> bool:
+    return any(pattern.fullmatch(piece) for pattern in _social())
+
+
+@cache
+def _social() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(entry) for entry in lines("social.txt"))
+
+
+@cache
+def _refusals() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{entry})" for entry in lines("refusals.txt")))

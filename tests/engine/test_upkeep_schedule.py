@@ -1,0 +1,185 @@
+"""The schedule: each task of upkeep when it is due, once, whoever dies (U20, V68, V80, B8)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import Memory
+from perdure.domain.errors import ConfigError, VectorStoreError
+from perdure.engine.engine import Engine
+from perdure.engine.upkeep.schedule import Schedule, upkeeping
+from perdure.frontends.library.portal import PORTAL
+from tests.conftest import Open
+from tests.engine.teams import MovedClock
+
+QUICK: dict[str, Any] = {"embedder": {"provider": "hashed"}}
+DAILY = {"expire_hours": 1, "prune_hours": 24, "backup_hours": 24, "backups_kept": 2}
+
+
+def opened(open_memory: Open, **upkeep: Any) -> tuple[Memory, Engine, MovedClock]:
+    clock = MovedClock()
+    memory = open_memory(**QUICK, upkeep=upkeep)
+    clock.of(memory)
+    return memory, memory._memory._engine, clock
+
+
+def ran(engine: Engine, *, everything: bool = False) -> list[str]:
+    done = PORTAL.call(Schedule(engine).run(everything=everything))
+    assert all(each.error is None for each in done)
+    return [each.task for each in done]
+
+
+def test_u20_each_task_is_done_when_it_is_due_and_not_before(open_memory: Open) -> None:
+    _, engine, clock = opened(open_memory, **DAILY)
+    assert PORTAL.call(Schedule(engine).due()) == ["expire", "prune", "backup"]
+    assert ran(engine) == ["expire", "prune", "backup"]
+    assert ran(engine) == []
+    clock.ahead = timedelta(minutes=61)
+    assert PORTAL.call(Schedule(engine).due()) == ["expire"]
+    assert ran(engine) == ["expire"]
+    clock.ahead = timedelta(hours=25)
+    assert ran(engine) == ["expire", "prune", "backup"]
+    assert ran(engine, everything=True) == ["expire", "prune", "backup"]
+    assert ran(engine) == []
+
+
+def test_u20_zero_hours_is_never_and_quotas_need_a_number(open_memory: Open) -> None:
+    _, engine, _ = opened(open_memory, expire_hours=0, quota_hours=1)
+    assert ran(engine) == ran(engine, everything=True) == []
+    _, engine, _ = opened(open_memory, expire_hours=0, quota_hours=1, max_memories_per_user=5)
+    assert ran(engine) == ["quota"]
+    with pytest.raises(ConfigError, match="upkeep"):
+        opened(open_memory, prune_hours=-1)
+
+
+def test_u20_when_it_was_done_outlives_the_process(open_memory: Open) -> None:
+    memory, engine, _ = opened(open_memory, **DAILY)
+    assert "prune" in ran(engine)
+    memory.close()
+    _, engine, _ = opened(open_memory, **DAILY)
+    assert ran(engine) == []
+
+
+def test_v68_b8_what_is_due_really_deletes(open_memory: Open) -> None:
+    memory, engine, clock = opened(open_memory, **DAILY)
+    old = memory.add("the kettle is blue", user_id="ana", infer=False).results[0].id
+    end = clock() + timedelta(days=1)
+    short = memory.add("the code is 4711", user_id="ana", infer=False, expires_at=end).results[0].id
+    assert ran(engine) and memory.get(old) is not None
+    clock.ahead = timedelta(days=2)
+    ran(engine)
+    assert [record.actor for record in memory.history(short)] == ["add", "expiry"]
+    clock.ahead = timedelta(days=60)
+    ran(engine)
+    assert [record.actor for record in memory.history(old)] == ["add", "prune"]
+
+
+def test_v80_scheduled_backups_are_kept_in_number_and_others_stay(open_memory: Open, tmp_path: Path) -> None:
+    from perdure.engine.upkeep.backup import backup, backup_folder
+
+    _, engine, clock = opened(open_memory, expire_hours=0, backup_hours=24, backups_kept=2)
+    own = Path(PORTAL.call(backup(engine)).file)
+    for day in range(4):
+        clock.ahead = timedelta(days=day, hours=day)
+        assert ran(engine) == ["backup"]
+    files = sorted(backup_folder(engine).iterdir())
+    assert len(files) == 3 and own in files
+
+
+def test_u20_a_task_that_fails_is_told_and_tried_again_and_stops_no_other(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory, engine, _ = opened(open_memory, **DAILY)
+    secret = "the kettle is blue"
+    memory.add(secret, user_id="ana", infer=False)
+
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise VectorStoreError("the disk is full")
+
+    async def breaks(*_: Any, **__: Any) -> Any:
+        raise ValueError(secret)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.chores.expire, "everywhere", fails)
+        patch.setattr(engine.chores, "prune", breaks)
+        done = PORTAL.call(Schedule(engine).run())
+    assert [(each.task, each.error) for each in done] == [
+        ("expire", "VectorStoreError: the disk is full"),
+        ("prune", "ValueError"),
+        ("backup", None),
+    ]
+    assert secret not in caplog.text and "the disk is full" in caplog.text
+    assert PORTAL.call(Schedule(engine).due()) == ["expire", "prune"]
+    assert ran(engine, everything=True) == ["expire", "prune", "backup"]
+
+
+def test_u20_two_that_look_at_once_do_it_once(tmp_path: Path) -> None:
+    config = {"path": str(tmp_path / "memory"), **QUICK, "upkeep": DAILY}
+    with Memory(config) as one, Memory(config) as two:
+        engines = [each._memory._engine for each in (one, two)]
+
+        async def both() -> list[str]:
+            done = await asyncio.gather(*(Schedule(engine).run() for engine in engines))
+            return sorted(each.task for some in done for each in some)
+
+        assert PORTAL.call(both()) == ["backup", "expire", "prune"]
+        assert PORTAL.call(both()) == []
+
+
+PROGRAM = """
+import asyncio, sys
+from perdure.engine.build import build
+from perdure.engine.config import read_config
+from perdure.engine.upkeep.schedule import Schedule
+
+async def go():
+    engine = build(read_config({"path": sys.argv[1], "embedder": {"provider": "hashed"}}))
+    async def hang():
+        print("under way", flush=True)
+        await asyncio.sleep(600)
+    engine.chores.expire.everywhere = hang
+    await Schedule(engine).run()
+
+asyncio.run(go())
+"""
+
+
+def test_u20_what_a_killed_process_had_is_done_by_another(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"under way\n"
+        with Memory({"path": str(path), **QUICK}) as memory:
+            engine = memory._memory._engine
+            assert ran(engine) == [], "the other one is at it"
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert ran(engine) == ["expire"]
+            assert ran(engine) == []
+
+
+def test_u20_a_server_does_it_at_once_and_gives_back_what_it_was_at(open_memory: Open) -> None:
+    memory, engine, _ = opened(open_memory, **DAILY)
+    begun = asyncio.Event()
+
+    async def hang(*_: Any, **__: Any) -> Any:
+        begun.set()
+        await asyncio.sleep(600)
+
+    async def serve() -> None:
+        prune, engine.chores.prune = engine.chores.prune, hang  # type: ignore[assignment]
+        async with upkeeping(engine):
+            await begun.wait()
+        engine.chores.prune = prune
+
+    PORTAL.call(serve())
+    assert "expire" not in PORTAL.call(Schedule(engine).due())
+    assert ran(engine) == ["prune", "backup"]
+    memory.close()

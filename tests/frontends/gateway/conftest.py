@@ -1,0 +1,52 @@
+"""The scripted model's servers, and the gateways that stand before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.frontends.gateway.upstream import KEY, Upstream, upstream
+from tests.frontends.server.running import Running, running
+
+
+@contextmanager
+def gateway_to(folder: Path, address: str, *, gateway: dict[str, Any] | None = None, **given: Any) -> Iterator[Running]:
+    """A server over a folder whose model's server is at an address; `gateway` are more of its settings."""
+    settings = {**(gateway or {})}
+    settings["upstream"] = {"base_url": address, "api_key": KEY, **settings.get("upstream", {})}
+    with running(folder, gateway=settings, **given) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Upstream]:
+    """One model's server for all tests of a module; forget what the tests before did with `model.clear()`."""
+    with upstream() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gateway(request: pytest.FixtureRequest, model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Running:
+    """One gateway for all tests of a module; its GATEWAY are settings, its SERVER arguments of `running`."""
+    given = getattr(request.module, "SERVER", {})
+    settings = getattr(request.module, "GATEWAY", None)
+    with gateway_to(tmp_path_factory.mktemp("memory"), model.url, gateway=settings, **given) as found:
+        yield found
+
+
+@pytest.fixture
+def fresh(request: pytest.FixtureRequest, model: Upstream, tmp_path: Path) -> Iterator[Running]:
+    """A gateway of a test's own; indirect parameters are arguments of `gateway_to`."""
+    with gateway_to(tmp_path / "memory", model.url, **getattr(request, "param", {})) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _forgetful(request: pytest.FixtureRequest) -> None:
+    """Each test finds a model's server that was asked nothing."""
+    if "model" in request.fixturenames or "gateway" in request.fixturenames or "fresh" in request.fixturenames:
+        request.getfixturevalue("model").clear()
