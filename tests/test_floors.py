@@ -20,6 +20,7 @@ CROSSINGS = {
     # Which front ends may import another one's modules (DESIGN §1); every one may import the library.
     "cli": {"library", "server", "gateway", "mcp", "console"},
     "server": {"library", "gateway"},
+    "library": {"library", "gateway"},  # MemoryClient is the gateway in one's own process
 }
 
 

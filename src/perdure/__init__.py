@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from perdure.frontends.library.async_memory_store import AsyncMemoryStore
     from perdure.frontends.library.async_team import AsyncTeamMemory
     from perdure.frontends.library.memory import Memory
+    from perdure.frontends.library.memory_client import MemoryClient
     from perdure.frontends.library.memory_store import MemoryStore
     from perdure.frontends.library.team import TeamMemory
 
@@ -105,6 +106,7 @@ _HOMES = {
     "perdure.frontends.library.async_memory_store": ("AsyncMemoryStore",),
     "perdure.frontends.library.async_team": ("AsyncTeamMemory",),
     "perdure.frontends.library.memory": ("Memory",),
+    "perdure.frontends.library.memory_client": ("MemoryClient",),
     "perdure.frontends.library.memory_store": ("MemoryStore",),
     "perdure.frontends.library.team": ("TeamMemory",),
 }
@@ -134,6 +136,7 @@ __all__ = [
     "LedgerError",
     "ListResult",
     "Memory",
+    "MemoryClient",
     "MemoryConfig",
     "MemoryEvent",
     "MemoryItem",

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from perdure.backends.llms.scripted import ScriptedLLM
-from perdure.domain.clock import Clock, system_clock
+from perdure.domain.clock import Clock, iso, system_clock
 from perdure.domain.filter import eq
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.message import Message
@@ -50,14 +51,18 @@ class World:
             await self.remembering.keep(conversation, user(text), answer)
 
     async def settle(self) -> None:
-        """Wait until nothing is due any more."""
+        """Wait until nothing is due any more but what failed and is tried again later."""
         ledger = self.engine.kernel.ledger
         await self.remembering._unkept.settled()
-        while ledger is not None:
-            status = await ledger.jobs.status([self.remembering._work._kind])
-            if not status.pending + status.processing:
-                return
-            await asyncio.sleep(0.005)
+        if ledger is None:
+            return
+        async with asyncio.timeout(60):
+            while True:
+                due = await ledger.jobs.next_due([self.remembering._work._kind])
+                status = await ledger.jobs.status([self.remembering._work._kind])
+                if not status.processing and (due is None or due > iso(datetime.now(UTC) + timedelta(seconds=0.5))):
+                    return
+                await asyncio.sleep(0.005)
 
     async def rows(self, kind: str = "facts", scope: Scope = ANN) -> list[MemoryItem]:
         kernel = self.engine.kernel

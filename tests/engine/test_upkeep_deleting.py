@@ -245,6 +245,18 @@ async def _entries(engine: Engine, scope: Scope) -> list[str]:
     return [text for _, _, text in sorted([*said, *facts])]
 
 
+@pytest.mark.parametrize("episodes", ["keep", "search", "off"])
+def test_k54_messages_that_are_memories_count_once_and_undo_brings_both_back(open_memory: Open, episodes: str) -> None:
+    memory, engine, _ = opened(open_memory, episodes=episodes)
+    scope = Scope(user_id="ana", run_id="talk")
+    ids = [say(memory, f"turn {number}", run_id="talk") for number in range(5)]
+    assert PORTAL.call(evict(engine, scope, 5)).count == 0
+    assert [each.id for each in PORTAL.call(evict(engine, scope, 3)).removed] == ids[:2]
+    assert PORTAL.call(evict(engine, scope, 3)).count == 0
+    memory.undo(memory.history(ids[1])[-1].id)
+    assert PORTAL.call(evict(engine, scope, 3, dry_run=True)).looked_at == 4
+
+
 def test_k54_zero_is_any_number_and_summaries_stay(open_memory: Open) -> None:
     memory, engine, _ = opened(open_memory)
     say(memory, "the kettle is blue", run_id="talk")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Memory
+from perdure import Memory, MemoryStore
 from perdure.domain.errors import ConfigError, VectorStoreError
 from perdure.engine.engine import Engine
 from perdure.engine.upkeep.schedule import Schedule, upkeeping
@@ -183,3 +183,35 @@ def test_u20_a_server_does_it_at_once_and_gives_back_what_it_was_at(open_memory:
     assert "expire" not in PORTAL.call(Schedule(engine).due())
     assert ran(engine) == ["prune", "backup"]
     memory.close()
+
+
+HAWAII = ("Budget for Hawaii is $10,000", "Added $2,000 to Hawaii budget", "Final Hawaii budget is $12,000")
+
+
+def test_v69_v70_who_has_enough_is_consolidated_and_who_was_told_something_is_reflected_on(open_memory: Open) -> None:
+    memory, engine, clock = opened(
+        open_memory, expire_hours=0, consolidate_hours=24, reflect_hours=24, consolidate_from=3
+    )
+    for user, count in (("ana", 3), ("ben", 2)):
+        for text in HAWAII[:count]:
+            MemoryStore(memory).store(text, user_id=user)
+    asked = []
+    plain = engine.reflect
+
+    async def noted(scope: Any, **more: Any) -> Any:
+        asked.append(scope.user_id)
+        return await plain(scope, **more)
+
+    engine.reflect = noted  # type: ignore[assignment]
+    done = {each.task: each for each in PORTAL.call(Schedule(engine).run())}
+    assert done["consolidate"].told == {"count": 1, "merged": 3} and done["reflect"].error is None
+    for user, left in (("ana", 1), ("ben", 2)):
+        facts = [item for item in memory.get_all(user_id=user).results if item.type != "reflective"]
+        assert len(facts) == left
+    assert sorted(asked) == ["ana", "ben"]
+    clock.ahead = timedelta(hours=25)
+    memory.add("the kettle is blue", user_id="ben", infer=False)
+    clock.ahead = timedelta(hours=50)
+    asked.clear()
+    assert set(ran(engine)) == {"consolidate", "reflect"}
+    assert asked == ["ben"], "nobody else was told anything since"

@@ -76,7 +76,7 @@ class Batch:
         hides: tuple[str, ...] = (),
         replaced_by: str | None = None,
     ) -> None:
-        """Take a memory away, whose text stays as a version; that says which other memory took its place, if one did."""
+        """Take a memory away, whose text stays as a version; it says which other memory took its place, if one did."""
         moment = self.ticker.tick()
         keep = version_of(before, untold_at=moment, replaced_by=replaced_by)
         self.vectors[keep.id] = vector

@@ -14,6 +14,7 @@ from perdure.engine import mending
 from perdure.engine.agreement import Progress, compare
 from perdure.engine.engine import Engine
 from perdure.engine.kernel import Kernel
+from perdure.engine.undecided import undecided
 
 PENDING = 1000
 """Messages that wait to be read, and rows without a vector, that are looked at."""
@@ -24,7 +25,8 @@ class Finding(Answer):
     """One thing that is not as it should be."""
 
     kind: str
-    """store, ledger, journal, embedder, unembedded, pending, graph, or a rift of `agreement`."""
+    """store, ledger, journal, embedder, unembedded, pending, graph, quarantine, contradiction, or a rift of
+    `agreement`."""
     id: str
     """The memory, message or part that it is about."""
     sentence: str
@@ -94,7 +96,7 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
     if ledger is None:
         sentence = "the ledger could not be opened: there is no history, and a crash may lose changes (see the log)"
         findings.append(Finding("ledger", kernel.config.history.provider, sentence))
-        return Diagnosis([*findings, *await _graph(engine)])
+        return Diagnosis([*findings, *await _graph(engine), *await _marks(kernel)])
     findings += [Finding("ledger", ledger.name, sentence) for sentence in await ledger.check()]
     findings += await _journal(ledger)
     findings += await _pending(ledger)
@@ -102,6 +104,7 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
     for disagreement in found.disagreements:
         findings.append(Finding(disagreement.rift, disagreement.id, disagreement.sentence, True))
     findings += await _graph(engine)
+    findings += await _marks(kernel)
     counted = {name: getattr(found, name) for name in ("memories", "versions", "messages", "history")}
     return Diagnosis(findings, counted)
 
@@ -177,6 +180,21 @@ async def _graph(engine: Engine) -> list[Finding]:
         findings.append(Finding("graph", "", sentence, True))
     if found.waiting:
         findings.append(Finding("graph", "", f"{found.waiting} jobs of the graph are not done yet", notice=True))
+    return findings
+
+
+async def _marks(kernel: Kernel) -> list[Finding]:
+    """What a person may want to judge: memories that are kept out of prompts, and pairs that contradict (V73)."""
+    found = await undecided(kernel)
+    findings = []
+    if found.quarantined:
+        first, count = found.quarantined[0], len(found.quarantined)
+        told = "1 memory is" if count == 1 else f"{count} memories are"
+        sentence = f"{told} kept out of prompts: see perdure list --quarantined"
+        findings.append(Finding("quarantine", first, sentence, notice=True))
+    for newer, older in found.pairs:
+        sentence = f"memory {newer} may replace memory {older}, and both stand: delete the one that is wrong"
+        findings.append(Finding("contradiction", newer, sentence, notice=True))
     return findings
 
 

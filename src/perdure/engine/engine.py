@@ -24,10 +24,10 @@ from perdure.engine.queries import Query
 from perdure.engine.read_path import ReadPath
 from perdure.engine.revise import Revise
 from perdure.engine.soft import given_up
+from perdure.engine.trusting import Trusting
 from perdure.engine.upkeep.chores import Chores
 from perdure.engine.upkeep.consolidating import Consolidate
 from perdure.engine.upkeep.reflecting import Reflect
-from perdure.engine.trusting import Trusting
 from perdure.engine.why_not import WhyNot
 from perdure.engine.write_path import WritePath
 

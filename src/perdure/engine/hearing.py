@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,6 +14,10 @@ from perdure.engine.kernel import Kernel
 from perdure.engine.soft import given_up
 from perdure.pipeline.echo import fingerprint
 from perdure.pipeline.firewall import Hearing, suspect
+
+_PIECE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)[ \t]*|[.!?]+|\n+|\Z)")
+_LISTED = re.compile(r"(?:[-*•]|\[\w+\]|\d{1,2}[.)])\s+(.*?)(?:\s\(\d{4}-\d\d-\d\d\))?\Z", re.DOTALL)
+_PASTED = re.compile(r"\s*(?:[-*•]|\[\w+\]|\d{1,2}[.)]\s|[\"“]?user\b)", re.IGNORECASE)
 
 INLINE_CHARACTERS = 2_000
 """Conversations up to this length are heard on the event loop: about a millisecond, less than a change of thread."""
@@ -34,8 +39,39 @@ async def heard(kernel: Kernel, messages: Sequence[Message], facts: Sequence[Fac
 
     short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
     marked, own = mark() if short else await run_blocking(mark)
-    echoed = await known(kernel, scope, [fact.text for place, fact in enumerate(marked) if place not in own])
-    return [fact for place, fact in enumerate(marked) if place in own or fingerprint(fact.text) not in echoed]
+    echoed = await known(
+        kernel, scope, [bare_sentence(fact.text) for place, fact in enumerate(marked) if place not in own]
+    )
+    return [
+        fact for place, fact in enumerate(marked) if place in own or fingerprint(bare_sentence(fact.text)) not in echoed
+    ]
+
+
+async def unechoed(kernel: Kernel, messages: Sequence[Message], scope: Scope) -> list[Message]:
+    """The messages without the lines and sentences that only repeat what was injected.
+
+    Of an assistant's or a tool's message every one goes, of a user's those that are quoted from a list of memories or
+    speak of "User": a user's own words count, even where they are the same.
+    """
+    pieces = [_PIECE.findall(message.content) for message in messages]
+    doubtful = [
+        {piece for piece in some if piece.strip() and (message.role != "user" or _PASTED.match(piece))}
+        for message, some in zip(messages, pieces, strict=True)
+    ]
+    echoed = await known(kernel, scope, [bare_sentence(piece) for some in doubtful for piece in some])
+    if not echoed:
+        return list(messages)
+    kept = [
+        [piece for piece in some if piece not in doubted or fingerprint(bare_sentence(piece)) not in echoed]
+        for some, doubted in zip(pieces, doubtful, strict=True)
+    ]
+    return [replace(message, content="".join(some)) for message, some in zip(messages, kept, strict=True)]
+
+
+def bare_sentence(piece: str) -> str:
+    """A sentence without what lists put around one, and without its full stop: what fingerprints are made of."""
+    found = _LISTED.match(piece.strip())
+    return (found.group(1) if found else piece.strip()).strip(" \t\"'“”").rstrip(".")
 
 
 def marked_fact(fact: Fact, hearing: Hearing) -> Fact:

@@ -177,10 +177,13 @@ class ReadPath:
         cursor: str | None,
         as_of: datetime | None,
         include_past: bool,
+        kinds: tuple[str, ...] = ("facts",),
     ) -> ListResult:
         """A page of the scope's memories, oldest first by (created_at, id)."""
         kernel = self._kernel
-        within = visible(scope, now=kernel.ticker.now(), as_of=as_of, include_past=include_past, filters=filters)
+        within = visible(
+            scope, now=kernel.ticker.now(), kinds=kinds, as_of=as_of, include_past=include_past, filters=filters
+        )
         page = await kernel.store.list(kernel.collection, within, limit, cursor)
         return ListResult([_shown(point.payload) for point in page.points], page.next_cursor)
 

@@ -19,7 +19,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.counting import counted
 from perdure.engine.curator import Reading
-from perdure.engine.hearing import heard, stated
+from perdure.engine.hearing import heard, stated, unechoed
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
 from perdure.engine.plan import Plan, Telling, ToldFact, told_at
@@ -27,8 +27,8 @@ from perdure.engine.standing import unnoted
 from perdure.engine.visibility import visible
 from perdure.pipeline.bands import decide_by_bands
 from perdure.pipeline.echo import strip_injected
-from perdure.pipeline.reconciliation import same_matter
 from perdure.pipeline.firewall import origin_of, suspect
+from perdure.pipeline.reconciliation import same_matter
 from perdure.pipeline.slots import read_slots
 
 CONTEXT_MESSAGES = 24
@@ -81,6 +81,7 @@ class WritePath:
         reading = Reading([])
         if messages:
             context = await self._context(addition.scope, min(moments))
+            messages = await unechoed(self._kernel, messages, addition.scope)
             reading = await self._kernel.curator.read(
                 messages,
                 context=context,

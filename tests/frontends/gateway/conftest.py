@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,3 +51,9 @@ def _forgetful(request: pytest.FixtureRequest) -> None:
     """Each test finds a model's server that was asked nothing."""
     if "model" in request.fixturenames or "gateway" in request.fixturenames or "fresh" in request.fixturenames:
         request.getfixturevalue("model").clear()
+
+
+@pytest.fixture
+def who() -> str:
+    """A user of a test's own, on a gateway that it shares."""
+    return f"user-{uuid.uuid4()}"

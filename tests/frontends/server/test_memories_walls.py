@@ -83,6 +83,7 @@ BY_ID: list[tuple[str, str, Any]] = [
     ("PUT", "/v1/batch", {"memories": [{"memory_id": "{memory}", "text": "mine now"}]}),
     ("DELETE", "/v1/batch", {"memories": [{"memory_id": "{memory}"}]}),
     ("POST", "/v1/feedback", {"memory_id": "{memory}", "feedback": "NEGATIVE"}),
+    ("POST", "/v1/memories/{memory}/feedback", {"verdict": "negative"}),
     ("POST", "/v1/undo", {"event_id": "{record}"}),
     ("GET", "/v1/event/{event}", None),
     ("GET", "/v1/event/{record}", None),
@@ -183,6 +184,7 @@ def test_a_reader_reads_and_writes_nothing(tenants: Tenants) -> None:
         ("POST", "/v1/forget", {}),
         ("DELETE", "/v2/entities/user/ana", None),
         ("POST", "/v1/feedback", {"memory_id": tenants.memory_id}),
+        ("POST", f"/v1/memories/{tenants.memory_id}/feedback", {"verdict": "positive"}),
     ):
         assert tenants.ask(tenants.reader, method, path, json=body).status_code == 403, path
 
@@ -239,6 +241,7 @@ def test_u22_a_teams_memory_is_in_no_personal_route(server: Running) -> None:
         ("DELETE", f"/v1/memories/{id}", None),
         ("DELETE", f"/v1/memories/{id}?erase=true", None),
         ("POST", "/v1/undo", {"event_id": record}),
+        ("POST", f"/v1/memories/{id}/feedback", {"verdict": "positive"}),
         ("PUT", "/v1/batch", {"memories": [{"memory_id": id, "text": "mine"}]}),
     ):
         assert server.client.request(method, path, json=body).status_code == 404, path

@@ -165,9 +165,8 @@ class Compressing:
         turns = await ledger.sessions.turns(session_id)
         if not turns:
             return False
-        found = {
-            episode.id: episode for episode in await _episodes(ledger, [id for turn in turns for id in turn.episodes])
-        }
+        ids = [id for turn in turns for id in turn.episodes]
+        found = {episode.id: episode for episode in await ledger.get_episodes(ids) if not episode.hidden}
         session = await ledger.sessions.by_id(session_id)
         if session is None:
             return False
@@ -176,8 +175,6 @@ class Compressing:
         previous = session.state if len(recent) < len(turns) or self._kernel.extractor is not None else {}
         said = {turn.number: [found[id] for id in turn.episodes if id in found] for turn in recent}
         state = await self._made(said, facts, previous)
-        if not state:
-            return True
         return await ledger.sessions.put_state(
             session_id,
             {**state, COVERED: turns[-1].number},
@@ -242,7 +239,7 @@ def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
 
 def _fit(episodes: Sequence[Episode]) -> list[Message]:
     """What user and assistant said, as far as it may enter a prompt."""
-    spoken = [episode for episode in episodes if episode.role in ("user", "assistant") and not episode.hidden]
+    spoken = [episode for episode in episodes if episode.role in ("user", "assistant")]
     return [Message(episode.role, episode.content) for episode in spoken if not _unfit(episode.content)]
 
 
@@ -254,7 +251,3 @@ def _unfit(text: str) -> bool:
 def _covered(state: Mapping[str, Any]) -> int:
     """Up to which turn a state tells of its session."""
     return int(state.get(COVERED) or 0)
-
-
-async def _episodes(ledger: Ledger, ids: Sequence[str]) -> list[Episode]:
-    return await ledger.get_episodes(ids) if ids else []

@@ -17,6 +17,7 @@ from perdure.engine.curator import Reading
 from perdure.engine.engine import Engine
 from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.gateway.settings import GatewaySettings
+from perdure.engine.hearing import heard
 from perdure.engine.plan import Telling, told_at
 from perdure.engine.standing import unnoted
 from perdure.engine.write_path import CONTEXT_MESSAGES
@@ -76,7 +77,7 @@ class Extraction:
         if reading.unread:
             logger.warning("Extraction parse failed" if reading.unreadable else "Extraction failed, batch skipped")
             return Extracted(failed=True)
-        facts = _told_in(reading, messages, len(earlier))
+        facts = await heard(self._kernel, messages, _told_in(reading, messages, len(earlier)), scope)
         moments = [message.timestamp or now for message in messages]
         ids = [episode.id for episode in (*earlier, *read)]
         told = [

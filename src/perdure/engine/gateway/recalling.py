@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from perdure.domain.errors import EmbeddingError, PerdureError, VectorStoreError
-from perdure.domain.filter import eq
+from perdure.domain.event import SearchResult
+from perdure.domain.filter import Filter, all_of, eq
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
@@ -59,6 +60,7 @@ class Ask:
     threshold: float | None = None
     recency_weight: float | None = None
     types: tuple[str, ...] = ()
+    filters: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,10 @@ class Recalling:
             logger.warning("Memory retrieval failed: %s", type(error).__name__)
             reason = "store_unavailable" if isinstance(error, VectorStoreError) else "retrieval_error"
             return Recalled(status="unavailable", reason=reason)
+
+    async def search(self, ask: Ask) -> SearchResult:
+        """What the same steps find, whatever the gate and the clock say; its failures are PerdureError."""
+        return await self._engine.read.search(self._query(ask))
 
     async def close(self) -> None:
         """Give up what is still looked for in vain."""
@@ -254,7 +260,7 @@ class Recalling:
             limit=ask.limit or settings.default_retrieval_limit,
             threshold=threshold,
             types=ask.types,
-            filters=eq("kind", "facts") if ask.types else None,  # what was said has no type of its own
+            filters=all_of(ask.filters, eq("kind", "facts") if ask.types else None),  # what was said has no type
             preset=self._preset(ask),
             trusted=settings.quarantine,
             told=self._said(ask),

@@ -19,9 +19,9 @@ from perdure.domain.scope import Scope
 from perdure.engine.finish import finish
 from perdure.engine.graph.conforming import Conforming
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
-from perdure.engine.worker import Worker, is_ending
 from perdure.engine.kernel import Kernel
 from perdure.engine.soft import given_up, kept_from_failing
+from perdure.engine.worker import Worker, is_ending
 
 logger = logging.getLogger("perdure")
 

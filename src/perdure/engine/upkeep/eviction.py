@@ -57,7 +57,9 @@ async def _evict(kernel: Kernel, scope: Scope, max_entries: int, removal: Remova
     if removal.dry_run:
         removal.removed, removal.turns = items, len(turns)
         return removal
-    removal.removed = await remove(kernel, items, lambda item: item.state == LIVE, actor="evict", reason="max_entries")
+    removal.removed = await remove(
+        kernel, items, lambda item: item.state == LIVE, actor="evict", reason="max_entries", with_messages=True
+    )
     if turns:
         async with kernel.lock(scope):
             await finish(_hide(kernel, [turn.id for turn in turns]))

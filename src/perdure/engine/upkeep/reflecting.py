@@ -82,10 +82,13 @@ def id_of(scope: Scope, insight: Insight) -> str:
 async def _facts(kernel: Kernel, scope: Scope) -> list[MemoryItem]:
     newest: deque[MemoryItem] = deque(maxlen=NEWEST)
     async for items in walk(kernel, scope, visible(scope, now=kernel.ticker.now())):
-        newest.extend(
-            item for item in items if item.quarantined is None and item.source != REFLECTION and item.tags is None
-        )
+        newest.extend(item for item in items if _may_be_read(item))
     return sorted(newest, key=lambda item: (item.told_at, item.created_at, item.id))
+
+
+def _may_be_read(item: MemoryItem) -> bool:
+    is_the_users = item.role in ("memory", "user") and item.tags is None
+    return is_the_users and item.quarantined is None and item.source != REFLECTION
 
 
 def _experience(item: MemoryItem) -> Experience:

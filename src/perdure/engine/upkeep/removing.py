@@ -71,8 +71,12 @@ async def remove(
     *,
     actor: str,
     reason: str,
+    with_messages: bool = False,
 ) -> list[MemoryItem]:
-    """Remove those of the memories that still are to go once nobody else writes; a team's go on record."""
+    """Remove those of the memories that still are to go once nobody else writes; a team's go on record.
+
+    `with_messages` hides the message of a memory that is one, word for word; `undo` shows it again.
+    """
     by_scope: dict[Scope, list[str]] = {}
     for item in items:
         by_scope.setdefault(item.scope, []).append(item.id)
@@ -80,7 +84,8 @@ async def remove(
     for scope, ids in by_scope.items():
         for page in pages(ids):
             async with kernel.lock(scope):
-                gone += await finish(remove_held(kernel, page, still, actor=actor, reason=reason))
+                work = remove_held(kernel, page, still, actor=actor, reason=reason, with_messages=with_messages)
+                gone += await finish(work)
     return gone
 
 
@@ -92,14 +97,21 @@ def pages(ids: Iterable[str]) -> Iterator[list[str]]:
 
 
 async def remove_held(
-    kernel: Kernel, ids: Sequence[str], still: Callable[[MemoryItem], bool], *, actor: str, reason: str
+    kernel: Kernel,
+    ids: Sequence[str],
+    still: Callable[[MemoryItem], bool],
+    *,
+    actor: str,
+    reason: str,
+    with_messages: bool = False,
 ) -> list[MemoryItem]:
     """The same for memories, of one team at most, whose lock the caller holds."""
     batch, gone = Batch(kernel.ticker), []
     for point in await kernel.store.get_many(kernel.collection, ids):
         item = MemoryItem.from_payload(point.payload)
         if item.state == LIVE and still(item):
-            batch.remove(item, point.vector, actor=actor, reason=reason)
+            hides = item.sources if with_messages and item.role != "memory" else ()
+            batch.remove(item, point.vector, actor=actor, reason=reason, hides=hides)
             gone.append(item)
     if gone:
         await kernel.commit(batch.changes, batch.vectors)

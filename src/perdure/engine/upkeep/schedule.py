@@ -28,6 +28,7 @@ from perdure.engine.soft import given_up
 from perdure.engine.upkeep.backup import backup
 from perdure.engine.upkeep.backup_list import settings_name
 from perdure.engine.upkeep.backups_erasing import erase_from_backups
+from perdure.engine.upkeep.owners import grown_since
 
 logger = logging.getLogger("perdure")
 
@@ -45,8 +46,8 @@ class Task:
     name: str
     hours: float
     """Between two times; 0 is never."""
-    work: Callable[[], Awaitable[dict[str, Any]]]
-    """Does it; what came of it in numbers, without any text of a memory."""
+    work: Callable[[str], Awaitable[dict[str, Any]]]
+    """Does it, given when it was last begun ("" is never); what came of it in numbers, without text of a memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +144,13 @@ class Schedule:
 
     async def _do(self, ledger: Ledger, job: Job, name: str) -> Done | None:
         """Do one task, unless another process has done it since the job was made."""
-        if (await self._last(ledger)).get(name, "") != job.payload.get("last"):
+        last = (await self._last(ledger)).get(name, "")
+        if last != job.payload.get("last"):
             await ledger.jobs.done([job.id])
             return None
         begun = iso(self._kernel.ticker.now())
         try:
-            told = await self._tasks[name].work()
+            told = await self._tasks[name].work(last)
         except Exception as error:  # whatever it is, a task must not stop those after it
             sentence = _told(error)
             logger.warning("upkeep: %s failed and is tried again: %s", name, sentence)
@@ -164,16 +166,27 @@ def tasks_of(engine: Engine) -> list[Task]:
     """Every task that there is, with the interval that the configuration gives it."""
     settings, chores = engine.kernel.config.upkeep, engine.chores
 
-    async def expire() -> dict[str, Any]:
+    async def expire(last: str) -> dict[str, Any]:
         return {"count": await chores.expire.everywhere()}
 
-    async def prune() -> dict[str, Any]:
+    async def prune(last: str) -> dict[str, Any]:
         return {"count": (await chores.prune(Scope())).count}
 
-    async def quota() -> dict[str, Any]:
+    async def quota(last: str) -> dict[str, Any]:
         return {"count": (await chores.quotas(Scope())).count} if settings.when_full == "evict" else {"count": 0}
 
-    async def back_up() -> dict[str, Any]:
+    async def consolidate(last: str) -> dict[str, Any]:
+        count = merged = 0
+        for owner in await grown_since(engine.kernel, last, settings.consolidate_from):
+            done = await engine.consolidate.scope(owner, at_least=settings.consolidate_from)
+            count, merged = count + len(done), merged + sum(len(each.removed) for each in done)
+        return {"count": count, "merged": merged}
+
+    async def reflect(last: str) -> dict[str, Any]:
+        owners = await grown_since(engine.kernel, last)
+        return {"count": sum([len((await engine.reflect(owner)).insights) for owner in owners])}
+
+    async def back_up(last: str) -> dict[str, Any]:
         owed = await erase_from_backups(engine.kernel, (), (), dry_run=False)
         report = await backup(engine, scheduled=True)
         told = {"file": report.file, "bytes": report.bytes, "removed": len(report.removed)}
@@ -183,6 +196,8 @@ def tasks_of(engine: Engine) -> list[Task]:
         Task("expire", settings.expire_hours, expire),
         Task("prune", settings.prune_hours, prune),
         Task("quota", settings.quota_hours if settings.max_memories_per_user else 0.0, quota),
+        Task("consolidate", settings.consolidate_hours, consolidate),
+        Task("reflect", settings.reflect_hours, reflect),
         Task("backup", settings.backup_hours, back_up),
     ]
 

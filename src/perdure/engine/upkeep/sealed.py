@@ -1,7 +1,7 @@
 """Sealed files: lines of JSON, packed with gzip, whose last line tells how many they are and their checksum.
 
 A file gets its name when it is whole and on disk. What a process that died left half written is known by its name,
-which holds the number of the process.
+which holds the machine and the number of the process.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import json
 import os
+import platform
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +25,8 @@ except ImportError:  # where there is none, two processes of one moment may rewr
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX = ".jsonl.gz"
-_PART = ".perdure-part."
+_PART = f".perdure-part.{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}."
+"""What names of files begin with that are being written on this machine."""
 _SEAL = '{"record":"seal",'
 
 

@@ -18,8 +18,13 @@ class UpkeepSettings(BaseModel):
     expire_hours: float = Field(1.0, ge=0, description="Hours between two deletions of what is past its expires_at")
     prune_hours: float = Field(0.0, ge=0, description="Hours between two deletions of what has decayed (B8)")
     quota_hours: float = Field(1.0, ge=0, description="Hours between two looks for users beyond their quota")
+    consolidate_hours: float = Field(0.0, ge=0, description="Hours between two mergings of what belongs together (V69)")
+    reflect_hours: float = Field(0.0, ge=0, description="Hours between two readings for insights (V70)")
     backup_hours: float = Field(0.0, ge=0, description="Hours between two backups")
 
+    consolidate_from: int = Field(
+        20, ge=2, description="Memories that somebody must have before any of theirs are merged (V69)"
+    )
     initial_strength_days: float = Field(INITIAL_DAYS, gt=0, description="S0 of R = e^(-t/S), in days (B8)")
     prune_threshold: float = Field(THRESHOLD, ge=0, le=1, description="R below which a memory is pruned (B8)")
     grace_days: float = Field(GRACE_DAYS, ge=0, description="Days for which a fact is new, and is never pruned")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from perdure.domain.errors import NotFoundError
-from perdure.domain.filter import Condition, Filter, all_of, parse_filter
 from perdure.frontends.cli.opening import with_memory
 from perdure.frontends.cli.options import (
     AgentOption,
@@ -248,8 +247,8 @@ def _history_row(record: HistoryRecord) -> tuple[str, ...]:
     return record.timestamp[:16].replace("T", " "), record.event, text, record.actor, record.id
 
 
-def _narrowed(filter: str | None) -> Filter | None:
-    return all_of(parse_filter(filter), Condition("quarantined", "gte", ""))
+def _narrowed(filter: dict[str, Any] | None) -> dict[str, Any]:
+    return {"AND": [*([filter] if filter else []), {"quarantined": {"gte": ""}}]}
 
 
 def _print_items(items: Iterable[MemoryItem]) -> None:

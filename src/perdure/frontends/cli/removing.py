@@ -51,12 +51,12 @@ def delete(
         raise typer.BadParameter("give the ID of a memory, or --all with a scope")
     if everything:
         scope = Scope(user_id, agent_id, run_id).require_owner()
-        _demand_yes(yes, f"this deletes every memory of {_words(scope)}")
+        demand_yes(yes, f"this deletes every memory of {words_of(scope)}")
         gone = with_memory(folder(path), lambda memory: _delete_all(memory, scope, erase))
         missing: list[str] = []
     else:
         given = ids or []
-        _demand_yes(yes or len(given) == 1, f"this deletes {len(given)} memories")
+        demand_yes(yes or len(given) == 1, f"this deletes {len(given)} memories")
         gone, missing = with_memory(folder(path), lambda memory: _delete_each(memory, given, erase))
     for id in missing:
         note(f"there is no memory with the id {id!r}")
@@ -127,10 +127,10 @@ def forget(
     scope = Scope(user_id, agent_id, run_id)
     if not ids:
         scope.require_owner()
-        what = "whatever the query finds" if query is not None else f"all that there is of {_words(scope)}"
-        _demand_yes(yes or dry_run, f"this forgets {what} for good")
+        what = "whatever the query finds" if query is not None else f"all that there is of {words_of(scope)}"
+        demand_yes(yes or dry_run, f"this forgets {what} for good")
     elif len(ids) > 1:
-        _demand_yes(yes or dry_run, f"this forgets {len(ids)} memories for good")
+        demand_yes(yes or dry_run, f"this forgets {len(ids)} memories for good")
 
     async def work(memory: AsyncMemory) -> list[ErasureReport]:
         reports = []
@@ -180,10 +180,12 @@ def _print_reports(reports: list[ErasureReport]) -> None:
             note("some bytes go when the other process that has the file open closes it")
 
 
-def _demand_yes(yes: bool, what: str) -> None:
+def demand_yes(yes: bool, what: str) -> None:
+    """Refuse what takes several memories away unless the user has said so."""
     if not yes:
         raise typer.BadParameter(f"{what}: say --yes if you mean it")
 
 
-def _words(scope: Scope) -> str:
-    return ", ".join(f"{name} {value!r}" for name, value in scope.given().items())
+def words_of(scope: Scope) -> str:
+    """A scope in words; `everybody` for none."""
+    return ", ".join(f"{name} {value!r}" for name, value in scope.given().items()) or "everybody"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import takewhile
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,6 +14,7 @@ from starlette.types import Send
 from perdure.backends.upstreams.http import UpstreamAnswer
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.recalling import Ask, Recalled
 from perdure.frontends.gateway.asking import Asking, memory_headers, read_asking
@@ -73,29 +75,31 @@ class _Chat:
     async def _ask(self, send: Send, recalled: Recalled, key: str | None) -> None:
         answer: UpstreamAnswer | None = None
         reader = ChatStream()
-        failed = ended = False
         try:
             answer = await self._asking.send(PATH, self._body(recalled))
-            failed = answer.status not in _OK
+            if answer.status not in _OK:
+                self._keeping = None  # a stream's user turn has begun, and stays so (K37)
             if _is_events(answer):
                 headers = downward(answer.headers) + memory_headers(recalled)
-                ended = await stream(send, answer, headers, reader.feed)
-                reader.end()
-                text = reader.text
+                await stream(send, answer, headers, reader.feed, lambda: self._end(reader.end(), complete=True))
             else:
                 data = await answer.read()
-                text = _said_in(data)
-                ended = True
+                self._end(_said_in(data), complete=True)
                 await self._whole(send, answer, data, recalled, key)
         except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
-            failed = True
+            self._keeping = None
             raise
         finally:
-            # Also where the client has left, which cancels this: then what was said so far is kept.
             if answer is not None:
                 answer.close()
-            if self._keeping is not None and not failed:
-                self._keeping.end(text if ended else reader.text, complete=ended)
+            # The client has left, which cancels this, or the answer broke off: what was said so far is kept.
+            self._end(reader.end(), complete=False)
+
+    def _end(self, text: str, *, complete: bool) -> None:
+        """Keep the answer, once."""
+        keeping, self._keeping = self._keeping, None
+        if keeping is not None:
+            keeping.end(text, complete=complete)
 
     async def _whole(
         self, send: Send, answer: UpstreamAnswer, data: bytes, recalled: Recalled, key: str | None
@@ -140,18 +144,19 @@ class _Chat:
         return choice == "required" or isinstance(choice, dict) or self._messages[-1].get("role") in TOOLS
 
     def _kept(self, conversation: Conversation) -> Keeping | None:
-        """What is to be kept: what the user said last, and the results of tools that came with this request."""
+        """What is to be kept: what the user said last, or the results of tools where these stand last.
+
+        What the user said before them was kept when the model asked for the tools.
+        """
+        if not self._asking.stores:
+            return None
+        results = list(takewhile(lambda each: each.get("role") in TOOLS, reversed(self._messages)))
+        tools = [result for each in reversed(results) if (result := said(each))]
+        if results:
+            return self._gateway.keeping(conversation, Message("user", ""), tools) if tools else None
         at = last_of_user(self._messages)
         user = None if at is None else said(self._messages[at])
-        if user is None or not self._asking.stores:
-            return None
-        tools = []
-        for message in reversed(self._messages):
-            if message.get("role") not in TOOLS:
-                break
-            if (result := said(message)) is not None:
-                tools.append(result)
-        return self._gateway.keeping(conversation, user, tools[::-1])
+        return None if user is None else self._gateway.keeping(conversation, user)
 
     def _first(self) -> str:
         """The text of the user's first message, by which a conversation without a name is known again."""

@@ -102,6 +102,10 @@ class Gateway:
         """Do some work that no answer waits for, after what was begun before it in its line."""
         return self._tasks.spawn(work, line)
 
+    async def written(self) -> None:
+        """Wait until what was said by now is kept, for who asks for it."""
+        await self._tasks.so_far()
+
     # ------------------------------------------------------------------ life
     async def start(self) -> None:
         """Begin to work on what is due."""
@@ -124,7 +128,7 @@ class Gateway:
 
 
 class Keeping:
-    """One turn on its way into memory: nothing here is waited for, and each session's turns are kept in order."""
+    """One turn on its way into memory: nothing here is waited for, and what is said in a scope is kept in order."""
 
     def __init__(
         self, gateway: Gateway, tasks: Tasks, conversation: Conversation, user: Message, tools: Sequence[Message]
@@ -133,8 +137,9 @@ class Keeping:
         self._tasks = tasks
         self._conversation = conversation
         self._user, self._tools = user, tuple(tools)
-        self._line = f"{sorted(conversation.scope.given().items())} {conversation.session}"
+        self._line = str(sorted(conversation.scope.given().items()))
         self._begun: asyncio.Task[Turn] | None = None
+        self._ended: asyncio.Task[Turn | None] | None = None
 
     def begin(self) -> None:
         """Keep the user's words now (K37)."""
@@ -147,15 +152,21 @@ class Keeping:
 
     def end(self, answer: str, *, complete: bool = True) -> None:
         """Keep the answer, and the user's words before it unless they are kept (K38)."""
-        self._tasks.spawn(self._end(answer, complete), self._line)
+        self._ended = self._tasks.spawn(self._end(answer, complete), self._line)
 
-    async def _end(self, answer: str, complete: bool) -> None:
+    async def ended(self) -> Turn | None:
+        """The turn as soon as its answer is kept; None where it is not."""
+        return await asyncio.shield(self._ended) if self._ended is not None else None
+
+    async def _end(self, answer: str, complete: bool) -> Turn | None:
+        turn: Turn | None = None
         with given_up("a turn is not remembered"):
             if self._begun is not None:
                 turn = await self._begun
             else:
                 turn = await self._remembering.begin(self._conversation, self._user, self._tools)
             await self._remembering.end(turn, answer, complete=complete)
+        return turn
 
 
 def is_model_route(path: str) -> bool:

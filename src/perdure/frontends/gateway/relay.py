@@ -85,11 +85,17 @@ async def whole(send: Send, status: int, headers: RawHeaders, body: bytes) -> No
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def stream(send: Send, answer: UpstreamAnswer, headers: RawHeaders, tee: Tee | None = None) -> bool:
+async def stream(
+    send: Send,
+    answer: UpstreamAnswer,
+    headers: RawHeaders,
+    tee: Tee | None = None,
+    ended: Callable[[], None] | None = None,
+) -> bool:
     """Send an answer on piece by piece, each as it comes; whether it came to its end.
 
     Where it breaks off, the client's connection is closed in the middle too, so that nobody takes it for whole. `tee`
-    sees each piece after it was sent.
+    sees each piece after it was sent; `ended` is called when all have been, before the client is told so.
     """
     await begin(send, answer.status, headers)
     try:
@@ -100,6 +106,8 @@ async def stream(send: Send, answer: UpstreamAnswer, headers: RawHeaders, tee: T
     except UpstreamError as error:
         logger.warning("an answer broke off: %s", error.message)
         return False
+    if ended is not None:
+        ended()
     await send({"type": "http.response.body", "body": b"", "more_body": False})
     return True
 

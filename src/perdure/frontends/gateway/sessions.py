@@ -100,6 +100,8 @@ async def _found(request: Request, name: str, whose: Whose) -> Session:
         raise unknown
     gateway, caller = gateway_of(request), caller_of(request)
     talk = _conversation(request, gateway, caller, whose)
+    # The last answer may be on its way into memory: who ends a session means all of it.
+    await gateway.written()
     walls = reach(talk, caller, gateway)
     sessions = (await gateway.engine.kernel.required_ledger()).sessions
     kept = await Chains(gateway).get(name, walls)

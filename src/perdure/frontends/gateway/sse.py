@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 DONE = "[DONE]"
+"""The data of the last event of a chat's stream."""
 _LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of a line without an end after which a stream is no longer read; it passes all the same."""
 
@@ -47,13 +48,11 @@ class Events:
 
 
 class ChatStream:
-    """What a streamed chat completion says: the text of its first choice, and whether it came to its end."""
+    """What a streamed chat completion says: the text of its first choice."""
 
     def __init__(self) -> None:
         self._events = Events()
         self._texts: list[str] = []
-        self.is_finished = False
-        """Whether a finish_reason or [DONE] came."""
 
     @property
     def text(self) -> str:
@@ -65,18 +64,16 @@ class ChatStream:
         for data in self._events.feed(chunk):
             self._take(data)
 
-    def end(self) -> None:
-        """The stream has ended."""
+    def end(self) -> str:
+        """The stream has ended: all of its text."""
         for data in self._events.end():
             self._take(data)
+        return self.text
 
     def _take(self, data: str) -> None:
-        if data.strip() == DONE:
-            self.is_finished = True
-            return
         try:
             event = json.loads(data)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # [DONE] too
             return
         choice = first_choice(event)
         if choice is None:
@@ -87,8 +84,6 @@ class ChatStream:
             said = delta.get("text") if said is None else said
             if isinstance(said, str):
                 self._texts.append(said)
-        if choice.get("finish_reason") is not None:
-            self.is_finished = True
 
 
 def first_choice(completion: Any) -> dict[str, Any] | None:

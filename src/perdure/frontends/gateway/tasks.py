@@ -35,6 +35,11 @@ class Tasks:
             raise
         return await work
 
+    async def so_far(self) -> None:
+        """Wait until what has been begun by now is done."""
+        if self._under_way:
+            await asyncio.wait(set(self._under_way))
+
     async def finish(self) -> None:
         """Wait until all of it is done, also what is begun meanwhile."""
         while self._under_way:

@@ -191,7 +191,7 @@ class AsyncMemoryStore(AsyncClosing):
         `project_id`, or beside it. Each insight names the memories that it came from, and is kept as a memory of type
         `reflective` that is forgotten with them; reflecting again updates those that are kept, and removes those that
         hold no longer. With `about` only the insights are returned that have one of its words, in themselves or in
-        their memories. With the `llm` curator the model finds them, and where it fails, or makes up a number, the rules.
+        their memories. With the `llm` curator the model finds them; where it fails, or makes up a number, the rules do.
         """
         given = _scope_of(scope)
         wanted = None if about is None else requests.read_text(about, "about")

@@ -153,6 +153,14 @@ class ContextQuery(Ids):
     max_tokens: int = 2000
 
 
+class DistrustBody(BaseModel):
+    """Why a memory is kept out of prompts."""
+
+    model_config = _STRICT
+
+    reason: str = Field("distrusted", description="At most 200 characters, shown with the memory")
+
+
 class UndoBody(BaseModel):
     """Which event to take back."""
 

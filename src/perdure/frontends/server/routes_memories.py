@@ -19,6 +19,7 @@ from perdure.frontends.server.facts_forms import (
     ContextQuery,
     DeleteAllQuery,
     DeleteQuery,
+    DistrustBody,
     FactsAdd,
     FactsList,
     FactsSearch,
@@ -153,6 +154,18 @@ async def history(id: str, personal: Reading) -> list[dict[str, Any]]:
 async def feedback(id: str, body: FeedbackBody, personal: Writing) -> dict[str, Any]:
     """Judge a memory, which moves its importance and so how long it lasts; the last verdict counts, null is none."""
     return memory_view(await personal.memory.feedback(id, body.verdict, reason=body.reason))
+
+
+@router.post("/v1/memories/{id}/trust", summary="Let a memory enter prompts", responses=answers(MEMORY))
+async def trust(id: str, personal: Writing) -> dict[str, Any]:
+    """Take one memory out of quarantine; where it came from stays known, and undo takes it back."""
+    return memory_view(await personal.memory.trust(id))
+
+
+@router.post("/v1/memories/{id}/distrust", summary="Keep a memory out of prompts", responses=answers(MEMORY))
+async def distrust(id: str, personal: Writing, body: DistrustBody | None = None) -> dict[str, Any]:
+    """Put one memory into quarantine: it is still found, and enters no prompt."""
+    return memory_view(await personal.memory.distrust(id, (body or DistrustBody()).reason))
 
 
 @router.post("/v1/reset", summary="Clear everything")

@@ -23,7 +23,10 @@ _AMOUNT = re.compile(
 )
 _LEADS = re.compile(r"^(?:the|a|an|to|that|on|for|our|my|it|just|really|then)\s+", re.IGNORECASE)
 _TAILS = re.compile(r"[\s,.!?:;]+$|\s+(?:please|then|instead|now|after all|i think|for now)[.!]*$", re.IGNORECASE)
-_BREAK = re.compile(r",? (?:because|since|so that|which is|but|and then|if that|as long as)\b|, (?:and|so|ok|right)\b")
+_BREAK = re.compile(
+    r",? (?:because|since|so that|which is|but|and then|if that|as long as|instead of|rather than)\b"
+    r"|, (?:and|so|ok|right)\b"
+)
 _INSTEAD = re.compile(r"\b(?:instead of|rather than|not|no longer) ([^,.;]+)")
 _ASKING = re.compile(r"^(?:and |so |but |ok(?:ay)?,? )*(?:which|what|when|where|who|how|should|shall)\b", re.IGNORECASE)
 
@@ -35,6 +38,8 @@ _FADING: Final = 0.97
 """What a word weighs of one message further back."""
 _LEAST_WORD: Final = 3
 _HALF: Final = 0.5
+_STAYING: Final = 0.4
+"""What the topic before must weigh of the new one to stay."""
 
 
 @dataclass(slots=True)
@@ -111,7 +116,10 @@ def topic_of(said: Sequence[str], previous: str) -> str | None:
             weights[stem] += weight
         for part in run:
             for word in part:
-                shown.setdefault(_stem(word), word)
+                stem = _stem(word)
+                # A name is written with its capital everywhere, another word at the beginning of sentences alone.
+                if stem not in shown or word.islower():
+                    shown[stem] = word
             stems = [_stem(word) for word in part]
             for left, right in set(pairwise(stems)):
                 if left and right and left != right:
@@ -120,7 +128,7 @@ def topic_of(said: Sequence[str], previous: str) -> str | None:
         return previous or None
     best = max(weights, key=lambda stem: (weights[stem], -list(weights).index(stem)))
     of_previous = [weights[stem] for word in _WORD.findall(previous) if (stem := _stem(word))]
-    if of_previous and max(of_previous) >= weights[best] * _HALF:
+    if of_previous and max(of_previous) >= weights[best] * _STAYING:
         return previous
     beside = [pair for pair in pairs if best in pair and pairs[pair] > 1]
     if beside:

@@ -101,7 +101,8 @@ def _flat(value: Any, unfit: Unfit, *, listed: bool) -> Any:
     """A number, a text on one line, or a list of such texts, the newest; None for anything else."""
     if isinstance(value, (list, tuple)) or listed:
         entries = value if isinstance(value, (list, tuple)) else [value]
-        texts = [text for each in entries if (text := _flat(each, unfit, listed=False)) is not None]
+        single = [each for each in entries if not isinstance(each, (list, tuple))]
+        texts = [text for each in single if (text := _flat(each, unfit, listed=False)) is not None]
         return list(dict.fromkeys(map(str, texts)))[-_MOST_LISTED:]
     if isinstance(value, bool) or value is None:
         return None
@@ -115,7 +116,7 @@ def _flat(value: Any, unfit: Unfit, *, listed: bool) -> Any:
 def _cut(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
-    return text[:_LONGEST].rsplit(" ", 1)[0] + "…"
+    return text[: _LONGEST - 1].rsplit(" ", 1)[0] + "…"
 
 
 def _lines_of(state: Mapping[str, Any], key: str) -> list[str]:
@@ -134,14 +135,13 @@ def _slots(facts: Sequence[MemoryItem]) -> dict[str, str]:
     """What the facts say of the user, by attribute; the newest fact of an attribute counts."""
     found: dict[str, str] = {}
     for item in facts:
-        if item.slots is not None:
-            if item.slots.polarity and item.slots.subject.casefold() in ("user", ""):
-                _put(found, item.slots.attribute, item.slots.value)
-            continue
         reading = read(item.memory)
-        if reading.party.kind == "user" and not reading.topic and not (reading.mood.negated or reading.mood.ended):
-            for slot in reading.slots:
-                _put(found, slot.attribute, reading.text[slot.start : slot.end])
+        if reading.party.kind == "user" and not reading.topic and reading.slots:
+            if not (reading.mood.negated or reading.mood.ended):
+                for slot in reading.slots:
+                    _put(found, slot.attribute, reading.text[slot.start : slot.end])
+        elif item.slots is not None and item.slots.polarity and item.slots.subject.casefold() in ("user", ""):
+            _put(found, item.slots.attribute, item.slots.value)
     return found
 
 

@@ -50,6 +50,10 @@ class Step:
     """With its sign."""
     about: frozenset[str]
 
+    def is_of(self, line: Line) -> bool:
+        """Whether it may be a step between two values of a line: it speaks of the same, but for its verb."""
+        return line.about <= self.about and len(self.about - line.about) <= 1
+
 
 def line_of(statement: str) -> Line | None:
     """The line of a statement that plainly gives one slot one value; None for one that denies, doubts or plans."""

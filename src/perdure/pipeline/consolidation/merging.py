@@ -77,11 +77,10 @@ def _settle(texts: list[str], into: list[int], places: Sequence[int], lines_at: 
 
 def _drop_steps(texts: list[str], into: list[int], before: int, after: int, lines_at: dict[int, Line]) -> None:
     """Drop what tells only how one amount became the next."""
-    about = lines_at[after].about
     steps: dict[int, Step] = {}
     for place in range(before + 1, after):
         step = step_of(texts[place])
-        if step is not None and about <= step.about and len(step.about - about) <= 1:
+        if step is not None and step.is_of(lines_at[after]):
             steps[place] = step
     if steps and leads_to(lines_at[before], list(steps.values()), lines_at[after]):
         for place in steps:

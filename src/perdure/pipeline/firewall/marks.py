@@ -8,7 +8,14 @@ import re
 from collections.abc import Iterator
 
 from perdure.pipeline.echo import (
-    CANONICAL, CONTEXT, DIRECTIVES, FACTS, HEADER, LONG_TERM, PROFILE, SUMMARY,
+    CANONICAL,
+    CONTEXT,
+    DIRECTIVES,
+    FACTS,
+    HEADER,
+    LONG_TERM,
+    PROFILE,
+    SUMMARY,
 )  # fmt: skip
 from perdure.pipeline.firewall.folding import fold
 
@@ -20,9 +27,11 @@ _HIDDEN = re.compile("[\u202d\u202e]|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U00
 _TURN = re.compile(
     r"<\|[a-z_ ]{2,24}\|>|\[/?inst\]|<</?sys>>|\[system\]\(|^#{1,4} ?(?:system|assistant|developer|instruction)s?:"
     r"|\n ?(?:assistant|human|developer|ai): ?\S|(?:begin|start of) (?:system|developer) (?:message|prompt)"
+    r"|(?:new|updated) system (?:prompt|context|message)|system prompt update"
+    r"|end of (?:the )?(?:user|system) (?:message|prompt|input)"
     r"|[\"']role[\"'] ?: ?[\"'](?:system|developer|assistant)[\"']"
     r"|\n ?system: ?(?:[^\n]{0,80}\b)?(?:you|must|obey|from now on|never|always|du|tu|user|ignore)\b"
-    r"|</?(?:system|assistant|user|developer|instructions?|context|prompt|[a-z]{0,20}[_-]?memory|assistant_[a-z]{1,20})"
+    r"|</?(?:system|assistant|user|developer|instructions?|context|prompt|[a-z]{0,20}[_-]?memor(?:y|ies)|assistant_[a-z]{1,20})"
     r"(?: [^>\n]{0,80})?/?>",
     re.MULTILINE,
 )

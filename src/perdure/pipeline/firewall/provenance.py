@@ -1,4 +1,4 @@
-"""Provenance: whose words a fact is made of, by the messages that it names and by the words that it shares with them."""
+"""Provenance: whose words a fact is made of, by the messages that it names and the words that it shares with them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from perdure.domain.derived import Experience
 from perdure.domain.terms import words
 from perdure.pipeline.lexicon import words as entries
 
-_SHARED: Final = 4
+_SHARED: Final = 5
 """Letters that two forms of one word share at least."""
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _DENIED = re.compile(r"\b(?:not|never|no|without)\b|n't\b", re.IGNORECASE)

@@ -8,10 +8,12 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from perdure.backends.ledgers._rows import Row, chunks, decode, encode, moment_of, scope_columns, scope_of_row
 from perdure.backends.ledgers._tables import links
-from perdure.backends.ledgers.desk import _namings
+from perdure.backends.ledgers.desk import _namings, _sessions
 from perdure.domain.errors import ConflictError
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
+
+_EMPTY = "[]"
 
 
 def put(connection: Connection, link: Link) -> None:
@@ -32,6 +34,26 @@ def put(connection: Connection, link: Link) -> None:
     _drop(connection, [link.id])
     connection.execute(insert(links), row)
     _namings.name(connection, "link", link.id, link.episodes)
+
+
+def name(connection: Connection, id: str, episodes: Sequence[str]) -> bool:
+    """More messages were kept of a response; one that a message is gone of meanwhile loses its text."""
+    row = connection.execute(select(links).where(links.c.id == id)).mappings().first()
+    if row is None or row["items"] == _EMPTY:
+        return False
+    named = list(dict.fromkeys([*decode(row["episodes"]), *episodes]))
+    if not _sessions.are_there(connection, named):
+        _empty(connection, [id])
+        return False
+    connection.execute(update(links).where(links.c.id == id).values(episodes=encode(named, "episodes")))
+    _namings.name(connection, "link", id, episodes)
+    return True
+
+
+def _empty(connection: Connection, ids: Sequence[str]) -> None:
+    for some in chunks(ids):
+        connection.execute(update(links).where(links.c.id.in_(some)).values(items=_EMPTY, episodes=_EMPTY))
+    _namings.unname(connection, ["link"], ids)
 
 
 def _drop(connection: Connection, ids: Sequence[str]) -> None:
@@ -103,8 +125,6 @@ def erase(connection: Connection, ids: Sequence[str], scope: Scope | None) -> in
     """Let go of a scope's responses, and of the text of those that name one of the ids; how many."""
     count = touched(connection, ids, scope)
     emptied = _namings.naming(connection, "link", ids)
-    for some in chunks(emptied):
-        connection.execute(update(links).where(links.c.id.in_(some)).values(items="[]", episodes="[]"))
-    _namings.unname(connection, ["link"], emptied)
+    _empty(connection, emptied)
     _drop(connection, _ids_inside(connection, scope))
     return count

@@ -287,6 +287,12 @@ class SqlChains(Chains):
         """Keep one."""
         await self._transactions.alter(lambda connection, _: units.chains.put(connection, link), durable=True)
 
+    async def name(self, id: str, episodes: Sequence[str]) -> bool:
+        """Name more messages of one."""
+        return await self._transactions.alter(
+            lambda connection, _: units.chains.name(connection, id, episodes), durable=True
+        )
+
     async def chain(self, id: str, scope: Scope) -> list[Link]:
         """One and its ancestors."""
         return await self._transactions.see(lambda connection, _: units.chains.chain(connection, id, scope))

@@ -194,13 +194,20 @@ def put_state(
 
 def _stand(connection: Connection, episodes: Sequence[str], memories: Sequence[str]) -> bool:
     """Whether all these messages are there, and none of these memories was erased."""
-    for some in chunks(list(dict.fromkeys(episodes))):
-        there = select(func.count()).select_from(messages).where(messages.c.id.in_(some))
-        if connection.execute(there).scalar_one() < len(some):
-            return False
+    if not are_there(connection, episodes):
+        return False
     for some in chunks(memories):
         erased = select(history.c.id).where(history.c.memory_id.in_(some), history.c.erased == 1).limit(1)
         if connection.execute(erased).first() is not None:
+            return False
+    return True
+
+
+def are_there(connection: Connection, episodes: Sequence[str]) -> bool:
+    """Whether all these messages are kept."""
+    for some in chunks(list(dict.fromkeys(episodes))):
+        there = select(func.count()).select_from(messages).where(messages.c.id.in_(some))
+        if connection.execute(there).scalar_one() < len(some):
             return False
     return True
 

@@ -216,6 +216,13 @@ class Chains(ABC):
         """Keep a response, in the place of an earlier one of its id; ConflictError where that has other walls."""
 
     @abstractmethod
+    async def name(self, id: str, episodes: Sequence[str]) -> bool:
+        """More messages were kept of a response, whose erasure is to take its text; whether it has one to lose.
+
+        Where one of them, or of those that it named before, is not there, its text goes now.
+        """
+
+    @abstractmethod
     async def chain(self, id: str, scope: Scope) -> list[Link]:
         """A response and all that it goes on from, oldest first; none where there is no such one inside the scope.
 

@@ -10,6 +10,7 @@ from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
 from perdure.domain.text import is_unicode
+from perdure.engine.soft import given_up
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.gateway import Keeping as TurnKeeping
 from perdure.frontends.gateway.responses.keeping import Kept
@@ -69,6 +70,21 @@ class Chains:
             logger.warning("a response was not kept, so no other can go on from it: %s", error.message)
             return False
         return True
+
+    def name(self, response_id: str, turn: TurnKeeping | None) -> None:
+        """Name all that a turn keeps of a response, its answer too, once it is kept: so that erasures find it."""
+        if turn is not None:
+            self._gateway.later(self._name(response_id, turn), f"response {response_id}")
+
+    async def _name(self, response_id: str, turn: TurnKeeping) -> None:
+        with given_up("what a response names is not told"):
+            ended = await turn.ended()
+            if ended is None or ended.session_id is None:
+                return
+            ledger = await self._gateway.engine.kernel.required_ledger()
+            turns = await ledger.sessions.turns(ended.session_id, ended.number, ended.number)
+            for counted in turns:
+                await ledger.chains.name(response_id, counted.episodes)
 
     async def _may_be(self, response_id: str) -> bool:
         """Whether an id can be one at all; what is being written is waited for."""

@@ -33,7 +33,7 @@ class Native:
         self._hearing = Hearing()
         self._events = Events()
         self._turn: Keeping | None = None
-        self._has_begun = False
+        self._has_begun = self._has_ended = False
 
     async def serve(self, send: Send) -> None:
         """Ask, and send the answer on; what is said is kept beside that."""
@@ -47,9 +47,10 @@ class Native:
                 ended = await stream(send, answer, headers, self._hear)
             else:
                 data = await answer.read()
+                ended = True
                 if not failed:
                     self._hear_whole(data)
-                ended = True
+                    self._end(ended)
                 await whole(send, answer.status, headers, data)
         except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
             failed = True
@@ -92,6 +93,10 @@ class Native:
             self._turn.begin()
 
     def _end(self, ended: bool) -> None:
+        """Keep what was said, once."""
+        if self._has_ended:
+            return
+        self._has_ended = True
         self._begin()
         hearing = self._hearing
         if self._turn is not None:
@@ -108,6 +113,7 @@ class Native:
             is_native=True,
         )
         self._chains.put(link, self._turn)
+        self._chains.name(link.id, self._turn)
 
 
 def is_events(answer: UpstreamAnswer) -> bool:

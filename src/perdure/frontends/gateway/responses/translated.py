@@ -55,7 +55,7 @@ class Translated:
         stored = {} if asked.keeps_response else {"store": False}
         self._writer = ResponseWriter(self._response_id, {**asked.body, **stored}, lambda: system_clock().timestamp())
         self._events = Events()
-        self._is_finished = False
+        self._is_finished = self._is_kept = False
         self._turn: Keeping | None = None
 
     async def serve(self, send: Send) -> None:
@@ -85,8 +85,8 @@ class Translated:
             # Also where the client has left, which cancels this: then what was said so far is kept.
             if answer is not None:
                 answer.close()
-            if self._turn is not None and not failed:
-                self._turn.end(self._writer.text, complete=ended and self._writer.response["status"] != "failed")
+            if not failed:
+                self._end(ended)
 
     @property
     def _is_stream(self) -> bool:
@@ -96,6 +96,14 @@ class Translated:
         self._turn = self._asked.turn(self._response_id)
         if self._turn is not None:
             self._turn.begin()
+
+    def _end(self, ended: bool) -> None:
+        """Keep what was said, once."""
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.end(self._writer.text, complete=ended and self._writer.response["status"] != "failed")
+            if self._is_kept:
+                self._chains.name(self._response_id, turn)
 
     # ------------------------------------------------------------------ up
     async def _body(self) -> bytes:
@@ -129,6 +137,7 @@ class Translated:
             raise UpstreamError("the model's server gave an answer to a chat that is no JSON object")
         response = self._writer.whole(completion)
         await self._keep()
+        self._end(True)
         data = json.dumps(response, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         length = str(len(data)).encode()
         told: RawHeaders = [(b"content-type", b"application/json"), (b"content-length", length)]
@@ -154,6 +163,7 @@ class Translated:
             broken = _BROKE_OFF
         last = list(self._writer.finish(broken=broken))
         await self._keep()
+        self._end(True)
         await _send(send, last, more=False)
 
     def _heard(self, data: str) -> Iterable[Event]:
@@ -187,7 +197,7 @@ class Translated:
             session=conversation.session,
             previous_id=self._asked.previous_id,
         )
-        await self._chains.put(link, self._turn)
+        self._is_kept = await self._chains.put(link, self._turn)
 
 
 async def _send(send: Send, events: Iterable[Event], *, more: bool = True) -> None:

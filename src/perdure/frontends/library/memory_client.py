@@ -1,0 +1,344 @@
+"""MemoryClient: spec 002's proxy in one's own process: chats with a model that remembers (002 §1.1, A34)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Literal, Self, overload
+
+from perdure.backends.upstreams.http import HttpUpstream, UpstreamAnswer
+from perdure.domain.errors import ConfigError, InvalidInputError, UpstreamError
+from perdure.domain.event import AddResult
+from perdure.domain.filter import parse_filter
+from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.domain.text import shown
+from perdure.engine import requests
+from perdure.engine.gateway.conversation import DEFAULT, GLOBAL, Conversation
+from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
+from perdure.engine.gateway.remembering import Remembering
+from perdure.engine.requests import Filters
+from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, words
+from perdure.frontends.gateway.sse import ChatStream, Events, first_choice
+from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.closing import AsyncClosing
+from perdure.frontends.library.memory_client_settings import client_config
+from perdure.frontends.library.portal import PORTAL
+
+CHAT_MODEL = "gpt-4o-mini"
+"""What is asked where a chat names no model: 000 §3.1's."""
+HISTORY = 20
+"""Messages before the last that memory is shown."""
+_PATH = "/v1/chat/completions"
+_DONE = "[DONE]"
+"""The end of a stream, which is no chunk."""
+
+ChatMessages = Sequence[Mapping[str, Any]]
+"""A chat in OpenAI's format: every kind of message that it has."""
+
+
+class MemoryClient(AsyncClosing):
+    """Chats with an OpenAI-compatible server, and remembers by conversation; what is in `global` is read by all.
+
+    Making one opens nothing; `async with`, or `start`, begins to work on what an earlier process left over. Facts are
+    learned beside the chat, by rules. `embedding_model` is a model of the server, a folder with one, or `minilm`, which
+    runs here; of the server's an unknown one takes `embedding_dimensions`. Git and watcher are for the `markdown` store.
+    Its methods belong to one event loop, but for `list_all`, which is for callers without `await`. All errors are
+    PerdureError; a memory that fails costs a chat nothing but its memory.
+    """
+
+    def __init__(
+        self,
+        memory_path: str | os.PathLike[str] = "./memory_db",
+        openai_base_url: str | None = None,
+        *,
+        embedding_base_url: str | None = None,
+        embedding_model: str = "text-embedding-3-small",
+        embedding_api_key: str | None = None,
+        chat_api_key: str | None = None,
+        embedding_dimensions: int | None = None,
+        enable_summarization: bool = True,
+        default_top_k: int = 5,
+        max_entries: int = 500,
+        mmr_lambda: float = 0.7,
+        recency_weight: float = 0.2,
+        score_threshold: float | None = None,
+        start_watcher: bool = False,
+        enable_git_versioning: bool = True,
+    ) -> None:
+        if not isinstance(openai_base_url, str) or not openai_base_url.strip():
+            raise ConfigError(
+                "openai_base_url must be the address of an OpenAI-compatible server, with its /v1",
+                field="openai_base_url",
+                value=openai_base_url,
+            )
+        requests.read_flag(enable_git_versioning, "enable_git_versioning")
+        if requests.read_flag(start_watcher, "start_watcher"):
+            raise ConfigError(
+                "start_watcher needs the `markdown` store: memories of this client are records, not files",
+                field="start_watcher",
+                value=start_watcher,
+            )
+        config = client_config(
+            memory_path=Path(memory_path),
+            openai_base_url=openai_base_url,
+            chat_api_key=chat_api_key,
+            embedding_base_url=embedding_base_url,
+            embedding_model=embedding_model,
+            embedding_api_key=embedding_api_key,
+            embedding_dimensions=embedding_dimensions,
+            gateway={
+                "summaries": enable_summarization,
+                "default_retrieval_limit": default_top_k,
+                "max_entries": max_entries,
+                "mmr_lambda": mmr_lambda,
+                "recency_weight": recency_weight,
+                "default_similarity_threshold": score_threshold,
+            },
+        )
+        self.config = config
+        self._memory = AsyncMemory(config)
+        self._recalling = Recalling(self._memory._engine, config.gateway)
+        self._remembering = Remembering(self._memory._engine, config.gateway)
+        key = config.gateway.upstream.api_key
+        self._upstream = HttpUpstream(openai_base_url, api_key=key.get_secret_value() if key is not None else None)
+
+    # ------------------------------------------------------------------ memory alone
+    async def add(self, text: str, conversation_id: str = DEFAULT) -> AddResult:
+        """Keep what a text says: its facts are extracted and reconciled, and no model is chatted with (K11)."""
+        return await self._memory.add(requests.read_text(text, "text"), run_id=_name(conversation_id))
+
+    async def search(
+        self,
+        query: str,
+        conversation_id: str = DEFAULT,
+        *,
+        top_k: int | None = None,
+        recency_weight: float | None = None,
+        score_threshold: float | None = None,
+        filters: Filters | None = None,
+    ) -> list[dict[str, Any]]:
+        """What is remembered of a query, best first, each as `{role, content, created_at, score}` (K10, A5)."""
+        ask = Ask(
+            conversation=_conversation(conversation_id),
+            query=requests.read_text(query, "query"),
+            limit=None if top_k is None else requests.read_limit(top_k, "top_k"),
+            **_checked(recency_weight, score_threshold, filters),
+        )
+        return [_hit(item) for item in (await self._recalling.search(ask)).results]
+
+    def list_all(self, conversation_id: str = DEFAULT, include_summary: bool = False) -> list[dict[str, Any]]:
+        """All that is kept of a conversation, oldest first, each as `{id, content, role, created_at}`."""
+        kinds = ("facts", "messages", *(("summaries",) if include_summary else ()))
+        found = PORTAL.call(
+            self._memory._engine.read.get_all(
+                Scope(run_id=_name(conversation_id)),
+                limit=requests.MAX_LIMIT,
+                filters=None,
+                cursor=None,
+                as_of=None,
+                include_past=False,
+                kinds=kinds,
+            )
+        )
+        return [
+            {"id": item.id, "content": item.memory, "role": item.role, "created_at": item.created_at}
+            for item in found.results
+        ]
+
+    # ------------------------------------------------------------------ chats
+    @overload
+    async def chat(
+        self,
+        messages: ChatMessages,
+        conversation_id: str = DEFAULT,
+        model: str = CHAT_MODEL,
+        stream: Literal[False] = False,
+        **options: Any,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def chat(
+        self,
+        messages: ChatMessages,
+        conversation_id: str = DEFAULT,
+        model: str = CHAT_MODEL,
+        *,
+        stream: bool,
+        **options: Any,
+    ) -> dict[str, Any] | AsyncIterator[dict[str, Any]]: ...
+
+    async def chat(
+        self,
+        messages: ChatMessages,
+        conversation_id: str = DEFAULT,
+        model: str = CHAT_MODEL,
+        stream: bool = False,
+        *,
+        api_key: str | None = None,
+        memory_top_k: int | None = None,
+        recency_weight: float | None = None,
+        score_threshold: float | None = None,
+        filters: Filters | None = None,
+        **fields: Any,
+    ) -> dict[str, Any] | AsyncIterator[dict[str, Any]]:
+        """Ask the model with what is remembered, and remember the turn (K9).
+
+        Answers with the completion and its `memory_hits`, or with `stream` with an iterator over its chunks; close it
+        (`aclosing`) where you stop early. `fields` go to the server as they are (temperature, tools, ...);
+        `memory_top_k` 0 asks without memory. UpstreamError where the server cannot be reached or answers an error; of
+        a chat that failed so nothing is remembered, but a stream's user turn is.
+        """
+        found = _checked_messages(messages)
+        conversation = _conversation(conversation_id)
+        checked = _checked(recency_weight, score_threshold, filters)
+        recalled = await self._recall(found, conversation, memory_top_k, fields, checked)
+        settings = self.config.gateway
+        placed = place(found, recalled, settings.chat_injection, settings.injected_tokens)
+        body = json.dumps({**fields, "model": model, "messages": placed, "stream": stream}).encode()
+        at = last_of_user(found)
+        user = None if at is None else said(found[at])
+        if stream:
+            return self._streamed(conversation, user, body, api_key)
+        answer = await self._ask(body, api_key)
+        with_answer = _read(await answer.read())
+        choice = first_choice(with_answer) or {}
+        message = choice.get("message")
+        if user is not None:
+            told = words(message.get("content")) if isinstance(message, dict) else ""
+            await self._remembering.keep(conversation, user, told)
+        return {**with_answer, "memory_hits": [_hit(item) for item in recalled.hits]}
+
+    async def _recall(
+        self,
+        messages: ChatMessages,
+        conversation: Conversation,
+        limit: int | None,
+        fields: Mapping[str, Any],
+        checked: dict[str, Any],
+    ) -> Recalled:
+        at = last_of_user(messages)
+        before = [] if at is None else [each for each in map(said, messages[max(0, at - HISTORY) : at]) if each]
+        choice = fields.get("tool_choice")
+        ask = Ask(
+            conversation=conversation,
+            query="" if at is None else words(messages[at].get("content")),
+            history=tuple(before),
+            requires_tool=choice == "required" or isinstance(choice, dict) or messages[-1].get("role") in TOOLS,
+            limit=limit,
+            **checked,
+        )
+        return await self._recalling(ask)
+
+    async def _streamed(
+        self, conversation: Conversation, user: Message | None, body: bytes, api_key: str | None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The chunks of an answer; what came before it broke off, or was no longer wanted, stays said (K37)."""
+        turn = None if user is None else await self._remembering.begin(conversation, user)
+        reader, complete = ChatStream(), False
+        try:
+            answer = await self._ask(body, api_key)
+            try:
+                async with aclosing(_chunks(answer, reader)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                complete = True
+            finally:
+                answer.close()
+        finally:
+            if turn is not None and (complete or reader.text):
+                await self._remembering.end(turn, reader.text, complete=complete)
+
+    async def _ask(self, body: bytes, api_key: str | None) -> UpstreamAnswer:
+        """The head of an answer that is none of an error."""
+        headers = {"Content-Type": "application/json"}
+        authorization = f"Bearer {api_key}" if api_key else self._upstream.authorization
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        answer = await self._upstream.send("POST", _PATH, headers=headers, body=body)
+        if answer.status >= 300:
+            answer.close()
+            raise UpstreamError(f"the model's server answered {answer.status}", code=f"status_{answer.status}")
+        return answer
+
+    # ------------------------------------------------------------------ life
+    async def start(self) -> None:
+        """Begin to work on what is due, also on what an earlier process left over."""
+        await self._remembering.start()
+
+    async def stop(self) -> None:
+        """Let go of files and connections; what is not learned yet is by the next one. Stopping twice is no error."""
+        await self._recalling.close()
+        await self._remembering.close()
+        await self._upstream.close()
+        await self._memory.close()
+
+    async def close(self) -> None:
+        """The same as `stop`."""
+        await self.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+
+async def _chunks(answer: UpstreamAnswer, reader: ChatStream) -> AsyncGenerator[dict[str, Any], None]:
+    """The events of a stream as objects, each told to the reader too."""
+    events = Events()
+    async for piece in answer.chunks():
+        reader.feed(piece)
+        for data in events.feed(piece):
+            if data.strip() != _DONE:
+                yield _read(data)
+    reader.end()
+    for data in events.end():
+        if data.strip() != _DONE:
+            yield _read(data)
+
+
+def _read(data: bytes | str) -> dict[str, Any]:
+    """A JSON object of the server's; UpstreamError for anything else."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise UpstreamError("the model's server answered with what is no JSON object", code="bad_answer")
+    return value
+
+
+def _name(conversation_id: object) -> str:
+    return requests.read_text(conversation_id, "conversation_id")
+
+
+def _conversation(conversation_id: object) -> Conversation:
+    """A conversation and what is shared by all."""
+    name = _name(conversation_id)
+    return Conversation(scope=Scope(run_id=name), shared=Scope(run_id=GLOBAL), session=name, dialect="chat")
+
+
+def _checked(weight: float | None, threshold: float | None, filters: Filters | None) -> dict[str, Any]:
+    return {
+        "recency_weight": None if weight is None else requests.read_share(weight, "recency_weight"),
+        "threshold": None if threshold is None else requests.read_share(threshold, "score_threshold"),
+        "filters": parse_filter(filters),
+    }
+
+
+def _checked_messages(messages: object) -> list[Mapping[str, Any]]:
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence) or not messages:
+        raise InvalidInputError(
+            f"messages must be a list of one message at least, not {shown(messages)}", field="messages", value=messages
+        )
+    for at, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise InvalidInputError(f"messages[{at}] must be an object with a role", field=f"messages[{at}]")
+    return list(messages)
+
+
+def _hit(item: MemoryItem) -> dict[str, Any]:
+    return {"role": item.role, "content": item.memory, "created_at": item.created_at, "score": item.score}

@@ -1,0 +1,61 @@
+"""perdure consolidate and perdure reflect: the real program (V69, V70)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.frontends.cli_runs import Folder, folder
+
+HAWAII = ("Budget for Hawaii is $10,000", "Added $2,000 to Hawaii budget", "Final Hawaii budget is $12,000")
+MERGED = "Hawaii budget is $12,000 (updated from initial $10,000)"
+NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Folder:
+    return folder(tmp_path / "memory")
+
+
+def test_v69_consolidate_by_ids_and_by_scope(at: Folder) -> None:
+    ids = [at.said(text) for text in HAWAII]
+    dry = at.ask("consolidate", *ids, "--dry-run")
+    assert (dry["memory"]["memory"], dry["dry_run"]) == (MERGED, True)
+    assert at.texts() == list(HAWAII)
+    done = at.ask("consolidate", *ids)
+    assert done["memory"]["derived_from"] == ids
+    assert at.texts() == [MERGED]
+    at.ask("import", "-", stdin='{"memory": "Hawaii trip to Maui costs $900", "user_id": "ana"}')
+    assert at.ask("consolidate", "--user-id", "ana", "--at-least", "3") == {"results": []}
+    at.ask("import", "-", stdin='{"memory": "Hawaii trip to Maui costs $900 a head", "user_id": "ana"}')
+    ran = at("consolidate", "--user-id", "ana")
+    assert ran.status == 0
+    assert ran.out.splitlines()[-1] == "now\tHawaii trip to Maui costs $900 a head"
+    assert at.ask("consolidate", "--user-id", "ana") == {"results": []}
+
+
+def test_v69_what_is_wrong_with_it_is_told(at: Folder) -> None:
+    one, other = at.said(HAWAII[0]), at.said(HAWAII[2], "bob")
+    assert at("consolidate").status == 2
+    assert at("consolidate", one, "--user-id", "ana").status == 2
+    assert at("consolidate", one).status == 2
+    differ = at("consolidate", one, other)
+    assert (differ.status, "user_id" in differ.err) == (2, True)
+    assert at("consolidate", one, NOBODY).status == 3
+    assert at.texts() == [HAWAII[0]]
+
+
+def test_v70_reflect_shows_and_keeps_what_it_finds(at: Folder) -> None:
+    ids = [at.said("User deployed payment-service") for _ in range(3)]
+    content = "User frequently deployed payment-service (3 times)"
+    dry = at.ask("reflect", "--user-id", "ana", "--dry-run")
+    assert (dry["results"][0]["id"], dry["added"]) == (None, 0)
+    done = at.ask("reflect", "--user-id", "ana")
+    assert (done["added"], done["results"][0]["content"]) == (1, content)
+    assert done["results"][0]["memory_ids"] == ids
+    ran = at("reflect", "--user-id", "ana", "--about", "deployment")
+    assert ran.out == f"3\t{content}\t3\n"
+    assert at("reflect", "--user-id", "ana", "--about", "cooking").out == ""
+    assert at.texts("ana").count(content) == 1
+    assert at("reflect").status == 2
