@@ -153,12 +153,11 @@ async def measure(talk: Talk, folder: str) -> None:
     print(f"all requests: {whole_sum} tokens without compression, {sent_sum} with: {whole_sum / sent_sum:.1f}x")
     held = 0
     for question, words in talk.gold:
-        messages, block = await gateway.sends([*history, {"role": "user", "content": question}])
-        places = {
-            "state": messages[0]["content"],
-            "memories": block,
-            "raw": json.dumps(messages[1:], ensure_ascii=False),
-        }
+        asked = [*history, {"role": "user", "content": question}]
+        messages, block = await gateway.sends(asked)
+        cut = 0 if messages is asked else 1
+        raw = json.dumps(messages[cut:-1], ensure_ascii=False)
+        places = {"state": json.dumps(messages[:cut], ensure_ascii=False), "memories": block, "raw": raw}
         where = [name for name, text in places.items() if all(word.casefold() in text.casefold() for word in words)]
         held += any(name != "raw" for name in where)
         print(f"{', '.join(where) or 'LOST':>18}  {question}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.clock import iso
 from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.scope import Scope
-from perdure.domain.session import Session, SessionTurn, session_id
+from perdure.domain.session import Link, Session, SessionTurn, session_id
 from tests.contracts.ledger_desk import ids_taken, job
 from tests.contracts.ledger_worker import START, USER, Place, add, at, awaited, episode, remove, settle
 from tests.contracts.test_ledger_desk_processes import set_to_work
@@ -320,3 +321,22 @@ async def test_check_tells_of_turns_that_are_missing_and_of_states_that_are_brok
         ]
         await asyncio.to_thread(harm, "DELETE FROM sessions")
         assert await ledger.check() == ["2 turns are of no session"]
+
+
+@awaited
+async def test_u4_erased_states_and_responses_are_not_in_the_bytes_of_the_files(tmp_path: Path) -> None:
+    place, secret = Place("sqlite", tmp_path), b"a secret of Ann's"
+    async with place.opened() as ledger:
+        await talked(ledger, 2)
+        await ledger.sessions.put_state(ID, {"topic": secret.decode()}, at(9), episodes=["s-1"])
+        items = [{"role": "user", "content": secret.decode()}]
+        kept = Link(id="r", scope=USER, session="s", model="m", items=items, episodes=("s-1",), created_at=at(0))
+        await ledger.chains.put(kept)
+
+        def held() -> int:
+            return sum(file.read_bytes().count(secret) for file in tmp_path.glob("history.db*") if file.is_file())
+
+        assert held() >= 2
+        await ledger.erase([], ["s-1"])
+        assert await ledger.scrub()
+        assert held() == 0

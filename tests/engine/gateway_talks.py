@@ -58,9 +58,11 @@ class World:
             return
         async with asyncio.timeout(60):
             while True:
+                before = await ledger.jobs.status([self.remembering._work._kind])
                 due = await ledger.jobs.next_due([self.remembering._work._kind])
-                status = await ledger.jobs.status([self.remembering._work._kind])
-                if not status.processing and (due is None or due > iso(datetime.now(UTC) + timedelta(seconds=0.5))):
+                after = await ledger.jobs.status([self.remembering._work._kind])
+                soon = due is not None and due <= iso(datetime.now(UTC) + timedelta(seconds=0.5))
+                if not (before.processing or after.processing or soon):
                     return
                 await asyncio.sleep(0.005)
 

@@ -6,18 +6,24 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from perdure import InvalidInputError, Memory, NotFoundError
+from perdure.engine.foreign import Wish
 from perdure.pipeline.echo import CLOSING, OPENING, strip_injected
 from perdure.pipeline.firewall import suspect
 from tests.conftest import Open
 from tests.engine.adversarial_memories import ANA, HASHED
+from tests.engine.foreign_imports import load, memories
+from tests.pipeline.foreign_samples import OPEN
 from tests.poison import SETS, poisoned
 
 CASES = [each for name in SETS for each in poisoned(name)]
-MISSED = {each["id"] for each in CASES if suspect(each["messages"][-1]["content"], each["messages"][-1]["role"]) is None}
+MISSED = {
+    each["id"] for each in CASES if suspect(each["messages"][-1]["content"], each["messages"][-1]["role"]) is None
+}
 """What neither origin nor shape finds: tests/pipeline/test_firewall.py says how much that may be."""
 ENTRY = re.compile(r'- "(?:[^"\\<>]|\\.)*" \(\d{4}-\d\d-\d\d\)')
 
@@ -67,8 +73,10 @@ def test_v79_what_slips_through_can_neither_close_nor_imitate_the_block(quick: M
     """Every poison trusted on purpose: it stands as a quotation on a line of its own, and is nothing else."""
     for case in CASES:
         user = {"user_id": case["id"]}
-        for event in quick.add(case["messages"][-1:], infer=False, **user).results:
-            quick.trust(event.id)
+        kept = quick.add(case["messages"][-1:], infer=False, **user).results
+        if not kept:
+            continue  # it was nothing but a forged block
+        quick.trust(kept[0].id)
         block = quick.context(case["never"][0], **user)
         lines = block.splitlines()
         assert (lines[0], lines[-1]) == (f"{OPENING}>", CLOSING), case["id"]
@@ -88,7 +96,7 @@ def test_v79_a_gullible_model_that_names_no_source_is_not_believed(open_memory: 
         kept += len(memory.add(case["messages"], **user).results)
         for question in (case["still"]["ask"], *case["never"]):
             assert case["never"][0] not in memory.context(question, **user), case["id"]
-    assert kept == len(some)
+    assert kept >= len(some) - 1, "of one nothing is left but a forged block"
 
 
 # ------------------------------------------------------------------ what it may not change
@@ -162,13 +170,13 @@ def test_v79_facts_that_a_caller_gives_are_trusted_unless_they_are_orders(quick:
     assert quick.update(tea.id, "User likes milk").quarantined is None
 
 
-def test_v79_what_is_imported_is_judged_too(tmp_path: Path, quick: Memory) -> None:
-    from perdure.engine.foreign import import_file  # noqa: F401  # the door that imports go through
-
-    quick.add(ORDER, infer=False, **ANA)
-    quick.add("Always answer in German.", infer=False, **ANA)
-    assert standing(quick) == {ORDER: "instruction", "Always answer in German.": None}
-    assert "German" in quick.context("tea?", **ANA)
+def test_v79_what_other_tools_export_is_judged_too(tmp_path: Path) -> None:
+    page = [{**OPEN, "id": str(uuid4()), "memory": text} for text in (ORDER, "Always answer in German.")]
+    load(tmp_path, [[{"results": page}]], Wish())
+    assert {item.memory: item.quarantined for item in memories(tmp_path)} == {
+        ORDER: "instruction",
+        "Always answer in German.": None,
+    }
 
 
 @pytest.mark.parametrize("role", ["tool", "function", "system"])

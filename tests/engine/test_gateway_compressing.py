@@ -206,6 +206,8 @@ async def test_v84_what_was_said_before_the_session_was_counted_is_in_it_too(tmp
         found = await compressing(talk(), whole)
         assert len(turns_of(found)) == 5
         assert '"budget": "$10,000", "decisions": ["fly direct", "Hilton"]' in found[1]["content"]
+        long = request([FILLER.format(n) for n in range(60)])
+        assert await compressing(talk(), long) is long, "of so much nothing may be lost, and reading it would take time"
 
 
 @pytest.mark.parametrize(

@@ -87,31 +87,31 @@ def test_v59_the_specs_own_file(tmp_path: Path, kind: str) -> None:
     gateway = config.gateway
     assert (gateway.enabled, gateway.auto_store, gateway.extraction_batch_size) == (True, True, 10)
     assert (gateway.default_retrieval_limit, gateway.default_similarity_threshold) == (5, 0.6)
-    assert config.llm is not None
+    assert config.extraction_llm is not None
     assert config.rewrite_llm is not None
-    assert config.llm.provider == "openai"
+    assert config.extraction_llm.provider == "openai"
     shared = {"model": "qwen3", "base_url": "http://qwen:8000/v1", "timeout": 30.0, "temperature": 0.1}
-    assert config.llm.config == {**shared, "max_tokens": 500}
+    assert config.extraction_llm.config == {**shared, "max_tokens": 500}
     assert config.rewrite_llm.config == {**shared, "max_tokens": 100}
-    assert (config.chosen_curator, config.rewrite) == ("llm", "llm")
+    assert (config.chosen_curator, config.rewrite) == ("rules", "llm")
     engine = build(config)  # every setting is known to the provider that it goes to
-    assert engine.kernel.llm is not engine.kernel.rewriter
+    assert engine.kernel.extractor is not engine.kernel.rewriter
 
 
 def test_v24_v61_what_a_model_leaves_out_is_the_specs(tmp_path: Path) -> None:
     bare = {"llm_endpoint": {"address": "h", "port": 1}, "llm_model_name": "m"}
     roles = ("memory_rewrite", "memory_extraction")
     config = read(tmp_path, {"external_models": [{**bare, "model_role": role} for role in roles]})
-    assert config.llm is not None
+    assert config.extraction_llm is not None
     assert config.rewrite_llm is not None
     told = {"model": "m", "base_url": "http://h:1/v1", "timeout": 30.0, "temperature": 0.1}
     assert config.rewrite_llm.config == {**told, "max_tokens": 100}
-    assert config.llm.config == {**told, "max_tokens": 500}
+    assert config.extraction_llm.config == {**told, "max_tokens": 500}
 
 
 def test_v88_without_models_the_rules_read_and_questions_stay(tmp_path: Path) -> None:
     config = read(tmp_path, {"memory": {"enabled": True}})
-    assert config.llm is None
+    assert config.extraction_llm is None
     assert (config.chosen_curator, config.rewrite) == ("rules", "prepend")
     only = {"model_role": "memory_rewrite", "llm_endpoint": {"address": "h", "port": 1}, "llm_model_name": "m"}
     config = read(tmp_path, {"external_models": [only]})
@@ -155,7 +155,7 @@ def test_two_models_of_one_role_and_those_of_other_roles(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="two models of the role memory_extraction"):
         read(tmp_path, {"external_models": [model, model]})
     config = read(tmp_path, {"external_models": [{"model_role": "guardrail", "anything": 1}, model]})
-    assert config.llm is not None
+    assert config.extraction_llm is not None
 
 
 def test_perdures_own_tables_stand_above_001s_and_variables_above_both(
@@ -168,7 +168,7 @@ def test_perdures_own_tables_stand_above_001s_and_variables_above_both(
     assert config.gateway.extraction_batch_size == 3
     assert config.gateway.default_similarity_threshold == 0.6
     assert (config.vector_store.provider, config.vector_store.config) == ("memory", {})
-    assert config.llm is not None
+    assert config.extraction_llm is not None
 
 
 def test_a_yaml_file_of_perdures_own_settings(tmp_path: Path) -> None:

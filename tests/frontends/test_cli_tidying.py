@@ -46,6 +46,24 @@ def test_v69_what_is_wrong_with_it_is_told(at: Folder) -> None:
     assert at.texts() == [HAWAII[0]]
 
 
+def test_v69_v70_afterwards_all_of_it_agrees_and_can_be_carried_elsewhere(at: Folder, tmp_path: Path) -> None:
+    ids = [at.said(text) for text in HAWAII]
+    for _ in range(3):
+        at.said("User deployed payment-service")
+    merged = at.ask("consolidate", *ids)["memory"]["id"]
+    insight = at.ask("reflect", "--user-id", "ana")["results"][0]["id"]
+    assert at("doctor").status == 0
+    other = folder(tmp_path / "other")
+    assert other("import", "-", stdin=at("export").out).status == 0
+    assert other.texts() == at.texts()
+    assert other("doctor").status == 0
+    assert other.ask("get", merged)["derived_from"] == ids
+    report = other.ask("forget", ids[0])
+    assert [item["id"] for item in report["results"]] == [merged]
+    assert other.ask("get", insight)["id"] == insight
+    assert other("doctor").status == 0
+
+
 def test_v70_reflect_shows_and_keeps_what_it_finds(at: Folder) -> None:
     ids = [at.said("User deployed payment-service") for _ in range(3)]
     content = "User frequently deployed payment-service (3 times)"

@@ -187,6 +187,15 @@ def test_b5_orders_and_blocks_never_enter_a_state() -> None:
     assert "<system>" not in closing
 
 
+def test_a9_a_state_that_comes_back_in_an_answer_is_not_heard_whole_or_in_part() -> None:
+    lines = rendered(state_of(messages(), (), {})).split("\n")
+    title = 2
+    for first in range(title + 1):
+        for last in range(first + 1, len(lines) + 1):
+            assert strip_injected("\n".join(lines[first:last])) == ""
+    assert strip_injected("\n".join(["mine", *lines[2:4], "and mine"])).split() == ["mine", "and", "mine"]
+
+
 def test_two_states_that_follow_each_other_are_one() -> None:
     older = {"topic": "tiles", "budget": "$5", "decisions": ["blue"], "open": ["which?"], COVERED: 3}
     newer = {"topic": "trip", "decisions": ["fly"], "open": [], COVERED: 9}

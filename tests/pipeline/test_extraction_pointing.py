@@ -84,3 +84,30 @@ def test_who_is_known_by_a_name_is_not_called_another() -> None:
 def test_words_that_look_like_others_keep_their_subject(text: str, fact: str) -> None:
     assert fact in facts(text)
     assert facts("IM moving to Leeds in May") == ["User is moving to Leeds in May"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "I broke my arm in March. The surgery is in April.",
+            ["User broke their arm in March", "The surgery is in April"],
+        ),
+        (
+            "I failed the bar exam in February. The retake is in July.",
+            ["User failed the bar exam in February", "The retake is in July"],
+        ),
+        (
+            "I broke my arm on Monday. The party is on Friday.",
+            ["User broke their arm on Monday", "The party is on Friday"],
+        ),
+        (
+            "The meeting with Ana is on Monday. Sorry, the meeting is on Tuesday.",
+            ["The meeting with Ana is on Tuesday"],
+        ),
+        ("The party is at 6pm. The 12th. No, actually 7pm.", ["The party is at 7pm"]),
+        ("My number is 555-0142. Sorry, it's 555-0199.", ["User's number is 555-0199"]),
+    ],
+)
+def test_a_value_corrects_what_it_speaks_of_and_nothing_else(text: str, told: list[str]) -> None:
+    assert facts(text) == told

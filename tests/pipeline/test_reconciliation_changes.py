@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from perdure import Memory
 from tests.pipeline.test_reconciliation import only
 
 CHANGES = {
@@ -142,3 +143,11 @@ def test_who_left_makes_room_for_who_does_it_on_another_day() -> None:
 def test_a_new_place_keeps_the_day_of_the_old_one() -> None:
     decision = only("The reunion is in the Castle Dargan hotel", "User's reunion is on 2 August at Fergal's farm")
     assert decision.text == "The reunion is in the Castle Dargan hotel on 2 August"
+
+
+def test_a_count_of_something_retires_no_number_for_it() -> None:
+    with Memory({"vector_store": {"provider": "memory"}}) as memory:
+        for said in ("My phone number for the booking is 555-0142.", "And the booking is for six people."):
+            memory.add(said, user_id="ana")
+        held = [item.memory for item in memory.get_all(user_id="ana").results]
+    assert held == ["User's phone number for the booking is 555-0142", "The booking is for six people"]

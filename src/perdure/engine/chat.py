@@ -52,9 +52,7 @@ class Chat:
         """Take in what the user says; what is remembered that has to do with it, best first."""
         said = Message("user", text)
         preset = PRESETS[self._engine.kernel.config.preset]
-        query = Query(
-            text=text, scope=self._scope, limit=RECALLED, threshold=LEAST_SCORE, preset=preset, trusted=True
-        )
+        query = Query(text=text, scope=self._scope, limit=RECALLED, threshold=LEAST_SCORE, preset=preset, trusted=True)
         self._recalled = ()
         with given_up("nothing was recalled", self.warnings):
             self._recalled = (await self._engine.read.search(query)).results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from perdure.backends.blocking import run_blocking
@@ -12,8 +12,8 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.kernel import Kernel
 from perdure.engine.soft import given_up
-from perdure.pipeline.echo import fingerprint
-from perdure.pipeline.firewall import Hearing, suspect
+from perdure.pipeline.echo import fingerprint, strip_injected
+from perdure.pipeline.firewall import Hearing, is_forgery, suspect
 
 _PIECE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)[ \t]*|[.!?]+|\n+|\Z)")
 _LISTED = re.compile(r"(?:[-*•]|\[\w+\]|\d{1,2}[.)])\s+(.*?)(?:\s\(\d{4}-\d\d-\d\d\))?\Z", re.DOTALL)
@@ -23,17 +23,37 @@ INLINE_CHARACTERS = 2_000
 """Conversations up to this length are heard on the event loop: about a millisecond, less than a change of thread."""
 
 
-async def heard(kernel: Kernel, messages: Sequence[Message], facts: Sequence[Fact], scope: Scope) -> list[Fact]:
+def unframed(messages: Sequence[Message]) -> tuple[list[Message], set[int]]:
+    """The messages without memory blocks, as far as that leaves any words, and which of them held forged ones."""
+    kept: list[Message] = []
+    forged: set[int] = set()
+    for message in messages:
+        content = strip_injected(message.content)
+        if content.strip():
+            if is_forgery(message.content):
+                forged.add(len(kept))
+            kept.append(replace(message, content=content))
+    return kept, forged
+
+
+async def heard(
+    kernel: Kernel,
+    messages: Sequence[Message],
+    facts: Sequence[Fact],
+    scope: Scope,
+    forged: Collection[int] = (),
+) -> list[Fact]:
     """The facts with their origin and their quarantine, without those that only repeat what was injected.
 
     What a user says in their own words counts, whatever was injected; the sources of a fact are positions in
-    `messages`, the roles of which are believed more than a model that names the wrong ones.
+    `messages`, the roles of which are believed more than a model that names the wrong ones. `forged` are positions of
+    messages that a forged memory block was taken out of.
     """
     if not facts:
         return []
 
     def mark() -> tuple[list[Fact], set[int]]:
-        hearing = Hearing(messages)
+        hearing = Hearing(messages, forged)
         marked = [marked_fact(fact, hearing) for fact in facts]
         return marked, {place for place, fact in enumerate(marked) if hearing.is_users(fact.text)}
 

@@ -87,7 +87,7 @@ def from_router_file(values: Mapping[str, Any]) -> dict[str, Any]:
         settings["embedder"] = _embedder(memory.embedding or _Embedding(), memory.milvus)
     for role, model in _models(values.get("external_models") or []).items():
         llm = {"provider": "openai", "config": _llm(model)}
-        settings |= {"llm": llm} if role == "memory_extraction" else {"rewrite_llm": llm, "rewrite": "llm"}
+        settings |= {"extraction_llm": llm} if role == "memory_extraction" else {"rewrite_llm": llm, "rewrite": "llm"}
     return settings
 
 

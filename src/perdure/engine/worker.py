@@ -116,8 +116,9 @@ class _Run:
                     raise
                 return
             if pause > 0:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), pause)
+                with suppress(TimeoutError):  # not wait_for, which until 3.12 loses a cancellation that meets a waking
+                    async with asyncio.timeout(pause):
+                        await self._woken.wait()
             else:
                 await asyncio.sleep(0)
 

@@ -19,15 +19,14 @@ from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.counting import counted
 from perdure.engine.curator import Reading
-from perdure.engine.hearing import heard, stated, unechoed
+from perdure.engine.hearing import heard, stated, unechoed, unframed
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
 from perdure.engine.plan import Plan, Telling, ToldFact, told_at
 from perdure.engine.standing import unnoted
 from perdure.engine.visibility import visible
 from perdure.pipeline.bands import decide_by_bands
-from perdure.pipeline.echo import strip_injected
-from perdure.pipeline.firewall import origin_of, suspect
+from perdure.pipeline.firewall import INSTRUCTION, origin_of, suspect
 from perdure.pipeline.reconciliation import same_matter
 from perdure.pipeline.slots import read_slots
 
@@ -71,13 +70,12 @@ class WritePath:
         remembered = await self._kernel.remembered(addition.idempotency_key, addition.scope)
         if remembered is not None:
             return remembered
-        messages = [replace(message, content=strip_injected(message.content)) for message in addition.messages]
-        messages = [message for message in messages if message.content.strip()]
+        messages, forged = unframed(addition.messages)
         now = addition.timestamp or self._kernel.ticker.moment()
         moments = [message.timestamp or now for message in messages]
         episodes = self._episodes(messages, moments, addition.scope)
         if not addition.infer:
-            return await self._store_as_said(addition, messages, moments, episodes)
+            return await self._store_as_said(addition, messages, moments, episodes, forged)
         reading = Reading([])
         if messages:
             context = await self._context(addition.scope, min(moments))
@@ -93,7 +91,7 @@ class WritePath:
             episodes = [replace(episode, pending=True) for episode in episodes]
         told = [
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
-            for fact in await heard(self._kernel, messages, unnoted(messages, reading.facts), addition.scope)
+            for fact in await heard(self._kernel, messages, unnoted(messages, reading.facts), addition.scope, forged)
         ]
         telling = Telling(
             scope=addition.scope,
@@ -161,7 +159,12 @@ class WritePath:
 
     # ------------------------------------------------------------------ as said
     async def _store_as_said(
-        self, addition: Addition, messages: list[Message], moments: list[datetime], episodes: list[Episode]
+        self,
+        addition: Addition,
+        messages: list[Message],
+        moments: list[datetime],
+        episodes: list[Episode],
+        forged: set[int],
     ) -> AddResult:
         embedded = await self._kernel.embedding.texts([message.content for message in messages])
         changes: list[Change] = []
@@ -186,7 +189,7 @@ class WritePath:
                 type=addition.type or "semantic",
                 metadata=dict(addition.metadata),
                 origin=origin_of(message.role),
-                quarantined=suspect(message.content, message.role),
+                quarantined=suspect(message.content, message.role) or (INSTRUCTION if position in forged else None),
                 sources=(episodes[position].id,) if self._kernel.config.episodes != "off" else (),
                 expires_at=addition.expires_at,
                 lineage_id=id if self._kernel.config.updates == "supersede" else None,

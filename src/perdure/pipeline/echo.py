@@ -18,6 +18,8 @@ LONG_TERM = "Long-term memory (most relevant first):"
 SUMMARY = "Conversation summaries:\nConversation summary:"
 CANONICAL = "What the team holds for true:"
 """The titles of the gateway's blocks: spec 001's, spec 002's, and what a team's request has before them (X56)."""
+STATE = "What this conversation has come to; its older messages are left out:"
+"""The title of the state that stands for the older messages of a request, a line of JSON (V84)."""
 BREAK = "\n\n---\n\n"
 CURRENT = "Current message: "
 """What parts one block of spec 002 from the next, and what the user's words stand after (A9)."""
@@ -32,7 +34,8 @@ _ENTRY = r"(?:\s*\n(?:---\s*\n+)?%s [^\n]*)*(?:\s*\n---[ \t]*$)?"
 _SECTION = re.compile(
     rf"^(?:(?:{re.escape(CONTEXT)}|{re.escape(CANONICAL)}|{re.escape(DIRECTIVES)})[ \t]*$" + _ENTRY % "-"
     + rf"|{re.escape(LONG_TERM)}[ \t]*$" + _ENTRY % r"\[\w+\]"
-    + rf"|{re.escape(SUMMARY)}[ \t]*$(?:\n[^\n]+)?(?:\s*\n---[ \t]*$)?)",
+    + rf"|{re.escape(SUMMARY)}[ \t]*$(?:\n[^\n]+)?(?:\s*\n---[ \t]*$)?"
+    + rf"|{re.escape(STATE)}[ \t]*$(?:\n\{{[^\n]*)?)",
     re.MULTILINE,
 )  # fmt: skip
 """A title with what stands under it, for a block that lost both ends."""
@@ -45,7 +48,7 @@ _LINE = re.compile(
 """A memory as `inject` writes it, or a line beside it, wherever the block around it was cut."""
 _SIGNS = (
     *(OPENING, CLOSING, '- "', HEADER, DIRECTIVES, FACTS, PROFILE, "(fingerprint "),
-    *(CONTEXT, LONG_TERM, SUMMARY, CANONICAL, "[memory] "),
+    *(CONTEXT, LONG_TERM, SUMMARY, CANONICAL, STATE, "[memory] "),
 )
 
 

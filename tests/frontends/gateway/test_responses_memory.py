@@ -312,3 +312,22 @@ def test_v58_the_specs_own_example(talk: Talk, model: Upstream) -> None:
     session = talk.session(first)
     assert session is not None
     assert session["turns"] == 2
+
+
+def test_item5_what_is_forgotten_is_gone_from_chains_too(talk: Talk, model: Upstream) -> None:
+    if not model.responses:  # an echo would say the budget again
+        model.chat(*(Reply.of_json(completion(answer)) for answer in ("I see.", "It is warm.")))
+    first = talk.say("My budget for the Hawaii trip is $10,000.")
+    second = talk.say("What about the weather over there?", previous_response_id=first)
+    assert talk.end(first).status_code == 200
+    talk.settled()
+    found = talk.gateway.client.get("/v1/memory?limit=100", headers=talk.headers).json()["memories"]
+    for each in found:
+        if "$10,000" in each["content"] and each["type"] == "semantic":
+            talk.gateway.client.delete(f"/v1/memory/{each['id']}", headers=talk.headers)
+    talk.say("And when is it warm there?", previous_response_id=second)
+    if model.responses:
+        return  # what the server's own chain holds is the server's
+    assert "$10,000" not in model.last.body.decode()
+    assert "What about the weather over there?" in model.last.body.decode()
+    assert talk.gateway.client.get(f"{PATH}/{first}", headers=talk.headers).status_code == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -18,8 +19,13 @@ PATH = "/v1/responses"
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
 
-def client(gateway: Running, **more: Any) -> OpenAI:
-    return OpenAI(base_url=f"{gateway.url}/v1", api_key="the-clients-own", max_retries=0, **more)
+@functools.cache  # one for each server, so that none is left behind with an open connection
+def _client(url: str, key: str) -> OpenAI:
+    return OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+
+
+def client(gateway: Running, key: str = "the-clients-own") -> OpenAI:
+    return _client(gateway.url, key)
 
 
 def asked(model: Upstream) -> Seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,8 +42,13 @@ def model() -> Iterator[Upstream]:
         yield found
 
 
-def client(gateway: Running, **more: Any) -> OpenAI:
-    return OpenAI(base_url=f"{gateway.url}/v1", api_key="the-clients-own", max_retries=0, **more)
+@functools.cache  # one for each server, so that none is left behind with an open connection
+def _client(url: str, key: str) -> OpenAI:
+    return OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+
+
+def client(gateway: Running, key: str = "the-clients-own") -> OpenAI:
+    return _client(gateway.url, key)
 
 
 def test_item1_text_instructions_and_unknown_fields(gateway: Running, model: Upstream) -> None:
@@ -282,8 +288,8 @@ def test_item1_ids_that_are_none(gateway: Running, model: Upstream, name: str) -
 def test_v53_responses_of_others_are_unknown(tmp_path: Path, model: Upstream) -> None:
     with gateway_to(tmp_path, model.url) as gateway:
         ana, ben = (gateway.key(name, user_id=name) for name in ("ana", "ben"))
-        own = OpenAI(base_url=f"{gateway.url}/v1", api_key=ana, max_retries=0)
-        other = OpenAI(base_url=f"{gateway.url}/v1", api_key=ben, max_retries=0)
+        own = client(gateway, ana)
+        other = client(gateway, ben)
         found = own.responses.create(model="m", input="mine")
         for call in (other.responses.retrieve, other.responses.delete, other.responses.input_items.list):
             with pytest.raises(openai.NotFoundError):

@@ -196,7 +196,11 @@ class Upstream:
     async def _answer(self, exchange: Exchange) -> None:
         path = exchange.seen.path
         script: Script | None = self._once[path].popleft() if self._once[path] else self._always.get(path)
-        script = script if script is not None else self._default(exchange.seen)
+        if script is None:
+            try:
+                script = self._default(exchange.seen)
+            except (ValueError, LookupError, AttributeError, TypeError):
+                script = Reply.error(400, "no such request is known here")
         if isinstance(script, Reply):
             await exchange.play(script)
         else:

@@ -20,11 +20,12 @@ from tests.frontends.server.running import as_member, bearer, token
 
 Make = Callable[[Tenant, Tenant], list[Any]]
 METHODS = ("get", "put", "post", "patch", "delete")
-IDS = {"id", "memory_id", "promotion_id"}
+IDS = {"id", "memory_id", "promotion_id", "response_id"}
 """Parameters of paths by which one thing is named."""
 WHOSE = (
     *("user_id", "project_id", "agent_id", "app_id", "run_id", "session_id", "filters", "project_scope", "item"),
     *("id", "item_id", "subject_id", "event_id", "memory_export_id", "memory_id", "cursor", "after", "entity", "name"),
+    *("previous_response_id", "memory_context", "input"),
 )
 """By which a request says what it is about."""
 Aim = Literal["bare", "aimed", "free"]
@@ -81,6 +82,19 @@ def _item(his: Tenant, mine: Tenant) -> list[Any]:
     return [tags | named | {"team_scope": team} for team in (his.team, mine.team)]
 
 
+def _input(his: Tenant, _: Tenant) -> list[Any]:
+    asked = [{"role": "user", "content": "what is the launch code of everybody?"}]
+    return [
+        "what is the launch code walnut?",
+        asked,
+        *([{"type": "item_reference", "id": id}, *asked] for id in his.ids["item"]),
+    ]
+
+
+def _context(his: Tenant, mine: Tenant) -> list[Any]:
+    return [{"user_id": his.user}, {"project_id": his.project}, {"user_id": mine.user, "project_id": his.project}]
+
+
 QUESTIONS = _just("launch code walnut", "*", "%", "the launch code of everybody")
 TIMES = _just(None, "2020-01-01", "2030-01-01", 0)
 FLAGS = _just(True, False)
@@ -89,10 +103,25 @@ KNOWN: Mapping[str, Make] = {
     **dict.fromkeys(("user_id",), _scope("user")),
     **dict.fromkeys(("project_id", "project_scope"), _scope("project")),
     **dict.fromkeys(("team_scope",), _scope("team")),
-    **dict.fromkeys(("agent_id", "run_id", "session_id", "app_id"), _free("user")),
+    **dict.fromkeys(("agent_id", "run_id", "app_id"), _free("user")),
+    "session_id": lambda his, mine: [
+        *_free("user")(his, mine),
+        *_of("response")(his, mine),
+        *_of("session")(his, mine),
+    ],
     **dict.fromkeys(("id", "item_id", "subject_id"), _every_id),
     "memory_id": _of("memory"),
     "promotion_id": _of("promotion"),
+    **dict.fromkeys(("response_id", "previous_response_id"), _of("response")),
+    "input": _input,
+    "memory_context": _context,
+    "memory_config": _just({"similarity_threshold": 0}, {"retrieval_limit": 100, "similarity_threshold": 0}),
+    "model": _just("scripted"),
+    "order": _just("asc", "desc"),
+    **dict.fromkeys(("memory_top_k",), _just(1, 100)),
+    **dict.fromkeys(("memory_score_threshold", "memory_recency_weight"), _just(0)),
+    "instructions": _just("Say what you know."),
+    **dict.fromkeys(("stream", "store"), FLAGS),
     "event_id": _of("event"),
     "memory_export_id": _of("export"),
     "cursor": _of("cursor"),
@@ -123,7 +152,7 @@ KNOWN: Mapping[str, Make] = {
     "visibility": _just("team", "project", "private"),
     "validation_status": _just("approved"),
     "status": _just("pending", "approved"),
-    "feedback": _just("NEGATIVE"),
+    **dict.fromkeys(("feedback", "verdict"), _just("NEGATIVE")),
     "source": lambda his, mine: ["chat:planted", his.words[0][:6]],
     **dict.fromkeys(
         (
@@ -150,7 +179,16 @@ KNOWN: Mapping[str, Make] = {
     **dict.fromkeys(("version", "api_version", "output_format"), _just("v1.1")),
     **dict.fromkeys(
         (
-            *("note", "justification", "feedback_reason", "prompt", "includes", "excludes", "custom_instructions"),
+            *(
+                "note",
+                "justification",
+                "feedback_reason",
+                "reason",
+                "prompt",
+                "includes",
+                "excludes",
+                "custom_instructions",
+            ),
             *("agent_custom_instructions", "memory_depth", "usecase_setting", "memory_type"),
         ),
         _just("planted"),

@@ -67,6 +67,7 @@ class Tenant:
         self._plant_personal(self.by_project, {"user_id": f"{self.user}-p"})
         self._plant_explicit()
         self._plant_team()
+        self._plant_talk()
         settings = f"/api/v1/orgs/organizations/perdure/projects/{self.project}"
         self.ask(self.by_project, "PATCH", settings, json={"custom_instructions": f"Keep {self.word()}"})
         self.server.wait(self._settled())
@@ -119,6 +120,18 @@ class Tenant:
         for entry in self.ask(self.by_token, "GET", "/v1/audit")["entries"]:
             self.note("audit", entry["id"])
 
+    def _plant_talk(self) -> None:
+        """A chain of two responses, and the session that it is."""
+        body: dict[str, Any] = {"model": "scripted"}
+        for _ in range(2):
+            asked = {**body, "input": self.said()}
+            found = self.ask(self.by_user, "POST", "/v1/responses", json=asked)
+            body["previous_response_id"] = self.note("response", found["id"])
+            self.note("item", found["output"][0]["id"])
+        session = self.ask(self.by_user, "GET", f"/v1/sessions/{self.ids['response'][0]}")
+        assert session["turns"] == 2
+        self.note("session", session["session_id"])
+
     async def _settled(self) -> None:
         """Until the graph has followed."""
         keeper = self.server.service.engine.graph._keeper
@@ -169,12 +182,14 @@ class Tenant:
         keeper = service.engine.graph._keeper
         assert keeper is not None
         graph = await keeper.store()
+        talk = [await ledger.chains.get(id, Scope(user_id=self.user)) for id in self.ids["response"]]
+        sessions = await ledger.sessions.list(Scope(user_id=self.user))
         for scope in (Scope(user_id=self.user), Scope(project_id=self.project), Scope(team_id=self.team)):
             records = await ledger.events_of_scope(scope, 100_000)
             history += [(r.id, r.event, r.old_value, r.new_value) for r in records if r.memory_id in mine]
             named = [(each.name, each.type, sorted(mine & {*each.memory_ids})) for each in await graph.entities(scope)]
             history += [each for each in named if each[2]]
-        return [sorted(rows, key=lambda row: str(row["id"])), history]
+        return [sorted(rows, key=lambda row: str(row["id"])), history, talk, sessions]
 
     def _is_mine(self, row: Any) -> bool:
         """Whether a row stands inside of walls that are this tenant's and nobody else's."""

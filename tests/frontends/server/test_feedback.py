@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.frontends.server.conftest import Running
+from tests.frontends.server.running import Running
 
 UNKNOWN = "3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55"
 

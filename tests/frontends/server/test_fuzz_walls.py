@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from perdure.domain.access import Caller
 from perdure.domain.scope import Scope
 from perdure.frontends.server.door import Door
+from tests.frontends.gateway.upstream import upstream
 from tests.frontends.server.hostile import (
     HELD_OFF,
     IDS,
@@ -37,6 +38,13 @@ ROUNDS: tuple[Aim, ...] = ("bare", "aimed", "free")
 """Requests of each stranger to each operation, besides those that name a thing by its id."""
 DRAWN = 300
 FOR_EVERYBODY = {"/healthz", "/readyz", "/v1/healthz", "/v1/memory/search", "/metrics", "/v1/ping"}
+PASSING = {
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/responses/{response_id}",
+    "/v1/responses/{response_id}/input_items",
+}
+"""What passes to the model's server for whoever has credentials of its own, without memory (U25)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,13 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     env = {"PERDURE_JWT_SECRET": SECRET}
-    with running(tmp_path_factory.mktemp("fuzz"), env=env, graph_store={"provider": "sqlite"}) as server:
+    graph = {"provider": "sqlite"}
+    with (
+        upstream(responses=False) as model,  # it echoes: what memory tells it is seen
+        running(
+            tmp_path_factory.mktemp("fuzz"), env=env, graph_store=graph, gateway={"upstream": {"base_url": model.url}}
+        ) as server,
+    ):
         yield World(server, [], operations(server.app))
 
 
@@ -96,7 +110,8 @@ class Watch:
 
 # ------------------------------------------------------------------ what is known
 def test_the_fuzzer_knows_every_route_and_all_that_each_takes(world: World) -> None:
-    assert {each.label for each in world.operations} == routed(world.server.app) - PAGES
+    passed_on = {f"{method} /{{path}}" for method in ("GET", "PUT", "POST", "PATCH", "DELETE")}
+    assert {each.label for each in world.operations} == routed(world.server.app) - PAGES - passed_on
     missing = {each.label: unknown(each) for each in world.operations if unknown(each)}
     assert not missing, f"say in hostile.KNOWN what a stranger would put there: {missing}"
 
@@ -133,7 +148,7 @@ def test_everybody_finds_their_own_by_the_same_requests(world: World) -> None:
 def test_no_id_opens_anything(world: World, order: int) -> None:
     his, mine = world.sides(order)
     watch, filler = Watch(world, his), Filler(his, mine, random.Random(2))
-    ids = [id for kind in ("memory", "event", "promotion") for id in his.ids[kind]]
+    ids = [id for kind in ("memory", "event", "promotion", "response") for id in his.ids[kind]]
     named = [each for each in world.operations if IDS & {*each.places} and not each.is_absent]
     for turn, headers in enumerate(attackers(his, mine).values()):
         for operation in named:
@@ -150,7 +165,8 @@ def test_no_route_tells_or_changes_anything(world: World, order: int) -> None:
         for operation in world.operations:
             for aim in ROUNDS[:1] if operation.is_absent or who in HELD_OFF else ROUNDS:
                 status = watch.send(filler.request(operation, headers, aim))
-                assert status in (401, 403) or who not in HELD_OFF or operation.path in FOR_EVERYBODY, operation
+                is_public = operation.path in FOR_EVERYBODY | PASSING
+                assert status in (401, 403) or who not in HELD_OFF or is_public, operation
     assert {200, 400, 401, 403, 404, 422} <= {*watch.statuses}, watch.statuses
     assert his.everything() == watch.before
 

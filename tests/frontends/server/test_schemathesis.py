@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.frontends.gateway.upstream import upstream
 from tests.frontends.server.running import Running, running
 
 EXAMPLES = 13
@@ -43,7 +44,11 @@ class Asked:
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """An open server with a graph, which holds something, and its document as schemathesis reads it."""
     folder = tmp_path_factory.mktemp("schemathesis")
-    with running(folder / "memory", graph_store={"provider": "sqlite"}) as server:
+    graph = {"provider": "sqlite"}
+    with (
+        upstream(responses=False) as model,
+        running(folder / "memory", graph_store=graph, gateway={"upstream": {"base_url": model.url}}) as server,
+    ):
         for text in ("Ana was the lead of Atlas until 2026-04-01", "Ana keeps bees"):
             stored = server.client.post("/v1/memory", json={"content": text, "user_id": "ana"})
             assert stored.status_code == 200, stored.text

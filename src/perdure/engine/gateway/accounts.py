@@ -18,6 +18,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session, SessionTurn
 from perdure.engine.gateway.extraction import PATIENCE
+from perdure.engine.gateway.turns import is_forged
 from perdure.engine.kernel import Kernel
 from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
@@ -25,6 +26,7 @@ from perdure.engine.visibility import visible
 from perdure.engine.write_path import SESSION
 from perdure.pipeline.entropy import is_chatter
 from perdure.pipeline.episodic import MOST_FACTS, day_of, told
+from perdure.pipeline.firewall import suspect
 from perdure.pipeline.llm.session import told_by
 
 _AT_ONCE = 100
@@ -103,7 +105,8 @@ class Accounts:
         ledger = self._kernel.ledger
         ids = [id for turn in turns for id in turn.episodes]
         found = await ledger.get_episodes(ids) if ledger is not None and ids else []
-        return [episode for episode in found if not episode.hidden and episode.role in ("user", "assistant")]
+        said = [each for each in found if not each.hidden and each.role in ("user", "assistant")]
+        return [each for each in said if not is_forged(each) and suspect(each.content, each.role) is None]
 
     async def _text(
         self, turns: Sequence[SessionTurn], episodes: Sequence[Episode], facts: list[MemoryItem]
@@ -152,6 +155,7 @@ class Accounts:
                 version=made.version + (before is not None),
                 sources=tuple(episode.id for episode in episodes),
                 derived_from=tuple(item.id for item in parts),
+                quarantined=suspect(text, None),
             )
             keep = None if before is None else version_of(before, untold_at=told_at)
             vectors: dict[str, Vector | None] = {after.id: vector}

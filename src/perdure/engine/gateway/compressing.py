@@ -30,7 +30,7 @@ from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
 from perdure.engine.soft import given_up
 from perdure.engine.worker import Worker, is_ending
-from perdure.pipeline.compress import COVERED, bounded, compressed, joined, state_of, turns_of
+from perdure.pipeline.compress import COVERED, MOST_READ, bounded, compressed, joined, state_of, turns_of
 from perdure.pipeline.echo import strip_injected
 from perdure.pipeline.firewall import suspect
 from perdure.pipeline.llm.state import told_state
@@ -40,7 +40,9 @@ logger = logging.getLogger("perdure")
 JOB = "state"
 """The kind of the jobs: of one session one at a time."""
 MOST_TURNS = 400
-"""The newest turns that a state is built of; of what is older the state before tells."""
+"""The newest turns that are read for a state; of what is older the state before tells."""
+MOST_UNKNOWN = 40
+"""Turns before the session was counted that a request has read for it; with more of them it is sent whole."""
 IDLE = 30.0
 """Seconds after which a worker looks whether another process has left work."""
 
@@ -170,11 +172,10 @@ class Compressing:
         session = await ledger.sessions.by_id(session_id)
         if session is None:
             return False
-        recent = turns[-MOST_TURNS:]
-        facts = await self._accounts.facts(session.scope, recent)
-        previous = session.state if len(recent) < len(turns) or self._kernel.extractor is not None else {}
-        said = {turn.number: [found[id] for id in turn.episodes if id in found] for turn in recent}
-        state = await self._made(said, facts, previous)
+        facts = await self._accounts.facts(session.scope, turns[-MOST_TURNS:])
+        fresh = [turn for turn in turns if turn.number > _covered(session.state)][-MOST_TURNS:]
+        said = [found[id] for turn in fresh for id in turn.episodes if id in found]
+        state = await self._made(await run_blocking(_fit, said), facts, session.state)
         return await ledger.sessions.put_state(
             session_id,
             {**state, COVERED: turns[-1].number},
@@ -184,13 +185,11 @@ class Compressing:
         )
 
     async def _made(
-        self, said: Mapping[int, Sequence[Episode]], facts: Sequence[MemoryItem], previous: Mapping[str, Any]
+        self, fresh: Sequence[Message], facts: Sequence[MemoryItem], previous: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The state by a model where there is one, of what is new to it; else, or where it fails, by the rules."""
-        llm, covered = self._kernel.extractor, _covered(previous)
-        messages = {number: await run_blocking(_fit, episodes) for number, episodes in said.items()}
+        """The state by a model where there is one; else, or where it fails, by the rules."""
+        llm = self._kernel.extractor
         if llm is not None:
-            fresh = [each for number, some in messages.items() if number > covered for each in some]
             stated = [item.memory for item in facts if not _unfit(item.memory)]
             shown = {key: value for key, value in previous.items() if key != COVERED}
             with given_up("the state of a session is told by rules"):
@@ -201,8 +200,7 @@ class Compressing:
                     raise LLMError("the model did not answer in time", code="timeout") from error
                 if told and (state := bounded(told, unfit=_unfit)):
                     return state
-        every = [each for some in messages.values() for each in some]
-        return await run_blocking(state_of, every, facts, previous, unfit=_unfit)
+        return await run_blocking(state_of, fresh, facts, previous, unfit=_unfit)
 
 
 def _with_state(messages: Messages, session: Session, keep_turns: int) -> Messages:
@@ -216,6 +214,8 @@ def _with_state(messages: Messages, session: Session, keep_turns: int) -> Messag
     first = max(0, len(begins) - behind)
     state: dict[str, Any] = dict(session.state)
     unknown = len(begins) - session.turns - 1
+    if unknown > MOST_UNKNOWN:
+        return messages
     if unknown > 0:
         earlier = _heard(messages[: begins[min(unknown, left_out)]])
         state = joined(state_of(earlier, (), {}, unfit=_unfit), state, unfit=_unfit)
@@ -231,7 +231,7 @@ def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         if message.get("role") in ("user", "assistant"):
             try:
                 text = strip_injected(text_of(message.get("content")))
-                heard.append(Message(str(message["role"]), text))
+                heard.append(Message(str(message["role"]), text[:MOST_READ]))
             except InvalidInputError:
                 continue
     return heard
@@ -239,8 +239,12 @@ def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
 
 def _fit(episodes: Sequence[Episode]) -> list[Message]:
     """What user and assistant said, as far as it may enter a prompt."""
-    spoken = [episode for episode in episodes if episode.role in ("user", "assistant")]
-    return [Message(episode.role, episode.content) for episode in spoken if not _unfit(episode.content)]
+    spoken = [
+        Message(episode.role, episode.content[:MOST_READ])
+        for episode in episodes
+        if episode.role in ("user", "assistant")
+    ]
+    return [message for message in spoken if not _unfit(message.content)]
 
 
 def _unfit(text: str) -> bool:

@@ -17,7 +17,8 @@ from perdure.engine.curator import Reading
 from perdure.engine.engine import Engine
 from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.gateway.settings import GatewaySettings
-from perdure.engine.hearing import heard
+from perdure.engine.gateway.turns import is_forged
+from perdure.engine.hearing import heard, unechoed
 from perdure.engine.plan import Telling, told_at
 from perdure.engine.standing import unnoted
 from perdure.engine.write_path import CONTEXT_MESSAGES
@@ -71,13 +72,14 @@ class Extraction:
         earlier, read = _to_read(dialect, before, fresh)
         if not read or self._says_nothing(read):
             return Extracted()
-        messages = [_message(episode) for episode in (*earlier, *read)]
+        messages = await unechoed(self._kernel, [_message(episode) for episode in (*earlier, *read)], scope)
         now = self._kernel.ticker.moment()
         reading = await self._reading(dialect, scope, messages, len(earlier), now)
         if reading.unread:
             logger.warning("Extraction parse failed" if reading.unreadable else "Extraction failed, batch skipped")
             return Extracted(failed=True)
-        facts = await heard(self._kernel, messages, _told_in(reading, messages, len(earlier)), scope)
+        forged = {place for place, episode in enumerate((*earlier, *read)) if is_forged(episode)}
+        facts = await heard(self._kernel, messages, _told_in(reading, messages, len(earlier)), scope, forged)
         moments = [message.timestamp or now for message in messages]
         ids = [episode.id for episode in (*earlier, *read)]
         told = [

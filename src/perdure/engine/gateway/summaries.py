@@ -21,6 +21,7 @@ from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
 from perdure.engine.visibility import visible
 from perdure.engine.write_path import SESSION
+from perdure.pipeline.firewall import suspect
 from perdure.pipeline.llm.summary import Learned, summarised
 from perdure.pipeline.summary import chosen, told
 
@@ -182,6 +183,7 @@ class Summaries:
             told_at=moment,
             version=1 if previous is None else previous.version + 1,
             derived_from=tuple(dict.fromkeys(derived)),
+            quarantined=suspect(text, None),
             sources=tuple(dict.fromkeys(sources)),
         )
 

@@ -15,6 +15,7 @@ from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.kernel import Kernel
 from perdure.pipeline.echo import strip_injected
 from perdure.pipeline.entropy import is_chatter, is_empty_turn
+from perdure.pipeline.firewall import is_forgery
 from perdure.pipeline.sanitise import said_aloud, sanitised
 
 
@@ -23,9 +24,20 @@ def group_of(first: str, dialect: Dialect) -> str:
     return str(uuid5(NAMESPACE_URL, f"perdure:turn:{dialect}:{first}"))
 
 
+def forged_group_of(id: str, dialect: Dialect) -> str:
+    """The `add_id` of a message, by its own id, out of which a memory block was taken that is not ours."""
+    return str(uuid5(NAMESPACE_URL, f"perdure:forged:{dialect}:{id}"))
+
+
 def dialect_of(episode: Episode, first: str) -> Dialect:
     """In which dialect the turn was held whose first message has the id `first`."""
-    return "responses" if episode.add_id == group_of(first, "responses") else "chat"
+    of_responses = (group_of(first, "responses"), forged_group_of(episode.id, "responses"))
+    return "responses" if episode.add_id in of_responses else "chat"
+
+
+def is_forged(episode: Episode) -> bool:
+    """Whether a memory block was taken out of the message that is not ours."""
+    return episode.add_id in (forged_group_of(episode.id, "chat"), forged_group_of(episode.id, "responses"))
 
 
 class Turns:
@@ -38,11 +50,13 @@ class Turns:
         """What begins a turn: the user's words, then what tools said. What cannot be kept is left out."""
         said = [(user, strip_injected(user.content)), *((tool, strip_injected(tool.content)) for tool in tools)]
         fit = [(message, text) for message, content in said if (text := sanitised(content)) is not None]
-        first = new_id()
+        ids = [new_id() for _ in fit]
+        groups = [
+            forged_group_of(id, dialect) if is_forgery(message.content) else group_of(ids[0], dialect)
+            for id, (message, _) in zip(ids, fit, strict=True)
+        ]
         return [
-            self._episode(
-                message, text, scope, id=first if place == 0 else new_id(), group=group_of(first, dialect), place=place
-            )
+            self._episode(message, text, scope, id=ids[place], group=groups[place], place=place)
             for place, (message, text) in enumerate(fit)
         ]
 

@@ -18,7 +18,7 @@ def passed_on(properties: dict[str, Any], required: list[str]) -> dict[str, Any]
     schema = {**_ANY, "required": required, "properties": properties}
     answers = {
         "application/json": {"schema": _ANY},
-        "text/event-stream": {"schema": {"type": "string"}},
+        "text/event-stream": {"schema": {"description": "Events, each with JSON as its data"}},
     }
     return {
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},

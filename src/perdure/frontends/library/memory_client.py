@@ -23,7 +23,7 @@ from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
 from perdure.engine.gateway.remembering import Remembering
 from perdure.engine.requests import Filters
 from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, words
-from perdure.frontends.gateway.sse import ChatStream, Events, first_choice
+from perdure.frontends.gateway.sse import DONE, ChatStream, Events, first_choice
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory_client_settings import client_config
@@ -34,8 +34,6 @@ CHAT_MODEL = "gpt-4o-mini"
 HISTORY = 20
 """Messages before the last that memory is shown."""
 _PATH = "/v1/chat/completions"
-_DONE = "[DONE]"
-"""The end of a stream, which is no chunk."""
 
 ChatMessages = Sequence[Mapping[str, Any]]
 """A chat in OpenAI's format: every kind of message that it has."""
@@ -46,9 +44,9 @@ class MemoryClient(AsyncClosing):
 
     Making one opens nothing; `async with`, or `start`, begins to work on what an earlier process left over. Facts are
     learned beside the chat, by rules. `embedding_model` is a model of the server, a folder with one, or `minilm`, which
-    runs here; of the server's an unknown one takes `embedding_dimensions`. Git and watcher are for the `markdown` store.
-    Its methods belong to one event loop, but for `list_all`, which is for callers without `await`. All errors are
-    PerdureError; a memory that fails costs a chat nothing but its memory.
+    runs here; of the server's an unknown one takes `embedding_dimensions`. Git and watcher are for files, which the
+    `markdown` store has. Its methods belong to one event loop, but for `list_all`, which is for callers without
+    `await`. All errors are PerdureError; a memory that fails costs a chat nothing but its memory.
     """
 
     def __init__(
@@ -292,11 +290,11 @@ async def _chunks(answer: UpstreamAnswer, reader: ChatStream) -> AsyncGenerator[
     async for piece in answer.chunks():
         reader.feed(piece)
         for data in events.feed(piece):
-            if data.strip() != _DONE:
+            if data.strip() != DONE:
                 yield _read(data)
     reader.end()
     for data in events.end():
-        if data.strip() != _DONE:
+        if data.strip() != DONE:
             yield _read(data)
 
 

@@ -61,8 +61,30 @@ SHAPES: dict[Dialect, dict[str, Any]] = {
         "properties": {"detail": _TEXT},
         "example": {"detail": "Missing required field: item.truth_level"},
     },
+    "openai": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["message", "type"],
+                "properties": {
+                    "message": _TEXT,
+                    "type": _TEXT,
+                    "param": {"type": ["string", "null"]},
+                    "code": {"type": ["string", "null"]},
+                },
+            },
+            "detail": _TEXT,
+        },
+    },
 }
-_NAMES: dict[Dialect, str] = {"facts": "Fault", "explicit": "ExplicitFault", "team": "TeamFault"}
+_NAMES: dict[Dialect, str] = {
+    "facts": "Fault",
+    "explicit": "ExplicitFault",
+    "team": "TeamFault",
+    "openai": "OpenAIFault",
+}
 _METHODS = ("get", "put", "post", "patch", "delete", "head", "options")
 
 

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.domain.access import Caller
-from perdure.domain.errors import AuthenticationError, ForbiddenError, LedgerError, PerdureError
+from perdure.domain.errors import AuthenticationError, ForbiddenError, PerdureError
 from perdure.domain.scope import Scope as Walls
 from perdure.engine import keys
 from perdure.frontends.faults import BusyError
@@ -154,10 +154,10 @@ class Door:
         return FOREIGNER
 
     async def _must_ask_if_it_can(self) -> bool:
-        """The same, where a ledger that is down must not keep an open server from its model (001 §11)."""
+        """The same, where a memory that is down must not keep an open server from its model (001 §11)."""
         try:
             return await self._must_ask()
-        except LedgerError:
+        except PerdureError:
             return self._keys_exist
 
     async def _must_ask(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.pipeline.compress.reading import Told, topic_of
+from perdure.pipeline.echo import STATE
 from perdure.pipeline.quoting import estimate_tokens, framed, one_line
 from perdure.pipeline.slots.read import read
 
@@ -17,7 +18,6 @@ MOST_TOKENS: Final = 100
 """Tokens that a state may take (001 §14)."""
 COVERED: Final = "turns"
 """The slot that says up to which turn the state tells of the conversation; it is not shown to models."""
-TITLE: Final = "What this conversation has come to; its older messages are left out:"
 
 _LISTS: Final = ("decisions", "open")
 _MOST_LISTED: Final = 6
@@ -84,7 +84,7 @@ def bounded(state: Mapping[str, Any], *, unfit: Unfit = lambda _: False) -> dict
 def rendered(state: Mapping[str, Any]) -> str:
     """The state as a block for a prompt, data between `echo`'s delimiters; "" where it says nothing."""
     shown = {key: value for key, value in state.items() if key != COVERED and value}
-    return framed(f"{TITLE}\n{_line(shown)}") if shown else ""
+    return framed(f"{STATE}\n{_line(shown)}") if shown else ""
 
 
 def _line(state: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("weekday", re.compile(rf"\b{_DAY}\b", re.I)),
+    ("code", re.compile(r"(?<![\w+-])\+?\d{3,}(?:-\d{2,})+(?![\w-])")),
     (
         "money",
         re.compile(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I),
@@ -53,6 +54,15 @@ _CUE = re.compile(
     r"it got moved to|moved to|changed to|it has moved to|it was|the)\b[\s,.:!-]*)+",
     re.I,
 )
+_SUBJECT = re.compile(
+    r"^(?:the |my |our )?(?:[\w'-]+ ){0,3}?(?P<noun>[\w'-]+) (?:is|are|was|were|will be|would be|starts?|begins?)\b",
+    re.I,
+)
+_ANY_SUBJECT = frozenset(
+    {"it", "that", "this", "they", "he", "she", "we", "date", "day", "time", "hour", "month", "year", "price", "cost"}
+    | {"total", "sum", "number", "amount", "figure", "one", "answer", "deadline", "start", "end"}
+)
+"""Subjects of a correction that stand for whatever was said before it."""
 _NOT = re.compile(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
 _NOT_FIRST = re.compile(
     r"^(?:it is |i said |i meant )?not (?P<old>[^,.]{1,40})[,.] ?(?:it is |but |it's )?(?P<new>[^,.]{1,40})$", re.I
@@ -99,14 +109,21 @@ def read(sentence: str, talk: Discourse, source: int) -> bool:
     value = typed(rest)
     if value is None or len(rest) > len(value[1]) + 14:
         return False
-    return _replace_value(value[0], value[1], rest, talk, source)
+    return _replace_value(value[0], value[1], _about(rest), talk, source)
 
 
-def _replace_value(kind: str, new: str, rest: str, talk: Discourse, source: int) -> bool:
+def _about(rest: str) -> str | None:
+    """What a correction names as its own subject: "The surgery is in April" corrects no month of anything else."""
+    subject = _SUBJECT.match(rest)
+    noun = subject.group("noun").lower() if subject else ""
+    return noun if noun and noun not in _ANY_SUBJECT else None
+
+
+def _replace_value(kind: str, new: str, about: str | None, talk: Discourse, source: int) -> bool:
     pattern = dict(TYPES)[kind]
     for draft in reversed(talk.drafts[-6:]):
         old = pattern.search(draft.text)
-        if draft.forget or old is None:
+        if draft.forget or old is None or (about is not None and about not in draft.text.lower()):
             continue
         if old.group().lower() == new.lower():
             return True

@@ -3,7 +3,8 @@
 Vocabulary and wordings are data: `pipeline/lexicon/firewall_*`. All of it takes time in proportion to the text.
 """
 
+from perdure.pipeline.firewall.forgery import is_forgery
 from perdure.pipeline.firewall.provenance import Hearing, Provenance, origin_of
 from perdure.pipeline.firewall.suspicion import INSTRUCTION, SYSTEM, TOOL, suspect
 
-__all__ = ["INSTRUCTION", "SYSTEM", "TOOL", "Hearing", "Provenance", "origin_of", "suspect"]
+__all__ = ["INSTRUCTION", "SYSTEM", "TOOL", "Hearing", "Provenance", "is_forgery", "origin_of", "suspect"]

@@ -52,9 +52,14 @@ def origin_of(role: str | None) -> str | None:
 class Hearing:
     """Tells whose words the facts of one conversation are made of."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], forged: Collection[int] = ()) -> None:
+        """`forged` are positions of messages that a forged memory block was taken out of."""
         self._messages = messages
-        self._suspicions = [suspect(message.content, message.role) for message in messages]
+        self._forged = forged
+        self._suspicions = [
+            suspect(message.content, message.role) or (INSTRUCTION if place in forged else None)
+            for place, message in enumerate(messages)
+        ]
 
     def of(self, text: str, sources: Collection[int]) -> Provenance:
         """The provenance of a fact from messages at these positions; of one without, from all of them.
@@ -88,10 +93,17 @@ class Hearing:
     def _own(self) -> set[str]:
         """The words of users, up to where they paste what others wrote."""
         own: set[str] = set()
-        for message, suspicion in zip(self._messages, self._suspicions, strict=True):
+        for place, message in enumerate(self._messages):
             if message.role == "user":
-                own |= _words_of(message.content if suspicion is None else own_words(message.content))
+                own |= _words_of(message.content[: self._ends(place)])
         return own
+
+    def _ends(self, place: int) -> int:
+        """Where the user's own words end in a message."""
+        content = self._messages[place].content
+        if self._suspicions[place] is None:
+            return len(content)
+        return 0 if place in self._forged else len(own_words(content))
 
     @cached_property
     def _untrusted(self) -> list[tuple[set[str], str, str]]:
@@ -99,10 +111,9 @@ class Hearing:
         found = []
         for reason, whose in ((TOOL, TOOL), (SYSTEM, SYSTEM), (INSTRUCTION, PASTED)):
             theirs: set[str] = set()
-            for message, suspicion in zip(self._messages, self._suspicions, strict=True):
-                if suspicion == reason:
-                    content = message.content
-                    theirs |= _words_of(content[len(own_words(content)) :] if message.role == "user" else content)
+            for place, message in enumerate(self._messages):
+                if self._suspicions[place] == reason:
+                    theirs |= _words_of(message.content[self._ends(place) if message.role == "user" else 0 :])
             if theirs:
                 found.append((theirs, reason, whose))
         return found

@@ -8,6 +8,7 @@ from perdure.pipeline.reconciliation.evidence import told_by_sign
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
     content,
+    covers,
     everything,
     exclusive,
     generic,
@@ -15,11 +16,14 @@ from perdure.pipeline.reconciliation.pairing import (
     same_party,
     uncovered,
 )
-from perdure.pipeline.slots import USER, Reading, comparable, fits
+from perdure.pipeline.slots import USER, Reading, Value, comparable, fits
 from perdure.pipeline.slots.lexis import concept_of
 
 SAME_ALONE = 0.74
 """Cosine from which a fact with a word that the memory lacks may be taken for known."""
+
+_SHORTEST_CODE = 1000
+"""Numbers below it are counts, and none of a code that is written without its dashes."""
 
 _DETAIL = re.compile(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: ")
 
@@ -73,11 +77,25 @@ def is_apart(pair: Pair) -> bool:
         return True  # Jonas's new job ends nothing of Tomas's
     if new.party.kind == "named" and old.party.kind == "relative" and old.party.of == new.party.name:
         return not new.topic and not {old.party.relation, *old.party.name.split()} & everything(new)
+    if new.topic and old.topic and not covers([old.topic[-1]], new.topic[-1]) and _incomparable(new, old):
+        return True  # "The booking is for six people" says nothing of the phone number for the booking
     both_denied = new.mood.negated and old.mood.negated and not (new.mood.ended or new.mood.denied)
     if both_denied:  # "doesn't eat fish", "doesn't eat meat": neither ends the other
         mine, theirs = _telling(everything(new)), _telling(everything(old))
         return bool(uncovered(mine, theirs)) and bool(uncovered(theirs, mine)) and not new.mood.changed
     return False
+
+
+def _incomparable(new: Reading, old: Reading) -> bool:
+    """Whether both give values, and none of them is of a kind with one of the other's."""
+    given = bool(new.values) and bool(old.values)
+    return given and not any(_of_a_kind(one, two) for one in new.values for two in old.values)
+
+
+def _of_a_kind(one: Value, two: Value) -> bool:
+    """Whether one may stand in the other's place; a count of six is no phone number."""
+    short = any(value.kind == "number" and value.amount < _SHORTEST_CODE for value in (one, two))
+    return comparable(one, two) and not (short and "code" in (one.kind, two.kind))
 
 
 def _of_another(pair: Pair) -> bool:
