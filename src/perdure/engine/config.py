@@ -242,7 +242,7 @@ def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
     """The configuration of a TOML or YAML file, under the `PERDURE_...` variables; 001's own tables are read too."""
     file = Path(path).expanduser()
     try:
-        values = _tables(file)
+        values = read_tables(file)
     except FileNotFoundError as error:
         raise ConfigError(
             f"there is no file {file}: write one with `perdure init`", field="path", value=path
@@ -261,7 +261,7 @@ def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
 _YAML = (".yaml", ".yml")
 
 
-def _tables(file: Path) -> dict[str, Any]:
+def read_tables(file: Path) -> dict[str, Any]:
     """The tables of a settings file; ValueError where it has none."""
     text = file.read_text(encoding="utf-8")
     if file.suffix not in _YAML:

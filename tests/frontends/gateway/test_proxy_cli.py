@@ -160,3 +160,19 @@ def test_curl_streams_and_asks_for_models(model: Upstream, tmp_path: Path) -> No
         )
         assert b"begun" in left.stdout
         assert model.until(lambda: model.gone == 1), "the model works on for nobody"
+
+
+def test_v59_v60_v89_a_file_of_001s_settings(model: Upstream, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("memory:\n  enabled: false\nembedder:\n  provider: hashed\n")
+    options = ("--openai-base-url", model.url, "--config", str(file))
+    with proxied(tmp_path / "memory", *options) as (_, address, _):
+        answer = chat(address, "I live in Oslo")
+        assert (answer.status_code, answer.headers["x-memory-status"]) == (200, "disabled")
+    file.write_text("memory:\n  embedding:\n    model: all-MiniLM-L6-v2\n    dimension: 1024\n")
+    refused = subprocess.run(
+        [*PROGRAM, "proxy", "--port", "0", "--path", str(tmp_path / "memory"), *options],
+        capture_output=True, text=True, timeout=120, env=environment(),
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert "memory.embedding.dimension must be 384" in refused.stderr

@@ -6,7 +6,6 @@ The imports inside functions bring pydantic, NumPy and the backends: `perdure --
 from __future__ import annotations
 
 import asyncio
-import tomllib
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
@@ -23,15 +22,16 @@ CONFIG_FILE = "perdure.toml"
 """The file that `init` writes into the memory's folder and every command reads."""
 
 
-def read_settings(folder: Path) -> MemoryConfig:
-    """The configuration of a memory's folder; the folder itself is `path`, unless the file says otherwise."""
-    from perdure.engine.config import read_config, read_file  # heavy, see above
+def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
+    """The configuration of a memory's folder, or of another file; `path` is the folder unless the file says so."""
+    from perdure.engine.config import read_config, read_file, read_tables  # heavy, see above
 
-    file = folder.expanduser() / CONFIG_FILE
-    if not file.is_file():
+    own = folder.expanduser() / CONFIG_FILE
+    if file is None and not own.is_file():
         return read_config({"path": folder})
+    file = own if file is None else file.expanduser()
     config = read_file(file)
-    says_path = "path" in tomllib.loads(file.read_text(encoding="utf-8"))
+    says_path = "path" in read_tables(file)
     return config if says_path else config.model_copy(update={"path": folder})
 
 

@@ -14,6 +14,7 @@ from perdure.domain.errors import ConfigError
 from perdure.frontends.cli import serving
 from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import print_json
+from perdure.frontends.cli.serving import HostOption, OpenOption, PortOption
 
 if TYPE_CHECKING:
     from perdure.engine.config import MemoryConfig
@@ -31,61 +32,71 @@ def _level(value: str) -> str:
     return value.lower()
 
 
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--openai-base-url",
+        metavar="URL",
+        help=f"The model's server; else the settings', else OPENAI_BASE_URL, else {DEFAULT_BASE_URL}.",
+    ),
+]
+ApiKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--openai-api-key",
+        metavar="KEY",
+        help="Its key for requests that bring none; better in OPENAI_API_KEY, which others cannot see.",
+    ),
+]
+TopKOption = Annotated[
+    int | None, typer.Option("--default-top-k", min=1, max=100, help="Memories of a request; by default 5.")
+]
+MaxEntriesOption = Annotated[
+    int | None,
+    typer.Option("--max-entries", min=0, help="Facts and turns of a conversation; by default 0, any number."),
+]
+MmrOption = Annotated[
+    float | None,
+    typer.Option("--mmr-lambda", min=0, max=1, help="Relevance against variety; by default 0.7, 1 is relevance."),
+]
+RecencyOption = Annotated[
+    float | None,
+    typer.Option("--recency-weight", min=0, max=1, help="Share of recency in the score; by default 0.2."),
+]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option("--score-threshold", min=0, max=1, help="Least score of a memory; by default none."),
+]
+SummarizationOption = Annotated[
+    bool | None,
+    typer.Option("--summarization/--no-summarization", help="Keep a summary of each conversation; by default yes."),
+]
+LevelOption = Annotated[str, typer.Option("--log-level", callback=_level, help="debug, info, warning or error.")]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Settings in place of the folder's perdure.toml: TOML or YAML, spec 001's memory file too.",
+    ),
+]
+
+
 def proxy(
     *,
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; by default 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=0, max=65535, help="Port to listen on; by default 8100, 0 is a free one."),
-    ] = None,
-    is_open: Annotated[
-        bool,
-        typer.Option("--open", help="Serve everybody who can reach the address, without keys.", show_default=False),
-    ] = False,
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--openai-base-url",
-            metavar="URL",
-            help=f"The model's server; else the settings', else OPENAI_BASE_URL, else {DEFAULT_BASE_URL}.",
-        ),
-    ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            "--openai-api-key",
-            metavar="KEY",
-            help="Its key for requests that bring none; better in OPENAI_API_KEY, which others cannot see.",
-        ),
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--default-top-k", min=1, max=100, help="Memories of a request; by default 5.")
-    ] = None,
-    max_entries: Annotated[
-        int | None,
-        typer.Option("--max-entries", min=0, help="Facts and turns of a conversation; by default 0, any number."),
-    ] = None,
-    mmr_lambda: Annotated[
-        float | None,
-        typer.Option("--mmr-lambda", min=0, max=1, help="Relevance against variety; by default 0.7, 1 is relevance."),
-    ] = None,
-    recency_weight: Annotated[
-        float | None,
-        typer.Option("--recency-weight", min=0, max=1, help="Share of recency in the score; by default 0.2."),
-    ] = None,
-    score_threshold: Annotated[
-        float | None,
-        typer.Option("--score-threshold", min=0, max=1, help="Least score of a memory; by default none."),
-    ] = None,
-    summarization: Annotated[
-        bool | None,
-        typer.Option("--summarization/--no-summarization", help="Keep a summary of each conversation; by default yes."),
-    ] = None,
-    log_level: Annotated[
-        str, typer.Option("--log-level", callback=_level, help="debug, info, warning or error.")
-    ] = "info",
+    host: HostOption = None,
+    port: PortOption = None,
+    is_open: OpenOption = False,
+    base_url: BaseUrlOption = None,
+    api_key: ApiKeyOption = None,
+    top_k: TopKOption = None,
+    max_entries: MaxEntriesOption = None,
+    mmr_lambda: MmrOption = None,
+    recency_weight: RecencyOption = None,
+    score_threshold: ThresholdOption = None,
+    summarization: SummarizationOption = None,
+    log_level: LevelOption = "info",
+    config_file: ConfigOption = None,
     as_json: JsonOption = False,
     path: PathOption = None,
 ) -> None:
@@ -114,7 +125,8 @@ def proxy(
     from perdure.frontends.server import logs  # heavy: FastAPI; `perdure --help` must not wait for it
     from perdure.frontends.server.app import create_app
 
-    config = _config(place, _given(server), _given(gateway), _given({"base_url": base_url, "api_key": api_key}))
+    upstream = _given({"base_url": base_url, "api_key": api_key})
+    config = _config(serving.serving_config(place, _given(server), config_file), _given(gateway), upstream)
     settings = serving.checked(config, place)
     listening, url = serving.listen(settings)
     _not_itself(str(config.gateway.upstream.base_url), url)
@@ -134,14 +146,13 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _config(place: Path, server: dict[str, Any], gateway: dict[str, Any], upstream: dict[str, Any]) -> MemoryConfig:
+def _config(config: MemoryConfig, gateway: dict[str, Any], upstream: dict[str, Any]) -> MemoryConfig:
     """The configuration as it is served, with a model's server in any case; ConfigError names a setting."""
     from pydantic import ValidationError  # heavy, see above
 
     from perdure.backends.validation import config_error
     from perdure.engine.gateway.settings import GatewaySettings
 
-    config = serving.serving_config(place, server)
     told = config.gateway.model_dump(exclude_unset=True)
     named = _given(told.get("upstream", {}))
     fallback = os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL

@@ -38,22 +38,24 @@ _KEPT_SECONDS = 75
 """For which a connection is kept that asks nothing: longer than clients keep theirs (httpx 5, most proxies 60), for one
 that is closed just as it is used again is a failed request (service_load.py: 3 of 1,000 with uvicorn's 5)."""
 
+HostOption = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; by default 127.0.0.1.")
+]
+PortOption = Annotated[
+    int | None, typer.Option("--port", min=0, max=65535, help="Port to listen on; by default 8100, 0 is a free one.")
+]
+OpenOption = Annotated[
+    bool, typer.Option("--open", help="Serve everybody who can reach the address, without keys.", show_default=False)
+]
+
 logger = logging.getLogger("perdure.server")
 
 
 def serve(
     *,
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; by default 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=0, max=65535, help="Port to listen on; by default 8100, 0 is a free one."),
-    ] = None,
-    is_open: Annotated[
-        bool,
-        typer.Option("--open", help="Serve everybody who can reach the address, without keys.", show_default=False),
-    ] = False,
+    host: HostOption = None,
+    port: PortOption = None,
+    is_open: OpenOption = False,
     workers: Annotated[int | None, typer.Option("--workers", min=1, max=64, help="Processes; by default 1.")] = None,
     as_json: JsonOption = False,
     path: PathOption = None,
@@ -113,11 +115,14 @@ def _end_with_the_first() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def serving_config(place: Path, chosen: dict[str, Any]) -> MemoryConfig:
-    """The configuration of a folder as it is served: with the command's choices, and a graph unless it says none."""
+def serving_config(place: Path, chosen: dict[str, Any], file: Path | None = None) -> MemoryConfig:
+    """The configuration of a folder as it is served: with the command's choices, and a graph unless it says none.
+
+    With a `file` its settings, in place of those that lie in the folder.
+    """
     from perdure.engine.config import GraphStoreConfig  # heavy, see above
 
-    config = read_settings(place)
+    config = read_settings(place, file)
     changed: dict[str, Any] = {"server": {**config.server, **chosen}}
     if config.graph_store is None and "graph_store" not in config.model_fields_set:
         changed["graph_store"] = GraphStoreConfig()
