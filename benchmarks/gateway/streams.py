@@ -16,7 +16,20 @@ QUESTIONS = (
     "How long did I stay in {} the last time?",
     "What should I bring along to {}?",
 )
-PLACES = ("Lisbon", "Hamburg", "Oslo", "Kyoto", "Quito", "Dakar", "Perth", "Austin", "Split", "Leeds", "Turin", "Bergen")
+PLACES = (
+    "Lisbon",
+    "Hamburg",
+    "Oslo",
+    "Kyoto",
+    "Quito",
+    "Dakar",
+    "Perth",
+    "Austin",
+    "Split",
+    "Leeds",
+    "Turin",
+    "Bergen",
+)
 
 
 @dataclass

@@ -14,6 +14,7 @@ import pytest
 
 from perdure.domain.errors import NotFoundError
 from perdure.domain.scope import Scope
+from perdure.engine.explicit import Statement
 from perdure.engine.gateway import working
 from tests.engine.gateway_talks import ANN, World, facts, read_calls, run, scripted, talk, user, world
 
@@ -276,3 +277,18 @@ def test_v78_turns_of_one_session_at_once_are_each_counted(tmp_path: Path) -> No
             assert len(await opened.facts()) == 12
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("chores", [[], ["consolidate", "reflect"]])
+def test_v69_v70_the_end_of_a_session_tidies_up_where_that_is_set(tmp_path: Path, chores: list[str]) -> None:
+    async def work(opened: World) -> None:
+        for text in ("Budget for Hawaii is $10,000", "Added $2,000 to Hawaii budget", "Final Hawaii budget is $12,000"):
+            await opened.engine.explicit.store(Statement(content=text, type="semantic"), ANN)
+        await opened.say(talk(), [f"I deployed payment-service {time}" for time in ("today", "again", "once more")])
+        await opened.remembering.end_session("s1", ANN)
+        told = await opened.facts()
+        merged = "Hawaii budget is $12,000 (updated from initial $10,000)"
+        assert (merged in told) == bool(chores)
+        assert any("times)" in text for text in told) == bool(chores), told
+
+    run(work, tmp_path, settings={"at_session_end": chores})

@@ -111,8 +111,14 @@ class Kernel(Chronicle):
         await self.open()
         if self.ledger is None:
             await self._reopen()
-        assert self.ledger is not None, "it is open"
-        return self.ledger
+        return self._given_ledger
+
+    async def ledger_alone(self) -> Ledger:
+        """The same, also where the store cannot be opened: for what stands in the ledger and in no store, as keys do."""
+        if self.open.done:
+            return await self.required_ledger()
+        await self._given_ledger.open()
+        return self._given_ledger
 
     async def _open_ledger(self) -> None:
         await self._given_ledger.open()
@@ -157,7 +163,7 @@ class Kernel(Chronicle):
             await self.follower.close()
         if self.open.done:
             with given_up("the store could not be synced: the journal keeps what it may have lost"):
-                await self._sync()
+                await self.sync()
         # Opening may have failed half way, so what was never in use is closed too.
         with given_up("the store could not be closed"):
             await self.store.close()
@@ -309,9 +315,10 @@ class Kernel(Chronicle):
         self._unsynced += changes
         if self._unsynced >= SYNC_EVERY:
             with given_up("the journal is cleared later"):
-                await self._sync()
+                await self.sync()
 
-    async def _sync(self) -> None:
+    async def sync(self) -> None:
+        """Make what the store holds survive power loss, and drop the journal entries that ensured it."""
         if self.ledger is None or not self.store.durable:
             return
         batches = await self.ledger.unsynced(self._identity)
@@ -319,10 +326,6 @@ class Kernel(Chronicle):
         if batches:
             await self.ledger.synced(self._identity, batches)
         self._unsynced = 0
-
-    async def sync(self) -> None:
-        """Make what the store holds survive power loss, and drop the journal entries that ensured it."""
-        await self._sync()
 
     # ------------------------------------------------------------------ vectors
     async def _embed_missing(self) -> None:

@@ -141,8 +141,7 @@ def test_b24_a_threshold_lets_through_what_is_above_it(meet: Meet, threshold: fl
     ana = meet()
     ana.store("User's dog is called Max", "User's parrot is called Kiwi", "User plays the violin on Sundays")
     told = ana.asked("What is my dog called?", memory_config={"similarity_threshold": threshold})
-    assert "violin" not in told, "the least of them has relevance 0, and a cosine near it"
-    if ana.dialect == "chat":  # of a chat the best one has relevance 1 (002): it is the others that fall away
-        assert "Max" in told and ("Kiwi" in told) == wanted
+    if ana.dialect == "chat":  # of a chat the best one has relevance 1, the last one 0 (002): the others fall away
+        assert "Max" in told and ("Kiwi" in told) == wanted and "violin" not in told
     else:
         assert ("Max" in told) == wanted

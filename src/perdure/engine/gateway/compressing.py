@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -70,17 +71,20 @@ class Compressing:
         await self._worker.stop()
 
     # ------------------------------------------------------------------ requests
-    async def __call__(self, conversation: Conversation, messages: Messages) -> Messages:
+    async def __call__(
+        self, conversation: Conversation, messages: Messages, *, within: float | None = None
+    ) -> Messages:
         """The messages of a request, chat's or Responses' items, without those that the state stands for.
 
         To be called before memories are put in. The very same list where compression is off, nothing is old, or there
-        is no state yet. Raises nothing but CancelledError, and never takes longer than `recall_seconds`.
+        is no state yet. Raises nothing but CancelledError, and never takes longer than `recall_seconds`, nor beyond
+        `within`, a moment of the monotonic clock.
         """
         if not self._is_on or len(turns_of(messages)) <= self._settings.keep_turns:
             return messages
         try:
             with self._kernel.calls.one():
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self._seconds if within is None else within - time.monotonic()):
                     return await self._compressed(conversation, messages)
         except Exception as error:  # whatever it is: a request goes on with all that it had
             logger.warning("the history is sent whole: %s", type(error).__name__)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
+from perdure.engine.gateway.recalling import Recalled
 from perdure.engine.hearing import bare_sentence
 from perdure.engine.kernel import Kernel
-from perdure.engine.soft import given_up
+from perdure.engine.soft import given_up, kept_from_failing
 from perdure.pipeline.echo import fingerprint
+from perdure.pipeline.quoting import one_line
+
+_NOT_NOTED = "what was injected is not noted: an echo of it may be read as something said"
 
 
-async def injected(kernel: Kernel, scope: Scope, items: Sequence[MemoryItem], summary: str | None = None) -> None:
+async def injected(kernel: Kernel, scope: Scope, items: Iterable[MemoryItem], summary: str | None = None) -> None:
     """Remember for 30 days that these memories, and this summary, were put into a prompt of the scope.
 
     A write into the ledger: call it after the answer, not before. It never fails; what could not be noted may be
@@ -22,6 +27,17 @@ async def injected(kernel: Kernel, scope: Scope, items: Sequence[MemoryItem], su
     if summary is not None:
         texts += [summary, *summary.splitlines()]
     marks = {fingerprint(bare_sentence(text)) for text in texts if text.strip()}
-    if kernel.ledger is not None and marks:
-        with given_up("what was injected is not noted: an echo of it may be read as something said"):
+    with kept_from_failing(_NOT_NOTED, []), given_up(_NOT_NOTED), kernel.calls.one():
+        if kernel.ledger is not None and marks:
             await kernel.ledger.add_fingerprints(scope, marks)
+
+
+def standing_in(body: bytes, recalled: Recalled) -> tuple[Sequence[MemoryItem], str | None]:
+    """The memories, and the summary, that stand in a JSON body: what its budget left out was not injected."""
+
+    def stands(said: str) -> bool:
+        line = one_line(said)
+        return bool(line) and json.dumps(line)[1:-1].encode() in body
+
+    items = [each for each in (*recalled.canonical, *recalled.directives, *recalled.hits) if stands(each.memory)]
+    return items, recalled.summary if recalled.summary and stands(recalled.summary) else None

@@ -114,8 +114,14 @@ class SessionReading:
 
     # ------------------------------------------------------------------ ends
     async def tell(self, session: Session) -> None:
-        """Tell of the session's last sitting in an episodic memory."""
+        """Tell of the session's last sitting in an episodic memory, and tidy up where that is set (V69, V70)."""
         await self._accounts.tell(session, await self._sitting(session))
+        for chore in dict.fromkeys(self._settings.at_session_end):
+            with given_up(f"the end of a session was not followed by {chore}"):
+                if chore == "consolidate":
+                    await self._engine.consolidate.scope(session.scope)
+                else:
+                    await self._engine.reflect(session.scope)
 
     async def outcome(self, session: Session) -> tuple[int, MemoryItem | None]:
         """How many memories stand of what was said in the last sitting, and the one that tells of it."""

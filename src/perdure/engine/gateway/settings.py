@@ -70,6 +70,9 @@ class GatewaySettings(_Section):
         None, ge=-1, le=1, description="Cosine of two turns below which the subject has changed; by default never"
     )
     summaries: bool = Field(True, description="Whether a rolling summary of each conversation is kept")
+    at_session_end: list[Literal["consolidate", "reflect"]] = Field(
+        default_factory=list, description="What is done with the memories of a session's scope when it has ended"
+    )
     max_entries: int = Field(0, ge=0, description="Facts and turns that a conversation may hold; 0 is any number")
     compression: CompressionSettings = Field(default_factory=CompressionSettings)
     response_cache_seconds: float = Field(

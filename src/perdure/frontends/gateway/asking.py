@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import Request
@@ -31,6 +32,8 @@ class Asking:
     raw: bytes
     body: dict[str, Any]
     overrides: Overrides
+    began: float = field(default_factory=time.monotonic)
+    """When it came, by the monotonic clock."""
 
     @property
     def stores(self) -> bool:

@@ -51,6 +51,9 @@ class _Chat:
         self._messages: list[dict[str, Any]] = asking.body["messages"]
         self._is_stream = asking.body.get("stream") is True
         self._keeping: Keeping | None = None
+        self._conversation: Conversation | None = None
+        self._recalled: Recalled | None = None
+        self._sent = b""
         self._tells = False
         """Whether the answer tells of memories, be it of none (A5): not where it was asked for without."""
 
@@ -59,7 +62,7 @@ class _Chat:
         asking = self._asking
         recalled = asking.barred()
         self._tells = recalled is None
-        conversation = None if recalled else asking.conversation("chat", self._first())
+        conversation = self._conversation = None if recalled else asking.conversation("chat", self._first())
         key = None if self._is_stream else self._cache_key(conversation)
         if key is not None and await self._from_cache(send, key):
             return
@@ -73,10 +76,12 @@ class _Chat:
         await self._ask(send, recalled, key)
 
     async def _ask(self, send: Send, recalled: Recalled, key: str | None) -> None:
+        self._recalled = recalled
         answer: UpstreamAnswer | None = None
         reader = ChatStream()
         try:
-            answer = await self._asking.send(PATH, self._body(recalled))
+            self._sent = await self._body(recalled)
+            answer = await self._asking.send(PATH, self._sent)
             if answer.status not in _OK:
                 self._keeping = None  # a stream's user turn has begun, and stays so (K37)
             if _is_events(answer):
@@ -96,7 +101,10 @@ class _Chat:
             self._end(reader.end(), complete=False)
 
     def _end(self, text: str, *, complete: bool) -> None:
-        """Keep the answer, once."""
+        """Keep the answer, once, after what it may repeat of memory."""
+        noted, self._sent = self._sent, b""
+        if noted and self._conversation is not None and self._recalled is not None:
+            self._gateway.note(self._conversation, self._recalled, noted)
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             keeping.end(text, complete=complete)
@@ -162,15 +170,17 @@ class _Chat:
         """The text of the user's first message, by which a conversation without a name is known again."""
         return next((words(each.get("content")) for each in self._messages if each.get("role") == "user"), "")
 
-    def _body(self, recalled: Recalled) -> bytes:
+    async def _body(self, recalled: Recalled) -> bytes:
         """What goes upstream: the client's own bytes where nothing is changed in them (V29)."""
-        body = self._asking.body
-        if recalled.is_empty and not FIELDS & body.keys():
+        body, messages = self._asking.body, self._messages
+        if self._conversation is not None:
+            messages = await self._gateway.shortened(self._conversation, messages, began=self._asking.began)
+        if recalled.is_empty and messages is self._messages and not FIELDS & body.keys():
             return self._asking.raw
-        changed = without_ours(body)
+        changed = {**without_ours(body), "messages": messages}
         if not recalled.is_empty:
             settings = self._gateway.settings
-            changed["messages"] = place(self._messages, recalled, settings.chat_injection, settings.injected_tokens)
+            changed["messages"] = place(messages, recalled, settings.chat_injection, settings.injected_tokens)
         return json.dumps(changed, separators=(",", ":")).encode()
 
     # ------------------------------------------------------------------ the response cache

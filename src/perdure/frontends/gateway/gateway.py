@@ -15,7 +15,9 @@ from perdure.backends.upstreams.http import HttpUpstream
 from perdure.domain.access import Caller
 from perdure.domain.message import Message
 from perdure.engine.engine import Engine
+from perdure.engine.gateway.compressing import Compressing
 from perdure.engine.gateway.conversation import Conversation
+from perdure.engine.gateway.echoing import injected, standing_in
 from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
 from perdure.engine.gateway.remembering import Remembering, Turn
 from perdure.engine.gateway.settings import GatewaySettings
@@ -49,6 +51,7 @@ class Gateway:
         """Whether the user that a request's body names is believed."""
         self.recalling = Recalling(engine, settings)
         self.remembering = Remembering(engine, settings)
+        self.compressing = Compressing(engine, settings)
         self.counting = Counting(registry)
         self.cache = MemoryCache(MemoryCache.Settings()) if settings.response_cache_seconds else None
         """Answers to the very same requests (V30); None where none is given twice."""
@@ -94,6 +97,22 @@ class Gateway:
             told(recalled.status, recalled.reason, len(recalled.hits))
         return recalled
 
+    async def shortened(
+        self, conversation: Conversation, messages: list[dict[str, Any]], *, began: float
+    ) -> list[dict[str, Any]]:
+        """A request's messages without those that its state stands for; the very same list where none does (V83).
+
+        `began` is when the request came, by the monotonic clock: what recall took of the time that memory may take is
+        gone.
+        """
+        return await self.compressing(conversation, messages, within=began + self.settings.recall_seconds)
+
+    def note(self, conversation: Conversation, recalled: Recalled, body: bytes) -> None:
+        """Remember what of this was put into a body, so that no echo of it is learned; what is kept after it waits."""
+        if not recalled.is_empty:
+            items, summary = standing_in(body, recalled)
+            self.later(injected(self.engine.kernel, conversation.scope, items, summary), line_of(conversation))
+
     def keeping(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Keeping:
         """What is to be kept of one request's turn."""
         return Keeping(self, self._tasks, conversation, user, tools)
@@ -111,6 +130,7 @@ class Gateway:
         """Begin to work on what is due."""
         if self.settings.enabled:
             await self.remembering.start()
+            await self.compressing.start()
 
     async def close(self) -> None:
         """Finish what is under way, and close every connection to the model's server."""
@@ -118,6 +138,7 @@ class Gateway:
         await self.recalling.close()
         if self.settings.enabled:
             await self.remembering.close()
+            await self.compressing.close()
         if self._upstream is not None:
             await self._upstream.close()
 
@@ -137,7 +158,7 @@ class Keeping:
         self._tasks = tasks
         self._conversation = conversation
         self._user, self._tools = user, tuple(tools)
-        self._line = str(sorted(conversation.scope.given().items()))
+        self._line = line_of(conversation)
         self._begun: asyncio.Task[Turn] | None = None
         self._ended: asyncio.Task[Turn | None] | None = None
 
@@ -167,6 +188,11 @@ class Keeping:
                 turn = await self._remembering.begin(self._conversation, self._user, self._tools)
             await self._remembering.end(turn, answer, complete=complete)
         return turn
+
+
+def line_of(conversation: Conversation) -> str:
+    """The line of what is kept of a conversation: what is said behind the same walls is kept in order."""
+    return str(sorted(conversation.scope.given().items()))
 
 
 def is_model_route(path: str) -> bool:

@@ -19,6 +19,7 @@ from perdure.domain.scope import Scope
 from perdure.domain.text import shown
 from perdure.engine import requests
 from perdure.engine.gateway.conversation import DEFAULT, GLOBAL, Conversation
+from perdure.engine.gateway.echoing import injected, standing_in
 from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
 from perdure.engine.gateway.remembering import Remembering
 from perdure.engine.requests import Filters
@@ -201,9 +202,10 @@ class MemoryClient(AsyncClosing):
         at = last_of_user(found)
         user = None if at is None else said(found[at])
         if stream:
-            return self._streamed(conversation, user, body, api_key)
+            return self._streamed(conversation, user, recalled, body, api_key)
         answer = await self._ask(body, api_key)
         with_answer = _read(await answer.read())
+        await self._note(conversation, recalled, body)
         choice = first_choice(with_answer) or {}
         message = choice.get("message")
         if user is not None:
@@ -232,8 +234,13 @@ class MemoryClient(AsyncClosing):
         )
         return await self._recalling(ask)
 
+    async def _note(self, conversation: Conversation, recalled: Recalled, body: bytes) -> None:
+        """Remember what the model was told, so that no echo of it is learned."""
+        items, summary = standing_in(body, recalled)
+        await injected(self._memory._engine.kernel, conversation.scope, items, summary)
+
     async def _streamed(
-        self, conversation: Conversation, user: Message | None, body: bytes, api_key: str | None
+        self, conversation: Conversation, user: Message | None, recalled: Recalled, body: bytes, api_key: str | None
     ) -> AsyncIterator[dict[str, Any]]:
         """The chunks of an answer; what came before it broke off, or was no longer wanted, stays said (K37)."""
         turn = None if user is None else await self._remembering.begin(conversation, user)
@@ -248,6 +255,7 @@ class MemoryClient(AsyncClosing):
             finally:
                 answer.close()
         finally:
+            await self._note(conversation, recalled, body)
             if turn is not None and (complete or reader.text):
                 await self._remembering.end(turn, reader.text, complete=complete)
 

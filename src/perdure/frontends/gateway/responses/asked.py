@@ -72,6 +72,21 @@ class Asked:
             return dict(body)
         return placed(body, self.recalled, settings.responses_injection, settings.injected_tokens)
 
+    async def shortened(self, items: list[Item]) -> list[Item]:
+        """The items of the whole conversation without those that its state stands for; the same list where none does.
+
+        Only a session that the request names or goes on from can have a state.
+        """
+        has_none = self.conversation is None or self._is_barred or not (self.is_named or self.chain)
+        if has_none or not all(isinstance(item, dict) for item in items):
+            return items
+        return await self.asking.gateway.shortened(self.in_session(None), items, began=self.asking.began)
+
+    def note(self, body: bytes) -> None:
+        """Remember what of memory stands in a body that went up, before the turn ends, whose answer may repeat it."""
+        if self.conversation is not None:
+            self.asking.gateway.note(self.conversation, self.recalled, body)
+
     def turn(self, response_id: str | None = None) -> TurnKeeping | None:
         """What is to be kept of the turn; a session that has no name is called after its chain's first response."""
         said = self.tools if self.goes_on else [self.user, *self.tools] if self.user else []

@@ -33,6 +33,7 @@ class Native:
         self._hearing = Hearing()
         self._events = Events()
         self._turn: Keeping | None = None
+        self._sent = b""
         self._has_begun = self._has_ended = False
 
     async def serve(self, send: Send) -> None:
@@ -40,7 +41,8 @@ class Native:
         answer: UpstreamAnswer | None = None
         failed = ended = False
         try:
-            answer = await self._asked.asking.send(PATH, self._body())
+            self._sent = await self._body()
+            answer = await self._asked.asking.send(PATH, self._sent)
             failed = answer.status not in _OK
             headers = downward(answer.headers) + memory_headers(self._asked.recalled)
             if is_events(answer):
@@ -62,12 +64,18 @@ class Native:
                 if not failed:
                     self._end(ended)
 
-    def _body(self) -> bytes:
-        """What goes up: the client's own bytes where nothing is changed in them (V29)."""
+    async def _body(self) -> bytes:
+        """What goes up: the client's own bytes where nothing is changed in them (V29).
+
+        A history is shortened where the request has all of it (V83), not where the server keeps it.
+        """
         asked = self._asked
-        if asked.recalled.is_empty and not FIELDS & asked.body.keys():
+        body, given = without_ours(asked.body), asked.body.get("input")
+        if isinstance(given, list) and asked.previous_id is None and not body.get("conversation"):
+            body["input"] = await asked.shortened(given)
+        if asked.recalled.is_empty and body.get("input") is given and not FIELDS & asked.body.keys():
             return asked.asking.raw
-        return json.dumps(asked.placed(without_ours(asked.body)), separators=(",", ":")).encode()
+        return json.dumps(asked.placed(body), separators=(",", ":")).encode()
 
     # ------------------------------------------------------------------ listening
     def _hear(self, chunk: bytes) -> None:
@@ -97,6 +105,7 @@ class Native:
         if self._has_ended:
             return
         self._has_ended = True
+        self._asked.note(self._sent)
         self._begin()
         hearing = self._hearing
         if self._turn is not None:

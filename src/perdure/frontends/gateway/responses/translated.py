@@ -57,16 +57,17 @@ class Translated:
         self._events = Events()
         self._is_finished = self._is_kept = False
         self._turn: Keeping | None = None
+        self._sent = b""
 
     async def serve(self, send: Send) -> None:
         """Translate, ask, and translate the answer back; InvalidInputError for what chat cannot say."""
-        body = await self._body()
+        self._sent = await self._body()
         answer: UpstreamAnswer | None = None
         failed = ended = False
         try:
             if self._is_stream:
                 self._begin()
-            answer = await self._asked.asking.send(CHAT_PATH, body)
+            answer = await self._asked.asking.send(CHAT_PATH, self._sent)
             failed = answer.status not in _OK
             if failed:
                 # An error of chat has the shape of one of Responses; what it says comes from the model's server.
@@ -98,7 +99,10 @@ class Translated:
             self._turn.begin()
 
     def _end(self, ended: bool) -> None:
-        """Keep what was said, once."""
+        """Keep what was said, once, after what it may repeat of memory."""
+        noted, self._sent = self._sent, b""
+        if noted:
+            self._asked.note(noted)
         turn, self._turn = self._turn, None
         if turn is not None:
             turn.end(self._writer.text, complete=ended and self._writer.response["status"] != "failed")
@@ -115,9 +119,20 @@ class Translated:
         own = read_input(asked.body.get("input"))
         known = [*earlier, *await self._referred(own)]
         self._inputs = with_ids(resolved(own, known), self._response_id)
-        placed = asked.placed({**without_ours(asked.body), "input": self._inputs})
-        items = [*earlier, *read_input(placed["input"])]
-        return json.dumps(chat_request(placed, items, first=len(earlier)), separators=(",", ":")).encode()
+        before, own = await self._shortened(earlier, self._inputs)
+        placed = asked.placed({**without_ours(asked.body), "input": own})
+        items = [*before, *read_input(placed["input"])]
+        return json.dumps(chat_request(placed, items, first=len(before)), separators=(",", ":")).encode()
+
+    async def _shortened(self, earlier: list[Item], own: list[Item]) -> tuple[list[Item], list[Item]]:
+        """What was said in the chain, and the request's own items, without what the state stands for (V83)."""
+        whole = [*earlier, *own]
+        short = await self._asked.shortened(whole)
+        if short is whole:
+            return earlier, own
+        at = len(short) - len(own)
+        is_whole = at >= 0 and all(kept is given for kept, given in zip(short[at:], own, strict=True))
+        return (short[:at], own) if is_whole else ([], short)
 
     async def _referred(self, items: list[Item]) -> list[Item]:
         """Items of other responses that are referred to: an item's id tells which response it is of."""

@@ -1,0 +1,84 @@
+"""The keys of a server: they stand in its ledger, and what was seen there is known while that is down."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from perdure.domain.access import Caller
+from perdure.domain.errors import AuthenticationError, LedgerError
+from perdure.engine import keys
+from perdure.frontends.server.service import Service
+
+T = TypeVar("T")
+
+REMEMBERED = 10_000
+"""Keys whose last look is known; further ones are looked up every time."""
+AT_ONCE = 32
+"""Looks that may be under way after nobody waits for them any more."""
+
+
+class Keyring:
+    """Looks keys up, in the ledger alone: a vector store that is down keeps nobody out."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._any: bool | None = None
+        self._good: set[str] = set()
+        self._late: set[asyncio.Task[Any]] = set()
+
+    @property
+    def may_exist(self) -> bool | None:
+        """Whether a key was ever made, by the last look; None where there was none yet."""
+        return self._any
+
+    async def any(self) -> bool:
+        """Whether a key was ever made; once one was, that stays so. LedgerError where that cannot be known."""
+        if not self._any:
+            self._any = await (await self._service.engine.kernel.ledger_alone()).keys.any()
+        return self._any
+
+    async def caller(self, secret: str) -> Caller:
+        """Whose key it is; AuthenticationError for one that is not known, LedgerError where that cannot be told."""
+        mark = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        pepper = self._service.secrets.key_pepper
+        ledger = await self._service.engine.kernel.ledger_alone()
+        key = await keys.authenticate(ledger.keys, secret, pepper=pepper.get_secret_value() if pepper else None)
+        if key is None:
+            self._good.discard(mark)
+            raise AuthenticationError("the key is not known here, or was revoked")
+        if len(self._good) < REMEMBERED:
+            self._good.add(mark)
+        walls = key.walls
+        return Caller(
+            name=key.name,
+            role=key.role,
+            walls=walls,
+            subject=walls.user_id or f"key:{key.name}",
+            teams=frozenset(filter(None, [walls.team_id])),
+            projects=frozenset(filter(None, [walls.project_id])),
+        )
+
+    def was_good(self, secret: str) -> bool:
+        """Whether a key was good when it was last looked up."""
+        return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest() in self._good
+
+    async def soon(self, look: Coroutine[Any, Any, T], seconds: float) -> T:
+        """What a look comes to; LedgerError where that takes too long, and then nobody waits for it any more."""
+        if len(self._late) >= AT_ONCE:
+            look.close()
+            raise LedgerError("the ledger does not answer")
+        task = asyncio.create_task(look)
+        self._late.add(task)
+        task.add_done_callback(self._done)
+        await asyncio.wait((task,), timeout=seconds)
+        if not task.done():
+            raise LedgerError("the ledger does not answer in time")
+        return task.result()
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._late.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen: nobody may be waiting for it
