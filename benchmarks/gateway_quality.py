@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,13 +99,16 @@ class Score:
         return f"{name:28}" + "".join(f"{part / max(1, whole):>11.3f}" for part, whole in shares)
 
 
-async def run(dialect: Dialect, show: bool, threshold: float | None) -> None:
+async def measured(
+    dialect: Dialect, conversations: Iterable[Labelled], *, show: bool = False, threshold: float | None = None
+) -> tuple[Score, Score]:
+    """Hold the conversations and ask their questions: how the gateway did, and how the bare cosine would have."""
     with tempfile.TemporaryDirectory() as folder:
         config = MemoryConfig(path=Path(folder))
         engine = build(config)
         remembering, recalling = Remembering(engine, config.gateway), Recalling(engine, config.gateway)
         gate, plain = Score(), Score()
-        for each in read(DATA.read_text(encoding="utf-8")):
+        for each in conversations:
             scope = Scope(user_id=each.name)
             for number, turns in enumerate(each.sessions):
                 talk = Conversation(scope=scope, session=f"{each.name}-{number}", dialect=dialect)
@@ -122,6 +125,12 @@ async def run(dialect: Dialect, show: bool, threshold: float | None) -> None:
         await remembering.close()
         await engine.close()
     plain.kept, plain.right, plain.labels, plain.found = gate.kept, gate.right, gate.labels, gate.found
+    return gate, plain
+
+
+async def run(dialect: Dialect, show: bool, threshold: float | None) -> None:
+    conversations = read(DATA.read_text(encoding="utf-8"))
+    gate, plain = await measured(dialect, conversations, show=show, threshold=threshold)
     print(
         f"{dialect}: {gate.labels} labels, {gate.kept} memories, {gate.questions} questions, at most {LIMIT} memories each"
     )

@@ -63,17 +63,20 @@ class Proxy:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder / "log.txt"
-        program = str(Path(sys.executable).with_name("perdure"))
         where = ["--port", str(self.port), "--openai-base-url", f"{upstream}/v1", "--log-level", "warning"]
-        self._command = [program, "--path", str(folder / "memory"), "proxy", *where]
+        self._command = [*self.program(), "--path", str(folder / "memory"), "proxy", *where]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "PERDURE_"))}
         self._environment = {**kept, **environment}
         self.process = self.start()
 
+    def program(self) -> list[str]:
+        """How perdure is called."""
+        return [str(Path(sys.executable).with_name("perdure"))]
+
     def start(self) -> subprocess.Popen[bytes]:
         """Start it, and wait until it is ready."""
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self._command, cwd=_ROOT, env=self._environment, stdout=log, stderr=log)
         wait_for(f"{self.url}/readyz", self.process)
         return self.process
 
@@ -97,11 +100,14 @@ class Proxy:
 
     def descriptors(self) -> int:
         """Files and connections that are open."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(self._open())
 
-    def threads(self) -> int:
-        """Threads of it."""
-        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+    def _open(self) -> list[Path]:
+        return list(Path(f"/proc/{self.process.pid}/fd").iterdir())
+
+    def sockets(self) -> int:
+        """Connections that are open, and what it listens at."""
+        return sum(str(each.readlink()).startswith("socket:") for each in self._open())
 
     def worked(self) -> float:
         """Seconds of processor time so far."""

@@ -59,41 +59,45 @@ class Load:
         return {"words": self.words, "first": self.answer / 10, "pause": self.answer * 0.9 / self.words}
 
 
-async def drive(url: str, load: Load, user: str, headers: Mapping[str, str]) -> Times:
-    """Let the clients run; each begins at a moment of its own, so that they do not march in step."""
-    times = Times()
-    until = time.monotonic() + load.seconds
-    await asyncio.gather(*(_client(url, load, user, headers, times, until, number) for number in range(load.streams)))
-    return times
+class Clients:
+    """So many clients of one address."""
 
+    def __init__(self, url: str, load: Load, headers: Mapping[str, str]) -> None:
+        self._address = urlsplit(url)
+        self._load = load
+        self._headers = {**headers, "content-type": "application/json", "host": self._address.netloc}
+        self._times = Times()
 
-async def _client(
-    url: str, load: Load, user: str, headers: Mapping[str, str], times: Times, until: float, number: int
-) -> None:
-    await asyncio.sleep(load.answer * number / load.streams)
-    address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**20)
-    turn = 0
-    while time.monotonic() < until:
-        question = QUESTIONS[(number + turn) % len(QUESTIONS)].format(PLACES[(number * 7 + turn) % len(PLACES)])
-        body = {"model": "m", "messages": [{"role": "user", "content": question}], "script": load.script}
-        if load.is_stream:
-            body["stream"] = True
-        told = {**headers, "x-authz-user-id": user, "x-session-id": f"{number}", "content-type": "application/json"}
-        start = time.monotonic()
-        first, is_used = await _ask(reader, writer, json.dumps(body).encode(), told)
-        times.whole.append(time.monotonic() - start)
-        times.first.append(first - start)
-        times.used += is_used
-        turn += 1
-    writer.close()
+    async def run(self) -> Times:
+        """Let them ask; each begins at a moment of its own, so that they do not march in step."""
+        until = time.monotonic() + self._load.seconds
+        await asyncio.gather(*(self._one(number, until) for number in range(self._load.streams)))
+        return self._times
+
+    async def _one(self, number: int, until: float) -> None:
+        load, times, turn = self._load, self._times, 0
+        await asyncio.sleep(load.answer * number / load.streams)
+        reader, writer = await asyncio.open_connection(self._address.hostname, self._address.port, limit=2**20)
+        while time.monotonic() < until:
+            question = QUESTIONS[(number + turn) % len(QUESTIONS)].format(PLACES[(number * 7 + turn) % len(PLACES)])
+            body = {"model": "m", "messages": [{"role": "user", "content": question}], "script": load.script}
+            if load.is_stream:
+                body["stream"] = True
+            start = time.monotonic()
+            told = {**self._headers, "x-session-id": str(number)}
+            first, is_used = await _ask(reader, writer, json.dumps(body).encode(), told)
+            times.whole.append(time.monotonic() - start)
+            times.first.append(first - start)
+            times.used += is_used
+            turn += 1
+        writer.close()
 
 
 async def _ask(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes, headers: Mapping[str, str]
 ) -> tuple[float, bool]:
     """Ask, and read the answer to its end; when its body began, and whether memory was used."""
-    lines = [f"{name}: {value}" for name, value in {**headers, "host": "b", "content-length": len(body)}.items()]
+    lines = [f"{name}: {value}" for name, value in {**headers, "content-length": len(body)}.items()]
     writer.write("\r\n".join(["POST /v1/chat/completions HTTP/1.1", *lines, "", ""]).encode() + body)
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if not head.startswith(b"http/1.1 200"):

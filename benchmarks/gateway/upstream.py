@@ -5,7 +5,9 @@ The benchmarks run it as a process of its own: python -m benchmarks.gateway.upst
 `script` is `{"id", "words", "first", "pause", "fault"}`: a name of the request, how many words the answer has, seconds
 before the first and between two of them, and what goes wrong. `fault` is "error" (a status of 500), "refusal" (429 with
 Retry-After), "hang" (nothing after half of the words) or "break" (the connection ends there). `GET /told` is what
-became of each request that had a name.
+became of each request that had a name, which is the first word of its answer too, and `GET /drop` closes all other
+connections. `POST /v1/embeddings` makes vectors
+of words, and fails for so many seconds after `POST /failing` has said so.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
+import zlib
 from contextlib import suppress
 from typing import Any
 
 _HEAD = b"HTTP/1.1 %d Scripted\r\nContent-Type: %b\r\n%b\r\n"
 _JSON, _EVENTS = b"application/json", b"text/event-stream; charset=utf-8"
 _CHUNKED = b"Transfer-Encoding: chunked\r\n"
+DIMENSIONS = 64
+"""Of the vectors."""
 ANSWERED, BROKEN = "answered", "broken"
 """What became of a request: its answer went out whole, or the connection ended before that."""
 
@@ -28,19 +34,27 @@ class Upstream:
 
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._fails_until = 0.0
+        self._open: set[asyncio.StreamWriter] = set()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until it ends."""
+        self._open.add(writer)
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 length = [line for line in head.lower().split("\r\n") if line.startswith("content-length:")]
                 raw = await reader.readexactly(int(length[0].partition(":")[2])) if length else b""
+                if head.startswith("GET /drop"):
+                    for other in self._open - {writer}:
+                        other.transport.abort()
                 if head.startswith("GET"):
                     _whole(writer, 200, self._told if head.startswith("GET /told") else {"object": "list", "data": []})
                     continue
                 body = json.loads(raw)
+                if not head.startswith("POST /v1/chat"):
+                    self._aside(head, body, writer)
+                    continue
                 name = body.get("script", {}).get("id")
                 if name is not None:
                     self._told[name] = BROKEN
@@ -48,11 +62,25 @@ class Upstream:
                 await writer.drain()
                 if name is not None:
                     self._told[name] = became
+        self._open.discard(writer)
         writer.transport.abort()
+
+    def _aside(self, head: str, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if head.startswith("POST /failing"):
+            self._fails_until = time.monotonic() + body["seconds"]
+            _whole(writer, 200, {})
+        elif time.monotonic() < self._fails_until:
+            _whole(writer, 500, {"error": {"message": "scripted", "type": "scripted"}})
+        else:
+            texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+            data = [{"object": "embedding", "index": at, "embedding": _vector(text)} for at, text in enumerate(texts)]
+            usage = {"prompt_tokens": 1, "total_tokens": 1}
+            _whole(writer, 200, {"object": "list", "data": data, "model": "m", "usage": usage})
 
     async def _answer(self, body: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         script = body.get("script", {})
-        fault, words, pause = script.get("fault"), script.get("words", 20), script.get("pause", 0.0)
+        fault, count, pause = script.get("fault"), script.get("words", 20), script.get("pause", 0.0)
+        words = [script.get("id", "word0"), *(f"word{number}" for number in range(1, count))]
         await asyncio.sleep(script.get("first", 0.0))
         if fault in ("error", "refusal"):
             status = 500 if fault == "error" else 429
@@ -60,16 +88,16 @@ class Upstream:
             return str(status)
         if not body.get("stream"):
             if fault is None:
-                await asyncio.sleep(pause * words)
-                _whole(writer, 200, _completion(" ".join(f"word{number}" for number in range(words))))
+                await asyncio.sleep(pause * count)
+                _whole(writer, 200, _completion(" ".join(words)))
                 return ANSWERED
             writer.write(_HEAD % (200, _JSON, b"Content-Length: 100000\r\n") + b'{"choices": ')
             await self._gone(fault, reader)
         writer.write(_HEAD % (200, _EVENTS, _CHUNKED))
-        for number in range(words):
-            if fault is not None and number == words // 2:
+        for number, word in enumerate(words):
+            if fault is not None and number == count // 2:
                 await self._gone(fault, reader)
-            _event(writer, json.dumps(_chunk(f"word{number} ")).encode())
+            _event(writer, json.dumps(_chunk(f"{word} ")).encode())
             await writer.drain()
             if pause:
                 await asyncio.sleep(pause)
@@ -91,6 +119,14 @@ def _whole(writer: asyncio.StreamWriter, status: int, value: Any, more: bytes = 
 def _event(writer: asyncio.StreamWriter, data: bytes) -> None:
     event = b"data: %b\n\n" % data
     writer.write(b"%x\r\n%b\r\n" % (len(event), event))
+
+
+def _vector(text: str) -> list[float]:
+    """A bag of words, as numbers."""
+    vector = [0.01] * DIMENSIONS
+    for word in text.lower().split():
+        vector[zlib.crc32(word.encode()) % DIMENSIONS] += 1.0
+    return vector
 
 
 def _chunk(text: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ logger = logging.getLogger("perdure")
 SERVICE_WIDE = frozenset({"connection", "authentication", "quota"})
 """Codes of failures that every text would meet: after the retries of the batch, no further ones are waited for."""
 
-_NOT_STORED = "not stored, because it could not be embedded: {!r}"
+_NOT_STORED = "not stored, because it could not be embedded"
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Embedding:
     def _none(self, texts: Sequence[str], error: EmbeddingError) -> Embedded:
         result = Embedded([None] * len(texts), failed=set(range(len(texts))))
         for text in texts:
-            with given_up(_NOT_STORED.format(text[:80]), result.warnings):
+            with given_up(_NOT_STORED, result.warnings, text=text[:80]):
                 raise error
         return result
 
@@ -74,7 +74,7 @@ class Embedding:
         result = Embedded([None] * len(texts))
         for position, text in enumerate(texts):
             result.failed.add(position)
-            with given_up(_NOT_STORED.format(text[:80]), result.warnings):
+            with given_up(_NOT_STORED, result.warnings, text=text[:80]):
                 result.vectors[position] = await self.embedder.embed(text)
                 result.failed.discard(position)
         return result

@@ -114,7 +114,7 @@ class Kernel(Chronicle):
         return self._given_ledger
 
     async def ledger_alone(self) -> Ledger:
-        """The same, also where the store cannot be opened: for what stands in the ledger and in no store, as keys do."""
+        """The same, though the store cannot be opened: for what stands in the ledger and in no store, as keys do."""
         if self.open.done:
             return await self.required_ledger()
         await self._given_ledger.open()

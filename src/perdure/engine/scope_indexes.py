@@ -50,6 +50,8 @@ class Held:
     changes: int = 0
     """Times that rows were taken in or let go: what was read before the last of them may be older."""
     turn: threading.Lock = field(default_factory=threading.Lock)
+    plain: dict[str, str] = field(default_factory=dict)
+    """Memories that were marked and tell nothing of answers all the same, by the stamp that they had."""
 
     def speakers(self) -> tuple[str, ...]:
         """The names of all who speak in the scope, folded."""
@@ -74,8 +76,11 @@ class ScopeIndexes:
         self._words: OrderedDict[str, Vector] = OrderedDict()
         self._collection, self._process = "", 0
 
-    async def of(self, scope: Scope) -> Held | None:
-        """The index of a scope as it stands now; None where there is no ledger to follow, or the scope is too large."""
+    async def of(self, scope: Scope, *, with_words: bool = True) -> Held | None:
+        """The index of a scope as it stands now; None where there is no ledger to follow, or the scope is too large.
+
+        Without words, those that are new to it have no vectors yet: who compares none does not wait for them.
+        """
         kernel = self._kernel
         if kernel.ledger is None:
             return None
@@ -93,7 +98,8 @@ class ScopeIndexes:
         if scope in self._held:
             self._held.move_to_end(scope)
         self._make_room()
-        await self._give_words(held)
+        if with_words:
+            await self._give_words(held)
         return held
 
     async def words(self, asked: Iterable[str]) -> dict[str, Vector]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ from perdure.backends.vector_stores.base import Hit, Point, Vector
 from perdure.domain.clock import read_moment
 from perdure.domain.filter import Filter, all_of, matches
 from perdure.domain.memory import MemoryItem
+from perdure.engine.asked_time import asked_time, raised
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.reranking import relevance
@@ -47,26 +48,33 @@ class SimilaritySearch:
     async def __call__(self, query: Query, text: str, *within: Filter) -> list[MemoryItem]:
         """At most `limit` memories inside some of the filters, best first by `score`."""
         preset = query.preset
+        now = query.as_of or self.kernel.ticker.now()
+        time = asked_time(query, now) if preset.timely else None
+        if time is not None:
+            within = (*within, *(all_of(each, time.within) for each in within))
         hits, items = await self._candidates(query, text, within)
+        near = {} if time is None else time.near(items)
         self.considered = len(items)
         scores = [item.score or 0.0 for item in items]
         if preset.hybrid is not None:
             scores = hybrid(text, [item.memory for item in items], scores, preset.hybrid)
         if query.rerank or (preset.rerank and self.kernel.reranker is not None):
             scores = await relevance(self.kernel, text, [item.memory for item in items], scores, self.warnings)
-        elif preset.relative:
+        if near:
+            scores = [raised(score, near[item.id]) for item, score in zip(items, scores, strict=True)]
+        if preset.relative:
             scores = min_max(scores)
         items = _best_first(items, scores)
         floor = preset.threshold if query.threshold is None else query.threshold
         if preset.adaptive and items:
             floor = adaptive_threshold([item.score or 0.0 for item in items], floor or 0.0)
         items = [item for item in items if floor is None or (item.score or 0.0) >= floor]
-        now = query.as_of or self.kernel.ticker.now()
+        ages = {item.id: _age(item, now) * (1 - near.get(item.id, 0.0)) for item in items}
         if preset.recency_weight:
-            blended = [blend(item.score or 0.0, recency(_age(item, now)), preset.recency_weight) for item in items]
+            blended = [blend(item.score or 0.0, recency(ages[item.id]), preset.recency_weight) for item in items]
             items = _best_first(items, blended)
         if preset.reflection is not None:
-            items = _reflected(items, preset.reflection, now)
+            items = _reflected(items, preset.reflection, ages)
         if preset.diversity is not None:
             items = [items[place] for place in without_repeats([(each.memory, each.slots) for each in items])]
         if preset.diversity is not None and len(items) > query.limit:
@@ -123,7 +131,10 @@ def _is_told(payload: dict[str, Any], told: frozenset[str]) -> bool:
 
 
 def _best_first(items: Sequence[MemoryItem], scores: Sequence[float]) -> list[MemoryItem]:
-    rescored = [item.with_(score=score) for item, score in zip(items, scores, strict=True)]
+    rescored = [
+        item if item.score == score else item.with_(score=score)  # a copy of an item costs more than all else here
+        for item, score in zip(items, scores, strict=True)
+    ]
     return sorted(rescored, key=lambda item: (-(item.score or 0.0), item.id))
 
 
@@ -133,6 +144,7 @@ def _age(item: MemoryItem, now: datetime) -> float:
     return 0.0 if told is None else max(0.0, (now - told).total_seconds() / 86_400)
 
 
-def _reflected(items: Sequence[MemoryItem], reflection: Reflection, now: datetime) -> list[MemoryItem]:
-    candidates = [Candidate(place, item.memory, item.score or 0.0, _age(item, now)) for place, item in enumerate(items)]
+def _reflected(items: Sequence[MemoryItem], reflection: Reflection, ages: Mapping[str, float]) -> list[MemoryItem]:
+    """`ages` are in days, by id."""
+    candidates = [Candidate(place, item.memory, item.score or 0.0, ages[item.id]) for place, item in enumerate(items)]
     return [items[kept.place].with_(score=kept.score) for kept in choose(reflection)(candidates)]

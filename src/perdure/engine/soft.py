@@ -12,15 +12,17 @@ logger = logging.getLogger("perdure")
 
 
 @contextmanager
-def given_up(what: str, warnings: list[str] | None = None) -> Iterator[None]:
-    """Run the block; an error of perdure's own becomes a logged warning, appended to `warnings` if given."""
+def given_up(what: str, warnings: list[str] | None = None, *, text: str | None = None) -> Iterator[None]:
+    """Run the block; an error of perdure's own becomes a logged warning, appended to `warnings` if given.
+
+    `text` is a memory's: whoever called is told it with the warning, and no log is.
+    """
     try:
         yield
     except PerdureError as error:
-        sentence = f"{what}: {error.message}"
-        logger.warning(sentence)
+        logger.warning("%s: %s", what, error.message)
         if warnings is not None:
-            warnings.append(sentence)
+            warnings.append(f"{what}: {error.message}" if text is None else f"{what}: {text!r}: {error.message}")
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from perdure.domain.filter import Condition, Filter, matches
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
+from perdure.engine.entries import stamp_of
 from perdure.engine.kernel import Kernel
-from perdure.engine.scope_indexes import ScopeIndexes
+from perdure.engine.scope_indexes import Held, ScopeIndexes
 from perdure.engine.visibility import TRUSTED, visible
 from perdure.pipeline.directives import directive, preference
 from perdure.pipeline.lexicon import words
@@ -76,17 +77,24 @@ class Standing:
         """
         kernel = self._kernel
         within = visible(scope, now=kernel.ticker.now(), kinds=self._indexes.kinds, filters=TRUSTED)
-        held = await self._indexes.of(scope)
-        if held is not None:
-            ids = held.marked(DIRECTIVE | PREFERENCE)[-LOOKED_AT:]  # preferences of other things are among them
-            points = await kernel.store.get_many(kernel.collection, ids)
-        else:
-            points = await self._newest(within)
+        held = await self._indexes.of(scope, with_words=False)
+        points = await (self._newest(within) if held is None else self._marked(held))
         items = [MemoryItem.from_payload(point.payload) for point in points if matches(within, point.payload)]
         told = [_cut(item) for item in items if is_directive(item)]
         noted = {source for item in told if item.role == "memory" for source in item.sources}
         told = [item for item in told if item.role == "memory" or not noted.intersection(item.sources)]
         return sorted(told, key=lambda item: (item.told_at, item.created_at, item.id))[-MOST:]
+
+    async def _marked(self, held: Held) -> list[Point]:
+        """The memories that are marked as such: preferences of other things are among them, and looked at once."""
+        kernel, stamps = self._kernel, held.index.stamps
+        marked = held.marked(DIRECTIVE | PREFERENCE)[-LOOKED_AT:]
+        asked = [id for id in marked if id not in held.plain or held.plain[id] != stamps.get(id)]
+        points = await kernel.store.get_many(kernel.collection, asked) if asked else []
+        for point in points:
+            if not is_directive(MemoryItem.from_payload(point.payload)):
+                held.plain[point.id] = stamp_of(point)
+        return points
 
     async def _newest(self, within: Filter) -> list[Point]:
         """The newest memories of a scope that has no index."""

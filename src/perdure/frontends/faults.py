@@ -64,7 +64,7 @@ UNREADABLE: Mapping[Dialect, int] = {"facts": 422, "explicit": 400, "team": 422,
 
 _TEAM_ROUTES = ("/v1/promotions", "/v1/audit", "/v1/system-prompt", "/v1/healthz")
 _TEAM_NAMES = ("/v1/memory/upsert", "/v1/memory/search")
-_MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses")
+_MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses", "/chat/completions", "/responses")
 _DOWN = "cannot be used now; try again later"
 
 

@@ -56,6 +56,26 @@ def user_block(
     return framed(BREAK.join(parts)) if parts else ""
 
 
+def user_and_team_block(
+    hits: Sequence[MemoryItem],
+    *,
+    directives: Sequence[MemoryItem] = (),
+    canonical: Sequence[MemoryItem] = (),
+    summary: str | None = None,
+    max_tokens: int,
+) -> tuple[str, str]:
+    """The same in two blocks, `user_block` and `system_block` for what the team holds for true, which stands apart.
+
+    Together they take `max_tokens` at most.
+    """
+    is_alone = not (hits or directives or summary)
+    team = system_block(
+        (), canonical=canonical, max_tokens=max_tokens if is_alone else int(max_tokens * STANDING_SHARE)
+    )
+    left = max_tokens - estimate_tokens(team)
+    return user_block(hits, directives=directives, summary=summary, max_tokens=left), team
+
+
 def before_words(block: str, words: str) -> str:
     """The text of a user's message with a block before what they said; as it was without a block (A9)."""
     return f"{ahead(block)}{words}" if block else words

@@ -25,7 +25,7 @@ IDS = {"id", "memory_id", "promotion_id", "response_id"}
 WHOSE = (
     *("user_id", "project_id", "agent_id", "app_id", "run_id", "session_id", "filters", "project_scope", "item"),
     *("id", "item_id", "subject_id", "event_id", "memory_export_id", "memory_id", "cursor", "after", "entity", "name"),
-    *("previous_response_id", "memory_context", "input"),
+    *("previous_response_id", "memory_context", "memory_config", "input", "user", "messages"),
 )
 """By which a request says what it is about."""
 Aim = Literal["bare", "aimed", "free"]
@@ -82,12 +82,14 @@ def _item(his: Tenant, mine: Tenant) -> list[Any]:
     return [tags | named | {"team_scope": team} for team in (his.team, mine.team)]
 
 
+_ASKED = [{"role": "user", "content": "what is my launch code, walnut?"}]
+
+
 def _input(his: Tenant, _: Tenant) -> list[Any]:
-    asked = [{"role": "user", "content": "what is the launch code of everybody?"}]
     return [
-        "what is the launch code walnut?",
-        asked,
-        *([{"type": "item_reference", "id": id}, *asked] for id in his.ids["item"]),
+        "what is my launch code, walnut?",
+        _ASKED,
+        *([{"type": "item_reference", "id": id}, *_ASKED] for id in his.ids["item"]),
     ]
 
 
@@ -133,7 +135,9 @@ KNOWN: Mapping[str, Make] = {
     **dict.fromkeys(("Idempotency-Key", "idempotency-key", "idempotency_key"), lambda his, _: [f"key of {his.name}"]),
     "org_id": _just("perdure", "*"),
     **dict.fromkeys(("q", "query"), QUESTIONS),
-    **dict.fromkeys(("text", "content", "messages"), _just("planted", [{"role": "user", "content": "planted"}])),
+    **dict.fromkeys(("text", "content"), _just("planted", [{"role": "user", "content": "planted"}])),
+    "messages": _just("planted", [{"role": "user", "content": "planted"}], *[_ASKED] * 4),
+    "user": _scope("user"),
     "metadata": lambda his, mine: [
         {},
         {"note": "planted"},

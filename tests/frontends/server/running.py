@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import httpx
 import jwt
@@ -93,11 +93,12 @@ def running(
     env: dict[str, str] | None = None,
     is_open: bool | None = None,
     routes: APIRouter | None = None,
+    http: Literal["auto", "h11", "httptools"] = "auto",
     **config: Any,
 ) -> Iterator[Running]:
     """Serve a memory in a folder: `settings` are the `server` table, `env` its secrets, the rest is configuration.
 
-    `routes` are the test's own, beside the server's.
+    `routes` are the test's own, beside the server's; `http` is uvicorn's parser of requests.
     """
     config = {"path": str(folder), "embedder": {"provider": "hashed"}, "server": settings or {}, **config}
     with pytest.MonkeyPatch.context() as patch:
@@ -108,7 +109,14 @@ def running(
         app.include_router(routes)
     server = uvicorn.Server(
         uvicorn.Config(
-            app, port=0, log_config=None, access_log=False, ws="none", lifespan="on", timeout_graceful_shutdown=10
+            app,
+            port=0,
+            http=http,
+            log_config=None,
+            access_log=False,
+            ws="none",
+            lifespan="on",
+            timeout_graceful_shutdown=10,
         )
     )
     loops: list[asyncio.AbstractEventLoop] = []

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from perdure.domain.access import Caller
 from perdure.domain.scope import Scope
 from perdure.frontends.server.door import Door
-from tests.frontends.gateway.upstream import upstream
+from tests.frontends.gateway.scripts import Reply, completion
+from tests.frontends.gateway.upstream import Upstream, upstream
 from tests.frontends.server.hostile import (
     HELD_OFF,
     IDS,
@@ -50,6 +51,7 @@ PASSING = {
 @dataclass(frozen=True)
 class World:
     server: Running
+    model: Upstream
     tenants: list[Tenant]
     operations: list[Operation]
 
@@ -70,14 +72,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             tmp_path_factory.mktemp("fuzz"), env=env, graph_store=graph, gateway={"upstream": {"base_url": model.url}}
         ) as server,
     ):
-        yield World(server, [], operations(server.app))
+        yield World(server, model, [], operations(server.app))
 
 
 both_ways = pytest.mark.parametrize("order", [0, 1], ids=["two-asks-for-one", "one-asks-for-two"])
 
 
 class Watch:
-    """Sends requests and looks at what comes back, and at what became of the data."""
+    """Sends requests and looks at what comes back, what the model's server was sent, and what became of the data."""
 
     def __init__(self, world: World, his: Tenant) -> None:
         self._world, self._his = world, his
@@ -92,15 +94,17 @@ class Watch:
 
     def send(self, request: Request) -> int:
         """The status; AssertionError where something was told or changed, or the server failed."""
+        self._world.model.seen.clear()
         answer = self._world.server.client.request(
             request.operation.method, request.path, params=request.params, headers=request.headers, json=request.body
         )
         told = f"{request.told} answered {answer.status_code}: {answer.text[:2000]}"
         assert answer.status_code < 500 or '"not_implemented"' in answer.text, told
-        come = f"{answer.text} {dict(answer.headers)}"
-        found = [secret for secret in self._secrets if secret in come and not request.names(secret)]
-        leaked = {*found} - self._his.given_away
-        assert not leaked, f"{leaked} came back: {told}"
+        sent = " ".join(f"{each.path} {each.target} {each.headers} {each.body!r}" for each in self._world.model.seen)
+        for where, text in (("came back", f"{answer.text} {dict(answer.headers)}"), ("went to the model", sent)):
+            found = [secret for secret in self._secrets if secret in text and not request.names(secret)]
+            leaked = {*found} - self._his.given_away
+            assert not leaked, f"{leaked} {where}: {told}"
         if answer.status_code < 300 and not request.operation.only_reads:
             self._his.given_away |= {id for ids in self._his.ids.values() for id in ids if request.names(id)}
             assert self._now() == self._held, f"something was changed: {told}"
@@ -218,3 +222,37 @@ def test_a_door_without_walls_is_noticed(world: World, monkeypatch: pytest.Monke
         "GET /v1/memories", "GET /v1/memories/{id}", "GET /v1/memories/{id}/history", "GET /v1/memory/{memory_id}",
         "GET /v1/event/{id}", "GET /v1/entities", "GET /memories",
     } <= noticed  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_a_gateway_without_walls_is_noticed_by_what_the_model_is_sent(
+    world: World, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """The answers of a model that repeats nothing would not show it: what went up does."""
+    his, mine = world.sides(0)
+    real = Door.speaker
+
+    async def without(self: Door, *arguments: object) -> Caller:
+        return replace(await real(self, *arguments), walls=Scope())  # type: ignore[arg-type]
+
+    watch, filler = Watch(world, his), Filler(his, mine, random.Random(5))
+    (operation,) = (each for each in world.operations if each.path == path and each.method == "POST")
+
+    def noticed() -> list[str]:
+        found = []
+        for _ in range(80):
+            try:
+                watch.send(filler.request(operation, list(mine.by_user.items()), "aimed"))
+            except AssertionError as error:
+                found.append(str(error))
+        return found
+
+    silent = Reply.of_json(completion("I do not know"))
+    world.model.always("/v1/chat/completions", silent)
+    try:
+        assert noticed() == []
+        monkeypatch.setattr(Door, "speaker", without)
+        told = noticed()
+    finally:
+        world.model.always("/v1/chat/completions", None)
+    assert any("went to the model" in each for each in told)

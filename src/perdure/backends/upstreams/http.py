@@ -79,8 +79,11 @@ class HttpUpstream:
     def address(self, path: str, query: str = "") -> str:
         """Where a path of ours leads, still encoded (002, A2): below the base, which `v1` is named in once.
 
-        InvalidInputError for a path with `.` or `..` in it, which could lead out of the base.
+        InvalidInputError for a path with `.` or `..` in it, which could lead out of the base, and for one that does not
+        begin with a slash, which could lead to another server (`@elsewhere`).
         """
+        if not path.startswith("/"):
+            raise InvalidInputError("the path must begin with a slash", field="path", value=None)
         if any(unquote(part) in (".", "..") for part in path.split("/")):
             raise InvalidInputError("the path must not hold . or .. as a part", field="path", value=None)
         if self.base_url.endswith("/v1") and (path == "/v1" or path.startswith("/v1/")):

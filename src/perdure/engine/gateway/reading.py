@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import takewhile
 
+from perdure.domain.errors import QuotaError
 from perdure.domain.event import Episode, MemoryEvent
 from perdure.domain.memory import MemoryItem
 from perdure.domain.session import Session, SessionTurn
@@ -19,6 +21,8 @@ from perdure.engine.gateway.turns import dialect_of
 from perdure.engine.soft import given_up
 from perdure.engine.upkeep.eviction import evict
 from perdure.pipeline.drift import has_drifted, tells_a_topic
+
+logger = logging.getLogger("perdure")
 
 CONTEXT_TURNS = 12
 """Turns before a chat's that make it clear to the rules."""
@@ -76,13 +80,17 @@ class SessionReading:
             read = [turn for turn in alike if turn.number <= done + reach]
         last = read[-1].number
         before = [turn for turn in turns if last - reach < turn.number <= done]
-        extracted = await self._extraction.read(
-            dialect,
-            session.scope,
-            [episode for turn in before for episode in said[turn.number]],
-            [episode for turn in read for episode in said[turn.number]],
-            key=f"turns:{session.id}:{read[0].number}-{last}",
-        )
+        try:
+            extracted = await self._extraction.read(
+                dialect,
+                session.scope,
+                [episode for turn in before for episode in said[turn.number]],
+                [episode for turn in read for episode in said[turn.number]],
+                key=f"turns:{session.id}:{read[0].number}-{last}",
+            )
+        except QuotaError as error:  # to read it once more would change nothing
+            logger.warning("what was said is not learned: %s", error.message)
+            return last, []
         return None if extracted.failed else (last, extracted.events)
 
     async def _follow(self, session: Session, events: Sequence[MemoryEvent]) -> None:

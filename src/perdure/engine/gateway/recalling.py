@@ -21,7 +21,7 @@ from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.gateway.summaries import summary_of
 from perdure.engine.queries import Query
-from perdure.engine.soft import given_up
+from perdure.engine.soft import given_up, kept_from_failing
 from perdure.engine.team.member import Member, read_member
 from perdure.engine.team.reading import TeamReading
 from perdure.pipeline.echo import fingerprint
@@ -158,6 +158,14 @@ class Recalling:
     async def search(self, ask: Ask) -> SearchResult:
         """What the same steps find, whatever the gate and the clock say; its failures are PerdureError."""
         return await self._engine.read.search(self._query(ask))
+
+    async def warm(self) -> None:
+        """Load the model that makes vectors, where it runs on this machine: the first request must not wait for it."""
+        embedding = self._kernel.embedding
+        what = "the model that makes vectors is loaded with the first message"
+        if embedding.embedder.local:
+            with kept_from_failing(what, []), given_up(what):
+                await embedding.query("warm")
 
     async def close(self) -> None:
         """Give up what is still looked for in vain."""

@@ -23,6 +23,7 @@ from perdure.engine.team.member import WRITERS, Member
 from perdure.engine.team.reading import TeamReading
 from perdure.engine.team.records import ledger_of, line, tags_of, with_tags
 from perdure.engine.visibility import visible
+from perdure.pipeline.firewall import suspect
 from perdure.pipeline.slots import read_slots
 
 
@@ -114,6 +115,7 @@ class TeamWriting:
                 written_by=member.name,
             ),
             expires_at=self._expiry(item.truth_level),
+            quarantined=suspect(item.content, None),
             lineage_id=id if kernel.config.updates == "supersede" else None,
         )
 
@@ -131,6 +133,7 @@ class TeamWriting:
             memory=item.content,
             hash=text_hash(item.content),
             slots=read_slots(item.content),
+            quarantined=_judged(before, item.content),
             scope=Scope(team_id=member.team, project_id=item.project_scope),
             metadata=before.metadata if item.metadata is None else dict(item.metadata),
             confidence=item.confidence,
@@ -179,6 +182,7 @@ class TeamWriting:
             memory=content,
             hash=text_hash(content),
             slots=before.slots if content == before.memory else read_slots(content),
+            quarantined=_judged(before, content),
             scope=Scope(team_id=member.team, project_id=project),
             metadata={**before.metadata, **(changes.get("metadata") or {})},
             confidence=changes.get("confidence", before.confidence),
@@ -242,3 +246,8 @@ class TeamWriting:
     async def _carry_out(self, batch: Batch, entry: AuditEntry) -> None:
         await self._kernel.commit(batch.changes, batch.vectors)
         await ledger_of(self._kernel).audit.add([entry])
+
+
+def _judged(before: MemoryItem, content: str) -> str | None:
+    """Why a memory of this content is kept out of prompts; a content that stays is judged already, or was released."""
+    return before.quarantined if content == before.memory else suspect(content, None)

@@ -48,7 +48,8 @@ class Asking:
     def barred(self) -> Recalled | None:
         """Why it passes without any memory; None where it may have it."""
         model = self.body.get("model")
-        return barred(self.gateway.settings, self.overrides, model, is_foreign=self.is_foreign)
+        is_unsure = bool(getattr(self.request.state, "is_unsure", False))
+        return barred(self.gateway.settings, self.overrides, model, is_foreign=self.is_foreign, is_unsure=is_unsure)
 
     def conversation(self, dialect: Dialect, first: str, session: str | None = None) -> Conversation | None:
         """The conversation that it is of; None where it would have to say whose."""
@@ -64,7 +65,9 @@ class Asking:
         )
 
     async def send(self, path: str, body: bytes) -> UpstreamAnswer:
-        """Send a body upstream by POST, with the request's own headers and query string."""
+        """Send a body upstream by POST, with the request's headers and query string; without /v1 where it had none."""
+        if not self.request.scope["path"].startswith("/v1/"):
+            path = path.removeprefix("/v1")
         query = self.request.scope["query_string"].decode("latin-1")
         return await self.gateway.upstream.send("POST", path, query=query, headers=self.headers(), body=body)
 
@@ -122,10 +125,11 @@ def is_foreign(request: Request) -> bool:
 
 def headers_up(request: Request, gateway: Gateway, *, identity: bool = False) -> Pairs:
     """A request's headers as they go upstream: a key of ours is replaced by the configured one (U25)."""
+    lends = getattr(request.state, "lends_key", not is_foreign(request))
     return upward(
         request.scope,
         consumed=getattr(request.state, "consumed", ()),
-        authorization=None if is_foreign(request) else gateway.upstream.authorization,
+        authorization=gateway.upstream.authorization if lends else None,
         identity=identity,
     )
 

@@ -192,7 +192,7 @@ class _Chat:
         headers = sorted(
             (name, value)
             for name, value in asking.request.headers.items()
-            if name in ("authorization", "x-api-key", "api-key", "openai-organization", "openai-project")
+            if name in ("authorization", "x-api-key", "api-key", "cookie", "openai-organization", "openai-project")
             or (name.startswith("x-") and name not in ("x-request-id", "x-stainless-retry-count"))
         )
         whose = sorted(conversation.scope.given().items()) if conversation else None

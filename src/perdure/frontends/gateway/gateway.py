@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from prometheus_client import CollectorRegistry
 
@@ -28,8 +29,11 @@ from perdure.frontends.gateway.tasks import Tasks
 
 T = TypeVar("T")
 
-MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses")
-"""The routes that have memory; what stands below them is theirs too."""
+MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses", "/chat/completions", "/responses")
+"""The routes that have memory; what stands below them is theirs too. Without /v1 for clients whose base URL has none."""
+
+_ENCODED = 3
+"""Times that a path may be encoded and is still known."""
 
 logger = logging.getLogger("perdure.gateway")
 
@@ -82,12 +86,14 @@ class Gateway:
 
     def takes(self, path: str) -> bool:
         """Whether a request goes to the model's server, with memory or without."""
-        return is_model_route(path) or (self.passes and not self.is_own(path))
+        return path.startswith("/") and (is_model_route(path) or self.passes) and not self.is_own(path)
 
     def is_own(self, path: str) -> bool:
-        """Whether a path is this server's, or below one that is."""
-        parts = path.split("/")
-        return any("/".join(parts[:count]) in self._own for count in range(2, len(parts) + 1))
+        """Whether a path is this server's, or below one that is, in whichever of its spellings."""
+        spellings = (path.split("/")[1:], _plain(path))
+        return any(
+            "/" + "/".join(parts[:count]) in self._own for parts in spellings for count in range(1, len(parts) + 1)
+        )
 
     # ------------------------------------------------------------------ memory
     async def recall(self, ask: Ask) -> Recalled:
@@ -129,6 +135,8 @@ class Gateway:
     async def start(self) -> None:
         """Begin to work on what is due."""
         if self.settings.enabled:
+            if self.passes:
+                self.later(self.recalling.warm(), "warm")
             await self.remembering.start()
             await self.compressing.start()
 
@@ -198,6 +206,20 @@ def line_of(conversation: Conversation) -> str:
 def is_model_route(path: str) -> bool:
     """Whether a path is of the routes that have memory."""
     return any(path == route or path.startswith(f"{route}/") for route in MODEL_ROUTES)
+
+
+def _plain(path: str) -> list[str]:
+    """The names of a path as the most lenient server would read it: one misspelt is still not the model's to see."""
+    for _ in range(_ENCODED):
+        path = unquote(path)
+    names: list[str] = []
+    for part in path.replace("\\", "/").lower().split("/"):
+        name = part.partition(";")[0]
+        if name == "..":
+            del names[-1:]
+        elif name not in ("", "."):
+            names.append(name)
+    return names
 
 
 def may_store(caller: Caller) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from starlette.types import Scope
+
+from perdure.engine import keys
 
 Pairs = list[tuple[str, str]]
 
@@ -21,6 +24,7 @@ _ONE_CONNECTION = frozenset(
         "upgrade",
     }
 )
+_OUR_KEY = re.compile(f"{keys.PREFIX}[0-9a-f]{{16}}", re.IGNORECASE)
 _REWRITTEN = frozenset({"host", "content-length", "expect"})
 OURS = ("x-memory-", "x-disable-router-memory", "x-authz-user-id", "x-team-scope")
 """What headers begin with that speak to this server alone."""
@@ -32,7 +36,8 @@ def upward(
     """A request's headers as they go upstream.
 
     `consumed` are the names of those that held a key of ours, `authorization` is what stands in their place, or where
-    there was none. `identity` asks for an answer that is not compressed, so that it can be read.
+    there was none; a key of ours in any other place ends here too. `identity` asks for an answer that is not
+    compressed, so that it can be read.
     """
     found = _decoded(scope["headers"])
     dropped = _ONE_CONNECTION | _REWRITTEN | _named(found) | {*consumed}
@@ -41,6 +46,7 @@ def upward(
         for name, value in found
         if name.lower() not in dropped
         and not name.lower().startswith(OURS)
+        and not _OUR_KEY.search(value)
         and not (identity and name.lower() == "accept-encoding")
     ]
     if identity:
@@ -51,8 +57,9 @@ def upward(
 
 
 def body_length(scope: Scope) -> str | None:
-    """The length that a request's body was announced with."""
-    return next((value for name, value in _decoded(scope["headers"]) if name.lower() == "content-length"), None)
+    """The length that a request's body was announced with; None where it comes in chunks, which overrule that."""
+    told = {name.lower(): value for name, value in _decoded(scope["headers"])}
+    return None if "transfer-encoding" in told else told.get("content-length")
 
 
 def downward(headers: Pairs, *, is_changed: bool = False) -> list[tuple[bytes, bytes]]:

@@ -95,14 +95,22 @@ def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
 
 
 def barred(
-    settings: GatewaySettings, overrides: Overrides, model: object, *, is_foreign: bool = False
+    settings: GatewaySettings,
+    overrides: Overrides,
+    model: object,
+    *,
+    is_foreign: bool = False,
+    is_unsure: bool = False,
 ) -> Recalled | None:
     """Why a request passes without any memory, in B15's words; None where it may have it.
 
-    `is_foreign` is for credentials that are not this server's, where it has keys (U25).
+    `is_foreign` is for credentials that are not this server's, where it has keys (U25), `is_unsure` for a ledger that
+    cannot tell them apart now (001 §11).
     """
     if not settings.enabled:
         return Recalled(status="disabled", reason="global_config")
+    if is_unsure:
+        return Recalled(status="unavailable", reason="store_unavailable")
     if is_foreign:
         return Recalled(status="policy_blocked", reason="foreign_credentials")
     if overrides.opted_out or overrides.enabled is False:

@@ -8,7 +8,7 @@ from typing import Any
 from perdure.domain.message import ROLES, Message
 from perdure.engine.gateway.recalling import Recalled
 from perdure.engine.gateway.settings import Injection
-from perdure.pipeline.injection import ahead, system_block, user_block
+from perdure.pipeline.injection import ahead, system_block, user_and_team_block
 
 INSTRUCTING = ("system", "developer")
 TOOLS = ("tool", "function")
@@ -22,21 +22,20 @@ def place(messages: Messages, recalled: Recalled, injection: Injection, max_toke
     What a team holds for CANONICAL stands in a system message always (X56).
     """
     found = list(messages)
+    told: dict[str, Any] = {
+        "directives": recalled.directives,
+        "canonical": recalled.canonical,
+        "summary": recalled.summary,
+        "max_tokens": max_tokens,
+    }
     if injection == "system":
-        block = system_block(
-            recalled.hits,
-            directives=recalled.directives,
-            canonical=recalled.canonical,
-            summary=recalled.summary,
-            max_tokens=max_tokens,
-        )
-        return _apart(found, "system", block)
-    block = user_block(recalled.hits, directives=recalled.directives, summary=recalled.summary, max_tokens=max_tokens)
+        return _apart(found, "system", system_block(recalled.hits, **told))
+    block, team = user_and_team_block(recalled.hits, **told)
     if injection == "user_message":
         found = _apart(found, "user", block)
     elif block and (at := last_of_user(found)) is not None:
         found[at] = _before_words(found[at], block)
-    return _apart(found, "system", system_block((), canonical=recalled.canonical, max_tokens=max_tokens))
+    return _apart(found, "system", team)
 
 
 def last_of_user(messages: Messages) -> int | None:

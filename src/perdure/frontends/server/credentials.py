@@ -11,6 +11,8 @@ from perdure.engine.keys import PREFIX
 TEAM_HEADER = "x-team-scope"
 """By which a request says that it is about a team's memory (004)."""
 _SCHEMES = ("bearer", "token")
+MOST = 4
+"""Headers of one name that are looked at: nobody needs more, and each is looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,11 @@ class Credential:
 
 
 def credentials(headers: Headers) -> list[Credential]:
-    """What Authorization and X-API-Key hold, in this order."""
+    """What Authorization and X-API-Key hold, in this order; each as often as it was sent."""
     found = []
-    scheme, _, secret = headers.get("authorization", "").strip().partition(" ")
-    if scheme.lower() in _SCHEMES and secret.strip():
-        found.append(Credential(scheme.lower(), secret.strip()))
-    key = headers.get("x-api-key", "").strip()
-    if key:
-        found.append(Credential("key", key))
+    for value in headers.getlist("authorization")[:MOST]:
+        scheme, _, secret = value.strip().partition(" ")
+        if scheme.lower() in _SCHEMES and secret.strip():
+            found.append(Credential(scheme.lower(), secret.strip()))
+    found += [Credential("key", key.strip()) for key in headers.getlist("x-api-key")[:MOST] if key.strip()]
     return found

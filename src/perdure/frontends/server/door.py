@@ -5,6 +5,7 @@ It stands before routing, so that a new route is behind it without a word of its
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from perdure.engine import keys
 from perdure.frontends.faults import BusyError
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.server.credentials import TEAM_HEADER, Credential, credentials
+from perdure.frontends.server.keyring import Keyring
 from perdure.frontends.server.limits import address_name
 from perdure.frontends.server.refusals import refuse
 from perdure.frontends.server.service import Service
@@ -48,6 +50,10 @@ PASSER_BY = Caller(name="anonymous", role="reader", is_known=False)
 """Who reads what is PUBLIC."""
 FOREIGNER = Caller(name="foreign", role="reader", is_known=False)
 """Who speaks to the model's server with credentials that are not ours, where we have keys (U25)."""
+UNSURE = Caller(name="unsure", role="reader", is_known=False)
+"""Who speaks to it while the ledger, and with it whose key is whose, cannot be read (001 §11)."""
+
+logger = logging.getLogger("perdure.server")
 
 
 class Door:
@@ -57,7 +63,7 @@ class Door:
         self._app = app
         self._service = service
         self._gateway = gateway
-        self._keys_exist = False
+        self._keyring = Keyring(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it."""
@@ -114,7 +120,7 @@ class Door:
         if team is None:
             if _is_public(method, path):
                 return PASSER_BY
-            if self._service.is_open and not await self._must_ask():
+            if self._service.is_open and not await self._keyring.any():
                 return ANONYMOUS  # an open server ignores keys that it does not know
         raise refusal or AuthenticationError(
             "a team's memory needs a token or a key: send Authorization: Bearer"
@@ -125,68 +131,76 @@ class Door:
     async def speaker(self, headers: Headers, state: dict[str, Any]) -> Caller:
         """Who asks for a model (U25): a key of ours ends here, whether good or not, and anything else goes on.
 
-        Where there are keys, who brings none of them passes as a FOREIGNER. A team's memory needs its credentials.
+        Where there are keys, who brings none of them passes as a FOREIGNER. A team's memory needs its credentials. A
+        ledger that is down keeps nobody from their model (001 §11), and gives nobody what is another's: see `_unsure`.
         """
         team = headers.get(TEAM_HEADER)
         found: Caller | None = None
         refusal: AuthenticationError | None = None
-        consumed: set[str] = set()
-        for credential in credentials(headers):
+        unread: PerdureError | None = None
+        state["consumed"] = consumed = set[str]()
+        presented = credentials(headers)
+        for credential in presented:
             is_ours = credential.secret.startswith(keys.PREFIX)
             try:
-                known = await self._known(credential)
+                known = await self._known(credential, in_time=True)
             except AuthenticationError as error:
                 refusal = error if is_ours or team is not None else refusal
+            except PerdureError as error:
+                if not is_ours:
+                    raise
+                unread = error
             else:
                 found, is_ours = found or known, True
             if is_ours:
                 consumed.add("x-api-key" if credential.scheme == "key" else "authorization")
-        state["consumed"] = frozenset(consumed)
         if found is not None:
             return _for_team(found, team) if team is not None else _for_oneself(found, "", "")
         if team is not None:
-            raise refusal or AuthenticationError("a team's memory needs a token or a key: send Authorization: Bearer")
-        if self._service.is_open and not await self._must_ask_if_it_can():
-            return ANONYMOUS
+            raise refusal or unread or AuthenticationError("a team's memory needs a token or a key: send Authorization")
+        if self._service.is_open and unread is None:
+            try:
+                if not await self._keyring.in_time(self._keyring.any()):
+                    return ANONYMOUS
+            except PerdureError as error:
+                unread = error
+        if unread is not None:
+            return self._unsure(unread, presented, state)
         if refusal is not None:
             raise refusal
         state["is_foreign"] = True
         return FOREIGNER
 
-    async def _must_ask_if_it_can(self) -> bool:
-        """The same, where a memory that is down must not keep an open server from its model (001 §11)."""
-        try:
-            return await self._must_ask()
-        except PerdureError:
-            return self._keys_exist
+    def _unsure(self, error: PerdureError, presented: list[Credential], state: dict[str, Any]) -> Caller:
+        """Who asks for a model while the ledger cannot be read: the request passes without memory.
 
-    async def _must_ask(self) -> bool:
-        """Whether a key was ever made; once one was, that stays so."""
-        if not self._keys_exist:
-            self._keys_exist = await (await self._service.ledger()).keys.any()
-        return self._keys_exist
+        Our upstream key goes with it only where nobody else can have sent it: for a key that was good when it was last
+        looked up, and on loopback as long as no key is known of. A key of ours that could not be replaced is refused by
+        the ledger's error. An open server where the last look found no keys goes on as it did.
+        """
+        exist = self._keyring.may_exist
+        if self._service.is_open and exist is False:
+            return ANONYMOUS
+        lends = any(self._keyring.was_good(credential.secret) for credential in presented)
+        lends = lends or (self._service.is_open and exist is None and self._service.settings.on_loopback)
+        if state["consumed"] and not lends:
+            raise error
+        logger.error("keys cannot be looked up, memory disabled: %s", error.message)
+        state |= {"is_foreign": True, "is_unsure": True, "lends_key": lends}
+        return UNSURE
 
-    async def _known(self, credential: Credential) -> Caller:
-        """The caller of credentials that are good; AuthenticationError for others."""
-        tokens, secrets = self._service.tokens, self._service.secrets
+    async def _known(self, credential: Credential, *, in_time: bool = False) -> Caller:
+        """The caller of credentials that are good; AuthenticationError for others.
+
+        With `in_time` it is LedgerError where the ledger takes longer than a request to a model may wait.
+        """
+        tokens = self._service.tokens
         if credential.is_token and tokens.configured:
             return await tokens.verify(credential.secret)
         if not credential.secret.startswith(keys.PREFIX):
             raise AuthenticationError("the key is not known here")
-        pepper = secrets.key_pepper.get_secret_value() if secrets.key_pepper else None
-        ledger = await self._service.ledger()
-        key = await keys.authenticate(ledger.keys, credential.secret, pepper=pepper)
-        if key is None:
-            raise AuthenticationError("the key is not known here, or was revoked")
-        walls = key.walls
-        return Caller(
-            name=key.name,
-            role=key.role,
-            walls=walls,
-            subject=walls.user_id or f"key:{key.name}",
-            teams=frozenset(filter(None, [walls.team_id])),
-            projects=frozenset(filter(None, [walls.project_id])),
-        )
+        look = self._keyring.caller(credential.secret)
+        return await (self._keyring.in_time(look) if in_time else look)
 
 
 def _for_team(caller: Caller, team: str) -> Caller:

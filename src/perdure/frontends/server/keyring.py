@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 REMEMBERED = 10_000
 """Keys whose last look is known; further ones are looked up every time."""
+LOOK_SECONDS = 1.0
+"""For which a request to a model waits for its key to be looked up."""
 AT_ONCE = 32
 """Looks that may be under way after nobody waits for them any more."""
 
@@ -42,7 +44,7 @@ class Keyring:
 
     async def caller(self, secret: str) -> Caller:
         """Whose key it is; AuthenticationError for one that is not known, LedgerError where that cannot be told."""
-        mark = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        mark = _mark(secret)
         pepper = self._service.secrets.key_pepper
         ledger = await self._service.engine.kernel.ledger_alone()
         key = await keys.authenticate(ledger.keys, secret, pepper=pepper.get_secret_value() if pepper else None)
@@ -63,22 +65,29 @@ class Keyring:
 
     def was_good(self, secret: str) -> bool:
         """Whether a key was good when it was last looked up."""
-        return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest() in self._good
+        return _mark(secret) in self._good
 
-    async def soon(self, look: Coroutine[Any, Any, T], seconds: float) -> T:
+    async def in_time(self, look: Coroutine[Any, Any, T]) -> T:
         """What a look comes to; LedgerError where that takes too long, and then nobody waits for it any more."""
         if len(self._late) >= AT_ONCE:
             look.close()
             raise LedgerError("the ledger does not answer")
         task = asyncio.create_task(look)
-        self._late.add(task)
-        task.add_done_callback(self._done)
-        await asyncio.wait((task,), timeout=seconds)
+        try:
+            await asyncio.wait((task,), timeout=LOOK_SECONDS)
+        finally:
+            if not task.done():  # it is not cancelled, or its thread would go on uncounted
+                self._late.add(task)
+                task.add_done_callback(self._ended)
         if not task.done():
             raise LedgerError("the ledger does not answer in time")
         return task.result()
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._late.discard(task)
         if not task.cancelled():
-            task.exception()  # seen: nobody may be waiting for it
+            task.exception()  # nobody else asks for it
+
+
+def _mark(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

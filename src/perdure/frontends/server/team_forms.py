@@ -108,11 +108,13 @@ class Found(BaseModel):
     created_at: str = Field(examples=["2026-03-15T09:30:00.000000+00:00"])
     updated_at: str = Field(examples=["2026-03-20T10:00:00.000000+00:00"])
     expires_at: str | None = Field(None, description="When it goes, unless it is promoted")
+    quarantined: str | None = Field(None, description="Why it is kept out of prompts, if it is", examples=[None])
 
     @classmethod
     def of(cls, item: MemoryItem, *, for_members: bool = True) -> Found:
         """A memory as members see it, or everybody else."""
         assert item.tags is not None and item.scope.team_id is not None, "the engine's guard sees to that"
+        mark = {} if item.quarantined is None else {"quarantined": item.quarantined}
         inner = {"written_by": item.tags.written_by, "metadata": dict(item.metadata)} if for_members else {}
         return cls.model_validate(
             {
@@ -129,6 +131,7 @@ class Found(BaseModel):
                 "created_at": item.created_at,
                 "updated_at": item.updated_at,
                 "expires_at": item.expires_at,
+                **mark,
                 **inner,
             }
         )

@@ -42,6 +42,8 @@ class Preset:
     """The filter before injection (B11)."""
     procedures_first: bool = False
     """Whether a question of how something is done looks at procedures first (V74)."""
+    timely: bool = False
+    """Whether a question of a time gone by ("last week") looks at what was told then (V77)."""
 
 
 PLAIN = Preset(name="plain", ranking="similarity", limit=100)
@@ -55,6 +57,7 @@ ROUTER = Preset(
     candidates=2,
     reflection=Reflection(),
     procedures_first=True,
+    timely=True,
 )
 """001: V11 to V30, B9 to B11; hybrid and adaptive are off by default there too."""
 PROXY = Preset(
@@ -66,6 +69,7 @@ PROXY = Preset(
     relative=True,
     recency_weight=RECENCY_WEIGHT,
     diversity=TRADE,
+    timely=True,
 )
 """002 §3: K25 to K34."""
 BEST = Preset(name="best", ranking="fused", limit=100)

@@ -15,7 +15,7 @@ from perdure.frontends.gateway.asking import Asking
 from perdure.frontends.gateway.gateway import Keeping as TurnKeeping
 from perdure.frontends.gateway.gateway import may_store
 from perdure.frontends.gateway.identity import SESSION_HEADER
-from perdure.frontends.gateway.responses.chains import Chains
+from perdure.frontends.gateway.responses.chains import Chains, unknown_previous
 from perdure.frontends.gateway.responses.items import Item, ends_with_tool, last_words, messages_of, read_input
 from perdure.frontends.gateway.responses.keeping import Kept, earlier_items
 from perdure.frontends.gateway.responses.placing import can_be_placed, placed
@@ -111,7 +111,7 @@ async def read_asked(asking: Asking, chains: Chains, *, needs_chain: bool) -> As
     """Find the chain and what is remembered for a request.
 
     A chain that a model's server keeps itself is only read for what memory needs, and a failure to do so is given up;
-    with `needs_chain` it is LedgerError.
+    with `needs_chain` it is LedgerError. InvalidInputError where that server would go on from another's response.
     """
     barred = asking.barred()
     conversation = None if asking.is_foreign else asking.conversation("responses", "")
@@ -120,6 +120,10 @@ async def read_asked(asking: Asking, chains: Chains, *, needs_chain: bool) -> As
         recalled=barred or Recalled(status="missing", reason="user_id_missing"),
         conversation=conversation,
     )
+    if asked.previous_id is not None and not needs_chain and not asking.is_foreign:
+        walls = reach_of(asking, conversation) if conversation is not None else None
+        if await chains.is_anothers(asked.previous_id, walls):
+            raise unknown_previous(asked.previous_id)
     if conversation is None:
         return asked
     headers, overrides = asking.request.headers, asking.overrides

@@ -43,6 +43,17 @@ class Chains:
         link = await ledger.chains.get(response_id, walls)
         return Kept(link) if link else None
 
+    async def is_anothers(self, response_id: str, walls: Scope | None) -> bool:
+        """Whether a response is known to be another's: then our upstream key must not open it to who asks.
+
+        Not where that cannot be read now, nor for one that was never kept here: its id is nobody's to guess.
+        """
+        try:
+            kept = await self.get(response_id, Scope())
+        except PerdureError:
+            return False
+        return kept is not None and (walls is None or not walls.holds(kept.link.scope))
+
     async def delete(self, response_id: str, walls: Scope) -> bool:
         """Let go of one response; whether there was one."""
         if not await self._may_be(response_id):

@@ -8,7 +8,7 @@ from typing import Any
 from perdure.engine.gateway.recalling import Recalled
 from perdure.engine.gateway.settings import Injection
 from perdure.frontends.gateway.responses.items import Item, kind_of, read_input
-from perdure.pipeline.injection import ahead, before_words, system_block, user_block
+from perdure.pipeline.injection import ahead, before_words, system_block, user_and_team_block
 
 
 def placed(body: Mapping[str, Any], recalled: Recalled, injection: Injection, max_tokens: int) -> dict[str, Any]:
@@ -19,13 +19,16 @@ def placed(body: Mapping[str, Any], recalled: Recalled, injection: Injection, ma
     The two others are with or before the user's last message, where a request has one; what a team holds for CANONICAL
     stands in the instructions always (X56). No other field and no other item is touched.
     """
-    remembered: dict[str, Any] = {"directives": recalled.directives, "summary": recalled.summary}
+    remembered: dict[str, Any] = {
+        "directives": recalled.directives,
+        "canonical": recalled.canonical,
+        "summary": recalled.summary,
+        "max_tokens": max_tokens,
+    }
     if injection == "system":
-        block = system_block(recalled.hits, canonical=recalled.canonical, **remembered, max_tokens=max_tokens)
-        return _instructed(body, block)
-    block = user_block(recalled.hits, **remembered, max_tokens=max_tokens)
-    told = _told(body, block, injection) if block else dict(body)
-    return _instructed(told, system_block((), canonical=recalled.canonical, max_tokens=max_tokens))
+        return _instructed(body, system_block(recalled.hits, **remembered))
+    block, team = user_and_team_block(recalled.hits, **remembered)
+    return _instructed(_told(body, block, injection) if block else body, team)
 
 
 def can_be_placed(body: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from perdure.frontends.gateway.asking import (
     is_foreign,
     read_asking,
 )
-from perdure.frontends.gateway.describing import passed_on
+from perdure.frontends.gateway.describing import GIVEN, ITEMS, LET_GO, RESPONSE
 from perdure.frontends.gateway.overrides import Overrides
 from perdure.frontends.gateway.passing import pass_on
 from perdure.frontends.gateway.relay import Relay
@@ -34,36 +34,6 @@ from perdure.frontends.gateway.responses.translated import Translated
 from perdure.frontends.gateway.responses.whose import reach
 
 router = APIRouter(tags=["gateway"])
-
-_SHARE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-_DESCRIBED = passed_on(
-    {
-        "model": {"type": "string"},
-        "input": {"type": ["string", "array"], "description": "Text, or OpenAI's items"},
-        "instructions": {"type": ["string", "null"]},
-        "previous_response_id": {"type": ["string", "null"]},
-        "store": {"type": ["boolean", "null"]},
-        "stream": {"type": ["boolean", "null"]},
-        "memory_config": {
-            "type": ["object", "null"],
-            "description": "What this request says of its memory (001 §9)",
-            "additionalProperties": False,
-            "properties": {
-                "enabled": {"type": ["boolean", "null"]},
-                "memory_types": {"type": ["array", "null"], "items": {"type": "string", "minLength": 1}},
-                "retrieval_limit": {"type": ["integer", "null"], "maximum": 100},
-                "similarity_threshold": _SHARE,
-                "auto_store": {"type": ["boolean", "null"]},
-            },
-        },
-        "memory_context": {
-            "type": ["object", "null"],
-            "description": "Whose memory it is, where no credentials say it",
-            "properties": {"user_id": {"type": ["string", "null"]}, "project_id": {"type": ["string", "null"]}},
-        },
-    },
-    [],
-)
 
 
 class _Door:
@@ -84,7 +54,7 @@ def _door(request: Request) -> _Door:
 
 
 # ------------------------------------------------------------------ a new response
-@router.post(PATH, summary="A response of a model that remembers", openapi_extra=_DESCRIBED, response_class=Response)
+@router.post(PATH, summary="A response of a model that remembers", openapi_extra=RESPONSE, response_class=Response)
 async def create_response(request: Request) -> Response:
     """OpenAI's responses, with what is remembered; translated into chat where the model's server has nothing else."""
     asking = await read_asking(request)
@@ -110,31 +80,39 @@ def _check(body: dict[str, Any]) -> None:
 ResponseId = Annotated[str, Path(max_length=LONGEST_ID, examples=["resp_5a537f9c24e8a1d24f0c9a3be1d05c7e"])]
 
 
-@router.get(PATH + "/{response_id}", summary="A response that was given before", response_class=Response)
+@router.get(
+    PATH + "/{response_id}", summary="A response that was given before", openapi_extra=GIVEN, response_class=Response
+)
 async def get_response(request: Request, response_id: ResponseId) -> Response:
     """The response object, as it was given; 404 too where it is another's."""
     if await _is_native(request):
-        return await pass_on(request)
+        return await _passed_on(request, response_id)
     found = (await _found(request, response_id)).response
     assert found is not None, "_found gives none without one"
     return _json(found)
 
 
-@router.delete(PATH + "/{response_id}", summary="Let go of a response", response_class=Response)
+@router.delete(PATH + "/{response_id}", summary="Let go of a response", openapi_extra=LET_GO, response_class=Response)
 async def delete_response(request: Request, response_id: ResponseId) -> Response:
     """No other response can go on from it any more; what was learned of it stays, until it is forgotten itself."""
     door, walls = _door(request), _walls(request)
     if await _is_native(request):
+        passed = await _passed_on(request, response_id)
         if walls is not None:
             await door.chains.delete(response_id, walls)
-        return await pass_on(request)
+        return passed
     await _found(request, response_id)
     assert walls is not None, "_found gives nobody anything"
     await door.chains.delete(response_id, walls)
     return _json({"id": response_id, "object": "response", "deleted": True})
 
 
-@router.get(PATH + "/{response_id}/input_items", summary="What a response answered", response_class=Response)
+@router.get(
+    PATH + "/{response_id}/input_items",
+    summary="What a response answered",
+    openapi_extra=ITEMS,
+    response_class=Response,
+)
 async def list_input_items(
     request: Request,
     response_id: ResponseId,
@@ -144,7 +122,7 @@ async def list_input_items(
 ) -> Response:
     """The items of the request itself: without those of earlier responses, and without memory."""
     if await _is_native(request):
-        return await pass_on(request)
+        return await _passed_on(request, response_id)
     items = [listed(item) for item in (await _found(request, response_id)).inputs]
     if order == "desc":
         items.reverse()
@@ -167,6 +145,13 @@ async def _is_native(request: Request) -> bool:
     gateway = gateway_of(request)
     caller_of(request)
     return await _door(request).reach.is_native(gateway.upstream, headers_up(request, gateway, identity=True))
+
+
+async def _passed_on(request: Request, response_id: str) -> Response:
+    """What the model's server says of a response; NotFoundError for one that is known to be another's."""
+    if not is_foreign(request) and await _door(request).chains.is_anothers(response_id, _walls(request)):
+        raise NotFoundError(f"Response with id '{response_id}' not found.")
+    return await pass_on(request)
 
 
 async def _found(request: Request, response_id: str) -> Kept:

@@ -1,0 +1,36 @@
+"""The soak of `benchmarks/gateway_soak.py`, in short: what it tells of twenty minutes holds of some seconds too."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from benchmarks.gateway_soak import Report, faults_of, run
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """One run: a restart, locked files, an embedder that fails, and faults in a sixth of the requests."""
+    if sys.platform != "linux":
+        pytest.skip("what a process takes is read from /proc")
+    return run(4.0, users=4, pause=0.05, seed=3)
+
+
+def test_no_acknowledged_turn_is_lost_nor_kept_twice(report: Report) -> None:
+    assert len(report.tally.whole) > 10
+    assert report.tally.begun, "some answers must have been broken off"
+    assert report.lost == []
+
+
+def test_whatever_the_model_answered_came_to_the_client(report: Report) -> None:
+    assert report.restarts == 1
+    assert report.faults.total() >= 2
+    assert report.failed == {}
+
+
+def test_nothing_is_left_open_when_the_clients_have_gone(report: Report) -> None:
+    sockets, tasks = report.left
+    assert sockets <= report.idle[0]
+    assert tasks <= report.idle[1]
+    assert report.status == 0
+    assert faults_of(report) == []
