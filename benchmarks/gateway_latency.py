@@ -7,9 +7,10 @@ One run asks the same model's server in four ways, turn by turn: directly, throu
 else (uvicorn and aiohttp, as perdure has them), through `perdure proxy` with `x-disable-router-memory: true`, and
 through the same process with memory: each of these requests is searched for among the facts, gets what is found, and
 its turn is kept and read for facts while others are answered. `added` is the difference to asking directly, of the
-same percentile. Clients, model's server and proxy share this machine, so that the more streams there are the longer
-each answer takes: no more than `--rate` are begun in a second, whatever their number. Needs Linux and the extra
-`server`. Spec 001 §10: under 50 ms at p50 (V63).
+same percentile; processor time is the proxy's, and counts what it does after the answer too. Clients, model's server
+and proxy share this machine, so that the more streams there are the longer each answer takes: no more than `--rate`
+are begun in a second, whatever their number. Needs Linux and the extra `server`. Spec 001 §10: under 50 ms at p50
+(V63).
 """
 
 from __future__ import annotations
@@ -60,11 +61,13 @@ def measure(ways: dict[str, tuple[str, dict[str, str]]], load: Load, proxy: Prox
     found = {name: Times() for name in ways}
     for _ in range(ROUNDS):
         for name, (url, headers) in ways.items():
-            proxy.settle()
+            before = proxy.worked()
             times = asyncio.run(Clients(url, load, headers).run())
             found[name].first += times.first
             found[name].whole += times.whole
             found[name].used += times.used
+            proxy.settle()
+            found[name].worked += proxy.worked() - before
     return found
 
 
@@ -83,8 +86,10 @@ def show(found: dict[str, Times], load: Load) -> dict[str, float]:
         added[name] = float(told[0])
         cells = [f"{each:>10.1f}" for each in told]
         note = "   (not added: all of it)" if name == "directly" else ""
+        if name.startswith("memory"):
+            note = f"   {times.worked / len(times.whole) * 1000:.0f} ms of processor time each"
         row = f"{name:<26}{len(times.whole):>8,}   {''.join(cells[:2])}   {''.join(cells[2:])}{note}"
-        print(row + (f"   {times.used / len(times.whole):.0%} with memories" if name == "memory on" else ""))
+        print(row + (f", {times.used / len(times.whole):.0%} with memories" if name == "memory on" else ""))
     on, off, bare = added["memory on"], added["memory off"], added["bare pass-through"]
     print(f"memory on adds {on - off:.1f} ms to memory off, which adds {off / max(bare, 0.1):.1f} times the bare one's")
     return added

@@ -119,9 +119,9 @@ async def measured(
             for asked, wanted in each.questions:
                 talk = Conversation(scope=scope, session=f"{each.name}-asking", dialect=dialect)
                 hits = (await recalling(Ask(conversation=talk, query=asked, limit=LIMIT, threshold=threshold))).hits
-                _judge_injected(each, asked, wanted, hits, gate, show)
+                _judge_injected(each, asked, wanted, hits, gate, show=show)
                 query = Query(text=asked, scope=scope, limit=LIMIT, preset=PLAIN, related=False)
-                _judge_injected(each, asked, wanted, (await engine.read.search(query)).results, plain, False)
+                _judge_injected(each, asked, wanted, (await engine.read.search(query)).results, plain, show=False)
         await remembering.close()
         await engine.close()
     plain.kept, plain.right, plain.labels, plain.found = gate.kept, gate.right, gate.labels, gate.found
@@ -131,9 +131,8 @@ async def measured(
 async def run(dialect: Dialect, show: bool, threshold: float | None) -> None:
     conversations = read(DATA.read_text(encoding="utf-8"))
     gate, plain = await measured(dialect, conversations, show=show, threshold=threshold)
-    print(
-        f"{dialect}: {gate.labels} labels, {gate.kept} memories, {gate.questions} questions, at most {LIMIT} memories each"
-    )
+    counts = f"{gate.labels} labels, {gate.kept} memories, {gate.questions} questions"
+    print(f"{dialect}: {counts}, at most {LIMIT} memories each")
     heads = ("kept right", "labels", "bearing", "mostly", "answered")
     print(f"{'':28}" + "".join(f"{head:>11}" for head in heads))
     print(gate.row("gateway"))
@@ -164,6 +163,7 @@ def _judge_injected(
     wanted: set[int],
     hits: tuple[MemoryItem, ...] | list[MemoryItem],
     score: Score,
+    *,
     show: bool,
 ) -> None:
     bearing = [bool(each.facts_of(item.memory) & wanted) for item in hits]

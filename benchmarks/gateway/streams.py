@@ -40,6 +40,8 @@ class Times:
     whole: list[float] = field(default_factory=list)
     used: int = 0
     """Answers for which something was remembered."""
+    worked: float = 0.0
+    """Seconds of processor time that the proxy took for them, and for what it did afterwards."""
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,8 @@ async def test_u4_erasing_redacts_history_and_counts_each_place(place: Place) ->
         await ledger.cache("bob", BOB, "x")
         await ledger.add_fingerprints(ANN_IN_A_RUN, ["f"])
         await ledger.write([], (), Remembered("k", USER, "x"))
-        counts = {"history": 3, "episodes": 1, "journal": 3, "cache": 5, "jobs": 0, "promotions": 0}
+        counts = {"history": 3, "episodes": 1, "journal": 3, "cache": 5}
+        counts |= dict.fromkeys(("jobs", "promotions", "sessions", "chains"), 0)
         assert await ledger.count_places([secret.memory_id], ["e1"], USER) == counts
         assert await ledger.erase([secret.memory_id], ["e1"], USER) == counts
         records = await ledger.history(secret.memory_id)

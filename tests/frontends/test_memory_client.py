@@ -14,6 +14,9 @@ import pytest
 import perdure
 from perdure import ConfigError, InvalidInputError, MemoryClient, PerdureError
 from perdure.domain.errors import UpstreamError
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.hearing import unechoed
 from perdure.pipeline.echo import OPENING
 from tests.frontends.gateway.scripts import Play, Reply, chat_events, pieces
 from tests.frontends.gateway.upstream import Upstream, upstream
@@ -295,3 +298,21 @@ def test_it_is_public_and_stops_twice(tmp_path: Path) -> None:
             await client.add("I like tea.")
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_chat_was_given_of_memory_is_no_news_when_an_answer_repeats_it(
+    model: Upstream, tmp_path: Path, stream: bool
+) -> None:
+    async def work(client: MemoryClient) -> None:
+        (fact,) = [each.memory for each in (await client.add(ANNE)).results]
+        kernel, echo = client._memory._engine.kernel, [Message("assistant", f"- {fact}")]
+        assert await unechoed(kernel, echo, Scope(run_id="default")) == echo
+        answer = await client.chat(said(WIFE), model="scripted", stream=stream)
+        if stream:
+            async with aclosing(answer) as chunks:
+                assert [chunk async for chunk in chunks]
+        assert fact in model.last.messages[-1]["content"]
+        assert [each.content for each in await unechoed(kernel, echo, Scope(run_id="default"))] == [""]
+
+    with_client(model, tmp_path, work)

@@ -23,7 +23,7 @@ from perdure.pipeline.echo import (
     SUMMARY,
     strip_injected,
 )
-from perdure.pipeline.injection import before_words, system_block, user_block
+from perdure.pipeline.injection import before_words, system_block, user_and_team_block, user_block
 from perdure.pipeline.quoting import estimate_tokens
 
 TOLD = "2026-01-01T00:00:00.000000+00:00"
@@ -166,3 +166,14 @@ def test_of_a_block_that_was_cut_no_content_is_read(block: Block) -> None:
 @given(lines=st.lists(st.sampled_from(["- milk", "- bread", "---", "", "My list:", "[x] done"]), max_size=8))
 def test_a_list_that_somebody_wrote_is_read_as_it_is(lines: list[str]) -> None:
     assert strip_injected("\n".join(lines)) == "\n".join(lines)
+
+
+@given(hits=st.integers(0, 40), facts=st.integers(0, 40), budget=st.integers(64, 600))
+def test_u14_what_stands_apart_shares_one_budget(hits: int, facts: int, budget: int) -> None:
+    about = items(*(f"User likes the bike number {number} of the shop" for number in range(hits)))
+    held = items(*(f"Deploys of shop number {number} are on Monday" for number in range(facts)))
+    block, team = user_and_team_block(about, canonical=held, max_tokens=budget)
+    assert estimate_tokens(block) + estimate_tokens(team) <= budget
+    assert bool(block) is bool(hits) or budget < 200
+    assert bool(team) is bool(facts) or budget < 200
+    assert CANONICAL not in block

@@ -35,7 +35,9 @@ AWAITED = 30.0
 AWAITED_HERE = 0.5
 """The same of a store inside this process, where a row comes a moment after its history."""
 INLINE = 2_000
-"""Units up to which an index is changed on the event loop itself: a few milliseconds."""
+"""Units up to which an index is ranked on the event loop itself: a few milliseconds."""
+TAKEN_INLINE = 50
+"""Rows that an index takes in there: a few milliseconds too; a thousand of them take seventy."""
 WORDS_KEPT = 20_000
 """Words whose vectors are kept for all scopes: 30 MB."""
 
@@ -195,7 +197,7 @@ class ScopeIndexes:
         with held.turn:
             for id in away:
                 held.index.remove(id)
-        if len(fitting) <= INLINE:
+        if len(fitting) <= TAKEN_INLINE:
             _take_in(held, fitting, self._dimension)
         else:
             await run_blocking(_take_in, held, fitting, self._dimension)

@@ -15,7 +15,7 @@ from perdure.engine.keys import PREFIX
 from perdure.frontends.server import keyring
 from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.test_chat import PATH, ask, episodes
-from tests.frontends.gateway.upstream import KEY, Upstream
+from tests.frontends.gateway.upstream import KEY, Upstream, upstream
 from tests.frontends.server.failing import STORE, FailingStore
 from tests.frontends.server.running import bearer
 
@@ -112,6 +112,24 @@ def test_v3_with_the_vector_store_down_the_door_still_knows_its_keys(tmp_path: P
         assert gateway.client.get("/v1/memories", headers=bearer(ana)).status_code == 503
         assert gateway.client.get("/v1/memories").status_code == 401
         assert gateway.client.get("/metrics", headers=bearer(ana)).status_code == 200
+
+
+def test_v90_with_the_vector_store_down_a_chain_goes_on_in_the_ledger(tmp_path: Path) -> None:
+    FailingStore.is_down = True
+    config = {"vector_store": {"provider": STORE, "config": {"path": str(tmp_path / "memories.db")}}}
+    with upstream(responses=False) as model, gateway_to(tmp_path / "memory", model.url, **config) as gateway:
+        assert gateway.client.get("/readyz").json() == {
+            "status": "unready", "ledger": "ok", "vector_store": "down",
+        }  # fmt: skip
+        more: dict[str, Any] = {}
+        for text in ("My cat is Luna", "And my bird is Kiwi", "Who are they?"):
+            answer = gateway.client.post("/v1/responses", json={"input": text, "user": "ana", **more})
+            assert (answer.status_code, told(answer)) == (200, UNAVAILABLE)
+            more = {"previous_response_id": answer.json()["id"]}
+        said = [each["content"] for each in model.last.messages if each["role"] == "user"]
+        assert said == ["My cat is Luna", "And my bird is Kiwi", "Who are they?"]
+        theirs = gateway.client.post("/v1/responses", json={"input": "Who?", "user": "bob", **more})
+        assert theirs.status_code == 400
 
 
 # ------------------------------------------------------------------ the ledger fails after it was read

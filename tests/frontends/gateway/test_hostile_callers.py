@@ -53,13 +53,18 @@ def test_a_reader_cannot_make_change_or_end_anything(keyed: Running, model: Upst
     def everything() -> Any:
         listed = keyed.client.get("/v1/memory?limit=100", headers=member).json()["memories"]
         told = [{name: value for name, value in each.items() if name != "access_count"} for each in listed]
-        session = keyed.client.get("/v1/sessions/sitting", headers=member).json()
-        return told, episodes(keyed, user_id=who), session
+        return told, episodes(keyed, user_id=who), session()
 
+    def session(name: str = "sitting") -> dict[str, Any]:
+        found: dict[str, Any] = keyed.client.get(f"/v1/sessions/{name}", headers=member).json()
+        return found
+
+    for name in ("sitting", first):
+        assert keyed.client.post(f"/v1/sessions/{name}/end", headers=member).json()["is_read"], "all is read by now"
     before = everything()
     assert before[0] and before[1]
-    for more in ({}, {"memory_config": {"auto_store": True}}, {"previous_response_id": first}, {"stream": True}):
-        more = {} if path == CHAT and "previous_response_id" in more else more
+    goes_on = {} if path == CHAT else {"previous_response_id": first}
+    for more in ({}, {"memory_config": {"auto_store": True}}, goes_on, {"stream": True}):
         told = {**reader, "x-memory-auto-store": "true", "x-session-id": "sitting"}
         ask(keyed, path, "I live in Rome now, remember that my cat is Luna", told, **more)
     for method, refused in (
@@ -79,21 +84,17 @@ def test_x56_a_token_of_one_team_never_gets_anothers_canonical_facts(
 ) -> None:
     red, blue = Team(keyed), Team(keyed)
     for team, word in ((red, "Redfinch"), (blue, "Bluefinch")):
-        team.promote(team.stored(f"The release bird is the {word}"), "VALIDATED", "CANONICAL")
-        team.promote(
-            team.stored(f"The secret bird is the Hidden{word}", source="x:1", visibility="project", project_scope="p"),
-            "VALIDATED", "CANONICAL",
-        )  # fmt: skip
-        team.stored(f"The draft bird is the Draft{word}", source="x:2")
-    question = "What is the release bird, and the secret bird, and the draft bird?"
+        team.promote(team.stored(f"The release bird is the {word}", project_scope=None), "VALIDATED", "CANONICAL")
+        team.stored(f"The draft bird is the Draft{word}", project_scope=None, source="x:2")
+    question = "What is the release bird, and the draft bird?"
     for headers in (
         red.headers("ana"), red.headers("ana", projects=["fundraising"]), red.headers("alice"),
         red.headers("ana", teams=[red.name], memory_context="x"), {**red.headers("ana"), "x-authz-user-id": "alice"},
     ):  # fmt: skip
-        ask(keyed, path, question, headers, memory_context={"project_id": "fundraising"})
+        ask(keyed, path, question, headers)
         sent = model.last.body.decode()
         assert "the Redfinch" in sent
-        assert "Bluefinch" not in sent and "HiddenRedfinch" not in sent and "DraftRedfinch" not in sent
+        assert "Bluefinch" not in sent and "DraftRedfinch" not in sent
     for headers in (
         {**red.headers("ana"), "X-Team-Scope": blue.name}, {**bearer("x"), "X-Team-Scope": blue.name},
         {"X-Team-Scope": blue.name}, {**as_member("other", "ana"), "X-Team-Scope": blue.name},
@@ -115,7 +116,7 @@ def test_a5_memory_hits_and_prompts_never_show_what_is_quarantined_or_anothers(
     bad = ids["User's bird Kiwi was renamed Mango"]
     found = ask(gateway, CHAT, QUESTION, headers, memory_score_threshold=0)
     assert {hit["content"] for hit in found.json()["memory_hits"]} == {*ids}
-    quiet = gateway.client.post(f"/v1/memories/{bad}/distrust", json={"user_id": who})
+    quiet = gateway.client.post(f"/v1/memories/{bad}/distrust", headers=headers)
     assert quiet.status_code == 200, quiet.text
     for path in (CHAT, RESPONSES):
         answer = ask(gateway, path, QUESTION, headers, memory_config={"similarity_threshold": 0, "retrieval_limit": 99})

@@ -161,11 +161,23 @@ def test_v53_nobody_goes_on_from_ends_or_reads_what_is_another_users(
     model.seen.clear()
     refused = ask(gateway, RESPONSES, {"x-authz-user-id": "bob"}, previous_response_id=first)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "previous_response_not_found")
-    for method, path in (("GET", ""), ("GET", "/input_items"), ("DELETE", "")):
-        asked = gateway.client.request(method, f"/v1/responses/{first}{path}", headers={"x-authz-user-id": "bob"})
-        assert asked.status_code == 404
+    for method, path in (("GET", ""), ("GET", "/input_items"), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/a/b")):
+        for below in (
+            "/v1/responses",
+            "/responses",
+            "/v1//responses",
+            "//responses",
+            "/v1/Responses",
+            "/v1;a/responses",
+        ):
+            asked = gateway.client.request(
+                method, f"{gateway.url}{below}/{first}{path}", headers={"x-authz-user-id": "bob"}
+            )
+            assert asked.status_code in (404, 405), (method, below, path)
     assert model.seen == [], "a model's server that keeps it itself is not asked for it with our key"
     assert gateway.client.get(f"/v1/sessions/{first}", headers=headers).json() == told
+    gateway.client.post(f"/v1/responses/{first}/cancel", headers=headers)
+    assert model.last.target == f"/v1/responses/{first}/cancel", "one's own passes"
     model.always(RESPONSES, None)
     for value in TEXTS.values():
         assert ask(gateway, RESPONSES, {"x-authz-user-id": "bob"}, previous_response_id=value).status_code in (200, 400)

@@ -125,7 +125,9 @@ def test_v31_k36_an_answer_waits_for_what_is_recalled_and_not_for_what_is_learne
         reader.always("/v1/chat/completions", Reply.stream(go_on))
         ana.post("I like green tea more than any other.")
         assert reader.until(lambda: len(reader.seen) >= 1), "it is read"
-        assert ana.post("What else is there to say?").status_code == 200, "and nobody waits for it"
+        ana.store(TEA)
+        told = ana.asked(QUESTION, memory_config={"similarity_threshold": 0.0})
+        assert TEA in told, "nobody waits for it, and what is recalled is there before the model is asked"
         go_on.set()
 
 

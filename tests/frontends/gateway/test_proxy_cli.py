@@ -136,7 +136,7 @@ def test_it_refuses_to_be_its_own_model(tmp_path: Path) -> None:
     assert "itself" in found.stderr
 
 
-def test_curl_streams_and_asks_for_models(model: Upstream, tmp_path: Path) -> None:
+def test_k63_curl_streams_and_asks_for_models(model: Upstream, tmp_path: Path) -> None:
     try:
         subprocess.run(["curl", "--version"], capture_output=True, check=True)
     except FileNotFoundError:

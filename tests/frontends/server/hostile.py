@@ -20,6 +20,8 @@ from tests.frontends.server.running import as_member, bearer, token
 
 Make = Callable[[Tenant, Tenant], list[Any]]
 METHODS = ("get", "put", "post", "patch", "delete")
+MODELS = ("/v1/chat/completions", "/v1/responses")
+"""Routes to a model, which stand without /v1 too."""
 IDS = {"id", "memory_id", "promotion_id", "response_id"}
 """Parameters of paths by which one thing is named."""
 WHOSE = (
@@ -228,7 +230,7 @@ class Operation:
 
 
 def operations(app: FastAPI) -> list[Operation]:
-    """Every operation of an app, from its document."""
+    """Every operation of an app, from its document; those of a model without /v1 too, which it tells of once."""
     document = app.openapi()
     found = []
     for path, item in document["paths"].items():
@@ -240,7 +242,8 @@ def operations(app: FastAPI) -> list[Operation]:
             content = told.get("requestBody", {}).get("content", {})
             body = _whole(content["application/json"]["schema"], document) if content else None
             is_absent = not any(status.startswith("2") for status in told["responses"])
-            found.append(Operation(method.upper(), path, takes, places, body, is_absent))
+            for each in (path, path.removeprefix("/v1")) if path.startswith(MODELS) else (path,):
+                found.append(Operation(method.upper(), each, takes, places, body, is_absent))
     return found
 
 

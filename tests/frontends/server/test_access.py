@@ -45,6 +45,29 @@ def test_u25_a_key_is_taken_in_each_of_its_forms(probed: Running) -> None:
         assert (answer.json()["name"], answer.json()["known"]) == ("app", True)
 
 
+def test_u6_headers_that_name_two_are_nobodys(probed: Running) -> None:
+    for headers in (
+        [("x-authz-user-id", "ana"), ("X-Authz-User-Id", "bob")], [("x-authz-user-id", ""), ("x-authz-user-id", "bob")],
+        [*as_member("red").items(), ("x-team-scope", "blue")],
+    ):  # fmt: skip
+        assert probed.client.get("/probe/user", headers=headers).status_code == 403, headers
+    same = [("x-authz-user-id", "ana"), ("x-authz-user-id", "ana")]
+    assert probed.client.get("/probe/user", headers=same).json() == {"user": "ana"}
+
+
+def test_u25_a_key_is_found_among_others(probed: Running) -> None:
+    secret = probed.key("app")
+    for headers in (
+        [("X-API-Key", "theirs"), ("X-API-Key", secret)], [("X-API-Key", secret), ("X-API-Key", NOBODYS)],
+        [("Authorization", "Bearer sk-theirs"), ("Authorization", f"Bearer {secret}")],
+        [("Authorization", f"Bearer {NOBODYS}"), ("X-API-Key", secret)],
+    ):  # fmt: skip
+        answer = probed.client.get("/probe/caller", headers=headers)
+        assert (answer.status_code, answer.json().get("name")) == (200, "app"), headers
+    many = [("X-API-Key", f"guess-{number}") for number in range(50)]
+    assert probed.client.get("/probe/caller", headers=[*many, ("X-API-Key", secret)]).status_code == 401
+
+
 def test_once_a_key_exists_every_address_asks_for_one_for_ever(probed: Running) -> None:
     assert who(probed).status_code == 200
     secret = probed.key("app")

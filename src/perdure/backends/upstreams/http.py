@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from urllib.parse import unquote
 
 import aiohttp
@@ -23,6 +24,8 @@ Headers = list[tuple[str, str]]
 _LONGEST_HEADER = 65536
 _OURS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """What the client would send of its own: a request goes up as it came."""
+_LARGE = 256 * 1024
+"""Bytes of a body above which it is sent in pieces, so that other requests are not held up by it."""
 _KEPT_SECONDS = 15.0
 """For which an idle connection is kept: most servers keep theirs for longer, and one they close is noticed."""
 
@@ -110,7 +113,7 @@ class HttpUpstream:
                 method,
                 URL(self.address(path, query), encoded=True),
                 headers=pairs,
-                data=body,
+                data=BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE else body,
                 skip_auto_headers=_OURS,
                 allow_redirects=False,
             )

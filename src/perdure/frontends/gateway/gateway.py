@@ -30,7 +30,7 @@ from perdure.frontends.gateway.tasks import Tasks
 T = TypeVar("T")
 
 MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses", "/chat/completions", "/responses")
-"""The routes that have memory; what stands below them is theirs too. Without /v1 for clients whose base URL has none."""
+"""The routes that have memory, for clients whose base URL has no /v1 too; what stands below them is theirs as well."""
 
 _ENCODED = 3
 """Times that a path may be encoded and is still known."""
@@ -86,7 +86,10 @@ class Gateway:
 
     def takes(self, path: str) -> bool:
         """Whether a request goes to the model's server, with memory or without."""
-        return path.startswith("/") and (is_model_route(path) or self.passes) and not self.is_own(path)
+        if not path.startswith("/") or self.is_own(path):
+            return False
+        # In another spelling a model's route would pass without what is looked at there.
+        return is_model_route(path) or (self.passes and not is_model_route("/" + "/".join(_plain(path))))
 
     def is_own(self, path: str) -> bool:
         """Whether a path is this server's, or below one that is, in whichever of its spellings."""

@@ -14,7 +14,7 @@ def _without_v1(*routers: APIRouter) -> APIRouter:
     """The same routes for clients whose base URL has no /v1, which are to have memory too; documented once."""
     short = APIRouter()
     for route in (route for router in routers for route in router.routes if isinstance(route, APIRoute)):
-        path, methods = route.path.removeprefix("/v1"), sorted(route.methods)
+        path, methods = route.path.removeprefix("/v1"), sorted(route.methods or ())
         short.add_api_route(path, route.endpoint, methods=methods, response_class=Response, include_in_schema=False)
     return short
 

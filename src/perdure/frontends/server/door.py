@@ -18,6 +18,7 @@ from perdure.domain.scope import Scope as Walls
 from perdure.engine import keys
 from perdure.frontends.faults import BusyError
 from perdure.frontends.gateway.gateway import Gateway
+from perdure.frontends.gateway.identity import USER_HEADER
 from perdure.frontends.server.credentials import TEAM_HEADER, Credential, credentials
 from perdure.frontends.server.keyring import Keyring
 from perdure.frontends.server.limits import address_name
@@ -90,6 +91,9 @@ class Door:
             self._count(scope, address)  # guessing is counted too
             raise
         self._count(scope, f"caller {caller.name}" if caller.is_known else address)
+        for name in (TEAM_HEADER, USER_HEADER):
+            if len({*headers.getlist(name)}) > 1:  # one of them may be the client's own, before a proxy added the other
+                raise ForbiddenError(f"{name} is there more than once, and names two")
         if caller.role == "reader" and not is_for_model and not _only_reads(scope["method"], scope["path"]):
             raise ForbiddenError("these credentials may only read")
         return caller

@@ -39,14 +39,14 @@ class Keyring:
     async def any(self) -> bool:
         """Whether a key was ever made; once one was, that stays so. LedgerError where that cannot be known."""
         if not self._any:
-            self._any = await (await self._service.engine.kernel.ledger_alone()).keys.any()
+            self._any = await (await self._service.ledger()).keys.any()
         return self._any
 
     async def caller(self, secret: str) -> Caller:
         """Whose key it is; AuthenticationError for one that is not known, LedgerError where that cannot be told."""
         mark = _mark(secret)
         pepper = self._service.secrets.key_pepper
-        ledger = await self._service.engine.kernel.ledger_alone()
+        ledger = await self._service.ledger()
         key = await keys.authenticate(ledger.keys, secret, pepper=pepper.get_secret_value() if pepper else None)
         if key is None:
             self._good.discard(mark)

@@ -36,8 +36,11 @@ class Service:
         return self.memory._engine
 
     async def ledger(self) -> Ledger:
-        """The ledger, open; LedgerError where it cannot be used: then nobody can be made sure of."""
-        return await self.engine.kernel.required_ledger()
+        """The ledger, open, whether the vector store can be or not; LedgerError where it cannot be used.
+
+        Then nobody can be made sure of.
+        """
+        return await self.engine.kernel.ledger_alone()
 
 
 def service(request: Request) -> Service:

@@ -32,14 +32,14 @@ class Chains:
         """A response and all that it goes on from, oldest first; none for an id that is unknown inside the walls."""
         if not await self._may_be(response_id):
             return []
-        ledger = await self._gateway.engine.kernel.required_ledger()
+        ledger = await self._gateway.engine.kernel.ledger_alone()
         return [Kept(link) for link in await ledger.chains.chain(response_id, walls)]
 
     async def get(self, response_id: str, walls: Scope) -> Kept | None:
         """One response; None for one that is unknown inside the walls."""
         if not await self._may_be(response_id):
             return None
-        ledger = await self._gateway.engine.kernel.required_ledger()
+        ledger = await self._gateway.engine.kernel.ledger_alone()
         link = await ledger.chains.get(response_id, walls)
         return Kept(link) if link else None
 
@@ -58,7 +58,7 @@ class Chains:
         """Let go of one response; whether there was one."""
         if not await self._may_be(response_id):
             return False
-        ledger = await self._gateway.engine.kernel.required_ledger()
+        ledger = await self._gateway.engine.kernel.ledger_alone()
         return await ledger.chains.delete(response_id, walls)
 
     def put(self, link: Link, turn: TurnKeeping | None) -> asyncio.Task[bool]:
@@ -75,7 +75,7 @@ class Chains:
     async def _put(self, link: Link, turn: TurnKeeping | None) -> bool:
         try:
             episodes = await turn.episodes() if turn is not None else ()
-            ledger = await self._gateway.engine.kernel.required_ledger()
+            ledger = await self._gateway.engine.kernel.ledger_alone()
             await ledger.chains.put(replace(link, episodes=episodes))
         except PerdureError as error:
             logger.warning("a response was not kept, so no other can go on from it: %s", error.message)
@@ -92,7 +92,7 @@ class Chains:
             ended = await turn.ended()
             if ended is None or ended.session_id is None:
                 return
-            ledger = await self._gateway.engine.kernel.required_ledger()
+            ledger = await self._gateway.engine.kernel.ledger_alone()
             turns = await ledger.sessions.turns(ended.session_id, ended.number, ended.number)
             for counted in turns:
                 await ledger.chains.name(response_id, counted.episodes)

@@ -136,6 +136,12 @@ async def list_input_items(
     return _json({"object": "list", "data": shown, **ends, "has_more": len(items) > limit})
 
 
+@router.api_route(PATH + "/{response_id}/{rest:path}", methods=["GET", "POST", "DELETE"], include_in_schema=False)
+async def pass_below(request: Request, response_id: ResponseId) -> Response:
+    """What else there is below a response (its cancellation) is the model's server's."""
+    return await _passed_on(request, response_id)
+
+
 def _json(value: dict[str, Any]) -> Response:
     # Escaped, for what was asked may hold halves of characters, which JSON can write and UTF-8 cannot.
     return Response(json.dumps(value, separators=(",", ":")), media_type="application/json")
