@@ -64,7 +64,7 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         extractor=extractor,
         reranker=reranker,
         curator=curator,
-        reader=curator if config.extraction_llm is None else _reader(config, config.extraction_llm, extractor),
+        reader=curator if config.extraction_llm is None else reader_by(config, config.extraction_llm, extractor),
         clock=clock,
         fresh_store=fresh_store,
     )
@@ -116,8 +116,8 @@ def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
     return LLMCurator(llm, label=_label(config.llm), **_asked(config))
 
 
-def _reader(config: MemoryConfig, named: LLMConfig, llm: LLM | None) -> Curator:
-    """Who reads what the gateway hears, by the model of 001's role `memory_extraction` (V61)."""
+def reader_by(config: MemoryConfig, named: LLMConfig, llm: LLM | None) -> Curator:
+    """Who reads what the gateway hears, by the model of 001's role `memory_extraction` (V61), or by a borrowed one."""
     assert llm is not None, "it was built from its configuration"
     return LLMCurator(llm, label=_label(named), temperature=0.1, max_tokens=500, **_asked(config))
 

@@ -97,7 +97,7 @@ class RulesCurator:
         reading = Reading([], unread=True, warnings=warnings)
         earlier, fresh = [*context, *messages[:read_before]], messages[read_before:]
         with kept_from_failing("no facts were extracted, the messages are kept", warnings):
-            if sum(len(message.content) for message in fresh) <= INLINE_CHARACTERS:
+            if sum(len(message.content) for message in (*earlier, *fresh)) <= INLINE_CHARACTERS:
                 facts = extract(fresh, now=now, context=earlier)
             else:
                 facts = await run_blocking(extract, fresh, now=now, context=earlier)

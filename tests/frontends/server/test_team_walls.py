@@ -9,6 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from tests.frontends.gateway.upstream import upstream
 from tests.frontends.server.running import SECRET, Running, as_member, bearer, running, token
 from tests.frontends.server.teams import Team
 
@@ -54,8 +55,10 @@ STRANGERS: dict[str, Callable[[World], dict[str, str]]] = {
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     graph = {"graph_store": {"provider": "sqlite"}}
     env = {"PERDURE_JWT_SECRET": SECRET}
-    with running(tmp_path_factory.mktemp("memory"), env=env, **graph) as found:
-        yield World(found)
+    with upstream(responses=False) as model:  # it echoes: what memory tells it is seen
+        served = {**graph, "gateway": {"upstream": {"base_url": model.url}}}
+        with running(tmp_path_factory.mktemp("memory"), env=env, **served) as found:
+            yield World(found)
 
 
 VALUES = {

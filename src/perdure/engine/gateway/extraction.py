@@ -13,7 +13,7 @@ from perdure.domain.event import Episode, MemoryEvent
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.curator import Reading
+from perdure.engine.curator import Curator, Reading
 from perdure.engine.engine import Engine
 from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.gateway.settings import GatewaySettings
@@ -63,18 +63,20 @@ class Extraction:
         *,
         key: str | None = None,
         kept: bool = True,
+        borrowed: Curator | None = None,
     ) -> Extracted:
         """Read the `fresh` messages; those `before` them have been read, and make these clear.
 
         Of a chat the user's latest message alone is read (K39), and at most three facts are kept of it (K40). `key`
-        makes that it happens once; `kept` says whether the messages are, so that facts may name them.
+        makes that it happens once; `kept` says whether the messages are, so that facts may name them. Who reads them
+        is the configuration's reader, unless one is borrowed.
         """
         earlier, read = _to_read(dialect, before, fresh)
-        if not read or self._says_nothing(read):
+        if not read or self._says_nothing(read, borrowed):
             return Extracted()
         messages = await unechoed(self._kernel, [_message(episode) for episode in (*earlier, *read)], scope)
         now = self._kernel.ticker.moment()
-        reading = await self._reading(dialect, scope, messages, len(earlier), now)
+        reading = await self._reading(dialect, scope, messages, len(earlier), now, borrowed=borrowed)
         if reading.unread:
             logger.warning("Extraction parse failed" if reading.unreadable else "Extraction failed, batch skipped")
             return Extracted(failed=True)
@@ -95,17 +97,27 @@ class Extraction:
             logger.info("Memory: Stored %d facts", stored)
         return Extracted(result.results)
 
-    def _says_nothing(self, read: Sequence[Episode]) -> bool:
+    def _says_nothing(self, read: Sequence[Episode], borrowed: Curator | None) -> bool:
         """Whether a model need not be asked, as the user said nothing but hello or thanks (B4)."""
         said = [episode.content for episode in read if episode.role == "user"]
-        return self._kernel.extractor is not None and all(map(is_chatter, said))
+        return self._asks_a_model(borrowed) and all(map(is_chatter, said))
+
+    def _asks_a_model(self, borrowed: Curator | None) -> bool:
+        return borrowed is not None or self._kernel.extractor is not None
 
     async def _reading(
-        self, dialect: Dialect, scope: Scope, messages: list[Message], earlier: int, now: datetime
+        self,
+        dialect: Dialect,
+        scope: Scope,
+        messages: list[Message],
+        earlier: int,
+        now: datetime,
+        *,
+        borrowed: Curator | None,
     ) -> Reading:
         """What the curator reads; a chat's earlier messages are context to rules, and a model is not shown them."""
-        reader, answers = self._kernel.reader, self._kernel.answers(scope)
-        if dialect == "chat" and self._kernel.extractor is not None:
+        reader, answers = borrowed or self._kernel.reader, self._kernel.answers(scope)
+        if dialect == "chat" and self._asks_a_model(borrowed):
             reading = await _patient(reader.read(messages[earlier:], context=(), now=now, prompt=None, answers=answers))
             reading.facts = [_moved(fact, earlier) for fact in reading.facts]
             return reading

@@ -13,6 +13,7 @@ from perdure.domain.memory import MemoryItem
 from perdure.domain.session import Session, SessionTurn
 from perdure.engine.engine import Engine
 from perdure.engine.gateway.accounts import Accounts, sitting
+from perdure.engine.gateway.borrowing import Borrowing
 from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.gateway.extraction import OVERLAP, Extraction
 from perdure.engine.gateway.settings import GatewaySettings
@@ -33,11 +34,12 @@ LOOKED_BACK = 500
 class SessionReading:
     """Reads the turns of sessions that a ledger counts."""
 
-    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+    def __init__(self, engine: Engine, settings: GatewaySettings, borrowing: Borrowing) -> None:
         self._engine = engine
         self._kernel = engine.kernel
         self._settings = settings
         self._extraction = Extraction(engine, settings)
+        self._borrowing = borrowing
         self._summaries = Summaries(engine.kernel)
         self._accounts = Accounts(engine.kernel)
 
@@ -78,16 +80,22 @@ class SessionReading:
             reach = self._extraction.every(dialect) + OVERLAP
             alike = takewhile(lambda turn: _dialect(turn, episodes) == dialect, unread)
             read = [turn for turn in alike if turn.number <= done + reach]
+        # A borrowed key reads what came with it, after no other turns than such; the others are read before or after.
+        lent = self._borrowing.turns(session.id)
+        is_lent = read[0].number in lent
+        read = list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
         last = read[-1].number
-        before = [turn for turn in turns if last - reach < turn.number <= done]
+        before = [turn for turn in turns if last - reach < turn.number <= done and (turn.number in lent or not is_lent)]
         try:
-            extracted = await self._extraction.read(
-                dialect,
-                session.scope,
-                [episode for turn in before for episode in said[turn.number]],
-                [episode for turn in read for episode in said[turn.number]],
-                key=f"turns:{session.id}:{read[0].number}-{last}",
-            )
+            async with self._borrowing.reader(session.id, read[0].number) as borrowed:
+                extracted = await self._extraction.read(
+                    dialect,
+                    session.scope,
+                    [episode for turn in before for episode in said[turn.number]],
+                    [episode for turn in read for episode in said[turn.number]],
+                    key=f"turns:{session.id}:{read[0].number}-{last}",
+                    borrowed=borrowed,
+                )
         except QuotaError as error:  # to read it once more would change nothing
             logger.warning("what was said is not learned: %s", error.message)
             return last, []

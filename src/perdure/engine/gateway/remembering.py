@@ -12,12 +12,13 @@ from perdure.domain.job import Job
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
+from perdure.engine.gateway.borrowing import Borrowing, Loan
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.extraction import Extraction
 from perdure.engine.gateway.reading import SessionReading
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.gateway.turns import Turns
-from perdure.engine.gateway.unkept import Unkept
+from perdure.engine.gateway.unkept import Unkept, named
 from perdure.engine.gateway.working import SessionWork
 from perdure.engine.soft import given_up, kept_from_failing
 
@@ -60,9 +61,15 @@ class Remembering:
         self._settings = settings
         self._turns = Turns(engine.kernel)
         self._extraction = Extraction(engine, settings)
-        self._reading = SessionReading(engine, settings)
-        self._work = SessionWork(engine, settings)
-        self._unkept = Unkept(engine, settings)
+        self._borrowing = Borrowing(engine, settings)
+        self._reading = SessionReading(engine, settings, self._borrowing)
+        self._work = SessionWork(engine, settings, self._borrowing)
+        self._unkept = Unkept(engine, settings, self._borrowing)
+
+    @property
+    def borrows(self) -> bool:
+        """Whether the loans of turns are used: where their own model is to read them (U24)."""
+        return self._borrowing.is_on
 
     async def begin(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Turn:
         """Keep what the user said, then what tools said, and count the turn (K37)."""
@@ -84,20 +91,25 @@ class Remembering:
         counted = await ledger.sessions.open_turn(conversation.session, conversation.scope, ids, at)
         return replace(turn, session_id=counted.session_id, number=counted.number, episodes=ids)
 
-    async def end(self, turn: Turn, answer: str, *, complete: bool = True) -> None:
-        """Keep the answer, and queue what is due; one that was broken off is marked so."""
+    async def end(self, turn: Turn, answer: str, *, complete: bool = True, loan: Loan | None = None) -> None:
+        """Keep the answer, and queue what is due; one that was broken off is marked so.
+
+        `loan` is what the turn's own model may read it by, where that is set.
+        """
         with kept_from_failing(_NOT_KEPT, []), given_up(_NOT_KEPT), self._kernel.calls.one():
             await self._kernel.open()
-            await self._ended(turn, answer, complete)
+            await self._ended(turn, answer, complete, loan)
 
-    async def _ended(self, turn: Turn, answer: str, complete: bool) -> None:
+    async def _ended(self, turn: Turn, answer: str, complete: bool, loan: Loan | None) -> None:
         conversation, ledger = turn.conversation, self._ledger
         said = self._turns.answer(conversation.dialect, conversation.scope, turn.episodes, answer, complete=complete)
         if turn.number == 0:
             return
         if turn.session_id is None or ledger is None:
+            self._borrowing.lend(named(conversation), turn.number, loan)
             self._unkept.end(conversation, turn.number, said)
             return
+        self._borrowing.lend(turn.session_id, turn.number, loan)
         if said is not None:
             await self._turns.keep([said], asked=turn.user.content)
         jobs = self._due(turn, turn.session_id)
@@ -106,9 +118,17 @@ class Remembering:
         if await ledger.sessions.add_to_turn(turn.session_id, turn.number, ids, at, jobs) and jobs:
             self._work.wake()
 
-    async def keep(self, conversation: Conversation, user: Message, answer: str, tools: Sequence[Message] = ()) -> None:
+    async def keep(
+        self,
+        conversation: Conversation,
+        user: Message,
+        answer: str,
+        tools: Sequence[Message] = (),
+        *,
+        loan: Loan | None = None,
+    ) -> None:
         """Both, the user's words first (K38)."""
-        await self.end(await self.begin(conversation, user, tools), answer)
+        await self.end(await self.begin(conversation, user, tools), answer, loan=loan)
 
     async def end_session(self, name: str, scope: Scope) -> SessionEnd:
         """Read what is unread of a session, and tell of it in an episodic memory (V65).
@@ -142,6 +162,7 @@ class Remembering:
         """Stop; what is not done stays in the queue for the next one."""
         await self._unkept.settled()
         await self._work.stop()
+        await self._borrowing.close()
 
     @property
     def _ledger(self) -> Ledger | None:

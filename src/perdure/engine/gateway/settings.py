@@ -65,6 +65,11 @@ class GatewaySettings(_Section):
     extraction_batch_size: int | None = Field(
         None, ge=1, description="Turns of a session after which they are read; by default 10 for Responses, 1 for chat"
     )
+    extract_with_upstream: bool = Field(
+        False,
+        description="Whether the model that is asked also reads what was said for facts, with the request's own key, "
+        "where no `extraction_llm` or `llm` is set",
+    )
     session_minutes: float = Field(30.0, gt=0, description="Minutes of silence after which a session has ended")
     drift_threshold: float | None = Field(
         None, ge=-1, le=1, description="Cosine of two turns below which the subject has changed; by default never"

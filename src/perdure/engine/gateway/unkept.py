@@ -7,10 +7,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from perdure.domain.event import Episode
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
+from perdure.engine.gateway.borrowing import Borrowing
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.extraction import OVERLAP, Extraction
 from perdure.engine.gateway.settings import GatewaySettings
@@ -36,10 +38,11 @@ class _Heard:
 class Unkept:
     """Best effort: what the process has not read when it ends is lost."""
 
-    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+    def __init__(self, engine: Engine, settings: GatewaySettings, borrowing: Borrowing) -> None:
         self._kernel = engine.kernel
         self._settings = settings
         self._extraction = Extraction(engine, settings)
+        self._borrowing = borrowing
         self._summaries = Summaries(engine.kernel)
         self._sessions: OrderedDict[tuple[Scope, str], _Heard] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -50,7 +53,7 @@ class Unkept:
         if not self._is_said:
             self._is_said = True
             logger.warning("no messages are kept: facts are read from what this process hears, and no sessions end")
-        key = (conversation.scope, conversation.session)
+        key = named(conversation)
         heard = self._sessions.setdefault(key, _Heard())
         self._sessions.move_to_end(key)
         if len(self._sessions) > MOST_SESSIONS:
@@ -61,7 +64,7 @@ class Unkept:
 
     def end(self, conversation: Conversation, number: int, answer: Episode | None) -> None:
         """Take note of the answer, and read what is due."""
-        heard = self._sessions.get((conversation.scope, conversation.session))
+        heard = self._sessions.get(named(conversation))
         if heard is None:
             return
         place = number - heard.turns - 1  # counted from the end, of which nothing is missing
@@ -85,24 +88,43 @@ class Unkept:
                     while heard.unread and await self._read_turns(conversation, heard, 1):
                         pass
                 else:
-                    await self._read_turns(conversation, heard, len(heard.unread))
+                    due = len(heard.unread)
+                    while due and (done := await self._read_turns(conversation, heard, due)):
+                        due -= done
             longest = self._extraction.every(conversation.dialect) + OVERLAP
             heard.unread = heard.unread[-4 * longest :]
 
-    async def _read_turns(self, conversation: Conversation, heard: _Heard, count: int) -> bool:
-        turns = heard.unread[:count]
-        extracted = await self._extraction.read(
-            conversation.dialect, conversation.scope, _all(heard.read), _all(turns), kept=False
-        )
+    async def _read_turns(self, conversation: Conversation, heard: _Heard, count: int) -> int:
+        """Read the next turns, so many at most; how many were, and 0 where they could not be."""
+        # A borrowed key reads what came with it, after no other turns; those beside are read before or after.
+        key, first = named(conversation), heard.turns - len(heard.unread) + 1
+        lent = self._borrowing.turns(key)
+        is_lent = first in lent
+        alike = takewhile(lambda number: (number in lent) == is_lent, range(first, first + count))
+        turns = heard.unread[: len(list(alike))]
+        async with self._borrowing.reader(key, first) as borrowed:
+            extracted = await self._extraction.read(
+                conversation.dialect,
+                conversation.scope,
+                [] if is_lent else _all(heard.read),
+                _all(turns),
+                kept=False,
+                borrowed=borrowed,
+            )
         if extracted.failed:
-            return False
-        heard.unread = heard.unread[count:]
+            return 0
+        heard.unread = heard.unread[len(turns) :]
         heard.read = [*heard.read, *turns][-OVERLAP:]
         events = extracted.events
         has_changed = any(event.event != "NONE" for event in events)
         if self._settings.summaries and (has_changed or await summary_of(self._kernel, conversation.scope) is None):
             await self._summaries.renew(conversation.scope, events)
-        return True
+        return len(turns)
+
+
+def named(conversation: Conversation) -> tuple[Scope, str]:
+    """What a session is known by that no ledger counts."""
+    return conversation.scope, conversation.session
 
 
 def _all(turns: Sequence[Sequence[Episode]]) -> list[Episode]:

@@ -17,6 +17,7 @@ from perdure.domain.scope import Scope
 from perdure.domain.session import Session
 from perdure.engine.engine import Engine
 from perdure.engine.finish import finish
+from perdure.engine.gateway.borrowing import Borrowing
 from perdure.engine.gateway.reading import SessionReading
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
@@ -48,14 +49,14 @@ SWEPT = 100
 class SessionWork:
     """The workers of one process."""
 
-    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+    def __init__(self, engine: Engine, settings: GatewaySettings, borrowing: Borrowing) -> None:
         self._engine = engine
         self._kernel = engine.kernel
-        self._reading = SessionReading(engine, settings)
+        self._reading = SessionReading(engine, settings, borrowing)
         self._silence = timedelta(minutes=settings.session_minutes)
         self._sweep_every = min(SWEEP, settings.session_minutes * 60 / 4)
         self._swept_at = 0.0
-        lanes = LANES if self._kernel.extractor is not None else 1
+        lanes = LANES if self._kernel.extractor is not None or borrowing.is_on else 1
         self._workers = [Worker(self._work) for _ in range(lanes)]
 
     # ------------------------------------------------------------------ life

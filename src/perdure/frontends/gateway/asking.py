@@ -7,17 +7,24 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import SecretStr
 from starlette.requests import Request
 
 from perdure.backends.upstreams.http import UpstreamAnswer
 from perdure.domain.access import Caller
 from perdure.domain.errors import AuthenticationError, InvalidInputError
+from perdure.engine.gateway.borrowing import Loan
 from perdure.engine.gateway.conversation import Conversation, Dialect
 from perdure.engine.gateway.recalling import Recalled
 from perdure.frontends.gateway import identity
 from perdure.frontends.gateway.gateway import Gateway, may_store
 from perdure.frontends.gateway.headers import Pairs, upward
 from perdure.frontends.gateway.overrides import Overrides, barred, read_overrides
+
+_WHO_ELSE = frozenset({"api-key", "x-api-key", "openai-organization", "openai-project"})
+"""Headers beside Authorization that say who asks and pays, which a request of memory's own cannot say."""
+_LONGEST_NAME = 200
+"""Characters of a model's name that memory asks by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,30 @@ class Asking:
             path = path.removeprefix("/v1")
         query = self.request.scope["query_string"].decode("latin-1")
         return await self.gateway.upstream.send("POST", path, query=query, headers=self.headers(), body=body)
+
+    @property
+    def loan(self) -> Loan | None:
+        """What memory may ask the same model with: the name, the place and the key that this goes upstream with (U24).
+
+        None where that is not set or nothing is stored, where no model is named, and where it takes more than a bearer
+        key to ask.
+        """
+        model = self.body.get("model")
+        if not (self.gateway.remembering.borrows and self.stores):
+            return None
+        if not isinstance(model, str) or not 0 < len(model.strip()) <= _LONGEST_NAME:
+            return None
+        found = [(name.lower(), value) for name, value in self.headers()]
+        told = [value.split() for name, value in found if name == "authorization"]
+        is_bearer = len(told) <= 1 and all(len(each) == 2 and each[0].lower() == "bearer" for each in told)
+        if not is_bearer or self.request.scope["query_string"] or any(name in _WHO_ELSE for name, _ in found):
+            return None
+        place = "/v1" if self.request.scope["path"].startswith("/v1/") else "/"
+        return Loan(
+            model=model,
+            base_url=self.gateway.upstream.address(place).rstrip("/"),
+            key=SecretStr(told[0][1]) if told else None,
+        )
 
     def headers(self) -> Pairs:
         """The request's headers as they go upstream, for an answer that can be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -161,10 +162,13 @@ class _Chat:
         results = list(takewhile(lambda each: each.get("role") in TOOLS, reversed(self._messages)))
         tools = [result for each in reversed(results) if (result := said(each))]
         if results:
-            return self._gateway.keeping(conversation, Message("user", ""), tools) if tools else None
+            return self._turn(conversation, Message("user", ""), tools) if tools else None
         at = last_of_user(self._messages)
         user = None if at is None else said(self._messages[at])
-        return None if user is None else self._gateway.keeping(conversation, user)
+        return None if user is None else self._turn(conversation, user)
+
+    def _turn(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Keeping:
+        return self._gateway.keeping(conversation, user, tools, loan=self._asking.loan)
 
     def _first(self) -> str:
         """The text of the user's first message, by which a conversation without a name is known again."""

@@ -16,6 +16,7 @@ from perdure.backends.upstreams.http import HttpUpstream
 from perdure.domain.access import Caller
 from perdure.domain.message import Message
 from perdure.engine.engine import Engine
+from perdure.engine.gateway.borrowing import Loan
 from perdure.engine.gateway.compressing import Compressing
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.echoing import injected, standing_in
@@ -122,9 +123,11 @@ class Gateway:
             items, summary = standing_in(body, recalled)
             self.later(injected(self.engine.kernel, conversation.scope, items, summary), line_of(conversation))
 
-    def keeping(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Keeping:
-        """What is to be kept of one request's turn."""
-        return Keeping(self, self._tasks, conversation, user, tools)
+    def keeping(
+        self, conversation: Conversation, user: Message, tools: Sequence[Message] = (), *, loan: Loan | None = None
+    ) -> Keeping:
+        """What is to be kept of one request's turn; `loan` is what its own model may read it by."""
+        return Keeping(self, self._tasks, conversation, user, tools, loan=loan)
 
     def later(self, work: Coroutine[Any, Any, T], line: str) -> asyncio.Task[T]:
         """Do some work that no answer waits for, after what was begun before it in its line."""
@@ -163,12 +166,20 @@ class Keeping:
     """One turn on its way into memory: nothing here is waited for, and what is said in a scope is kept in order."""
 
     def __init__(
-        self, gateway: Gateway, tasks: Tasks, conversation: Conversation, user: Message, tools: Sequence[Message]
+        self,
+        gateway: Gateway,
+        tasks: Tasks,
+        conversation: Conversation,
+        user: Message,
+        tools: Sequence[Message],
+        *,
+        loan: Loan | None,
     ) -> None:
         self._remembering = gateway.remembering
         self._tasks = tasks
         self._conversation = conversation
         self._user, self._tools = user, tuple(tools)
+        self._loan = loan
         self._line = line_of(conversation)
         self._begun: asyncio.Task[Turn] | None = None
         self._ended: asyncio.Task[Turn | None] | None = None
@@ -197,7 +208,7 @@ class Keeping:
                 turn = await self._begun
             else:
                 turn = await self._remembering.begin(self._conversation, self._user, self._tools)
-            await self._remembering.end(turn, answer, complete=complete)
+            await self._remembering.end(turn, answer, complete=complete, loan=self._loan)
         return turn
 
 

@@ -92,7 +92,8 @@ class Asked:
         said = self.tools if self.goes_on else [self.user, *self.tools] if self.user else []
         if self.conversation is None or not said or not self.asking.stores or self._is_barred:
             return None
-        return self.asking.gateway.keeping(self.in_session(response_id), said[0], said[1:])
+        session, loan = self.in_session(response_id), self.asking.loan
+        return self.asking.gateway.keeping(session, said[0], said[1:], loan=loan)
 
     def in_session(self, response_id: str | None) -> Conversation:
         """The conversation, in the session that a response of this id is of."""
