@@ -23,6 +23,16 @@ def gateway_to(folder: Path, address: str, *, gateway: dict[str, Any] | None = N
         yield found
 
 
+def knowing(model: Upstream, gateway: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Settings that say whether a model's server has a Responses API.
+
+    Else it is asked, and the question takes the answer that a test has scripted for its own first request.
+    """
+    settings = {**(gateway or {})}
+    known = {"responses": "native" if model.responses else "translate"}
+    return {**settings, "upstream": {**known, **settings.get("upstream", {})}}
+
+
 @pytest.fixture(scope="module")
 def model() -> Iterator[Upstream]:
     """One model's server for all tests of a module; forget what the tests before did with `model.clear()`."""
@@ -35,7 +45,7 @@ def gateway(request: pytest.FixtureRequest, model: Upstream, tmp_path_factory: p
     """One gateway for all tests of a module; its GATEWAY are settings, its SERVER arguments of `running`."""
     given = getattr(request.module, "SERVER", {})
     settings = getattr(request.module, "GATEWAY", None)
-    with gateway_to(tmp_path_factory.mktemp("memory"), model.url, gateway=settings, **given) as found:
+    with gateway_to(tmp_path_factory.mktemp("memory"), model.url, gateway=knowing(model, settings), **given) as found:
         yield found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from perdure.domain.scope import Scope
 from perdure.pipeline.echo import STATE, strip_injected
-from tests.frontends.gateway.conftest import gateway_to
+from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.scripts import Reply, completion, tool_call
 from tests.frontends.gateway.talks import PATH, Numbered, Talk
 from tests.frontends.gateway.upstream import Upstream, upstream
@@ -31,7 +31,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[Upstream]:
 
 @pytest.fixture(scope="module")
 def gateway(model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with gateway_to(tmp_path_factory.mktemp("memory"), model.url, gateway=SETTINGS) as found:
+    with gateway_to(tmp_path_factory.mktemp("memory"), model.url, gateway=knowing(model, SETTINGS)) as found:
         yield found
 
 

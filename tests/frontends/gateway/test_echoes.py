@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.frontends.gateway.conftest import gateway_to
+from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.scripts import Reply, chat_events, completion, response, response_events
 from tests.frontends.gateway.talks import PATH, Talk
 from tests.frontends.gateway.upstream import Upstream, upstream
@@ -40,7 +40,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[Upstream]:
 @pytest.fixture(scope="module")
 def gateway(model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("memory")
-    with gateway_to(folder, model.url, gateway=SETTINGS, extraction_llm=MODEL) as found:
+    with gateway_to(folder, model.url, gateway=knowing(model, SETTINGS), extraction_llm=MODEL) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.frontends.gateway.conftest import gateway_to
+from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.dialects import Speaker
 from tests.frontends.gateway.upstream import Upstream
 from tests.frontends.server.running import Running
@@ -21,7 +21,7 @@ Meet = Callable[[], Speaker]
 def gateway(model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Words mean something here: the embedder is the one that perdure brings."""
     folder = tmp_path_factory.mktemp("memory")
-    with gateway_to(folder, model.url, gateway=SETTINGS, embedder={"provider": "minilm"}) as found:
+    with gateway_to(folder, model.url, gateway=knowing(model, SETTINGS), embedder={"provider": "minilm"}) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.frontends.gateway.conftest import gateway_to
+from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.dialects import Speaker
 from tests.frontends.gateway.test_items_read import aged, hits
 from tests.frontends.gateway.upstream import Upstream
@@ -21,7 +21,9 @@ SINK, SINTRA, PARIS = "User repaired the kitchen sink", "User went hiking in Sin
 def gateway(model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Words mean something here."""
     folder = tmp_path_factory.mktemp("memory")
-    with gateway_to(folder, model.url, gateway={"auto_store": False}, embedder={"provider": "minilm"}) as found:
+    with gateway_to(
+        folder, model.url, gateway=knowing(model, {"auto_store": False}), embedder={"provider": "minilm"}
+    ) as found:
         yield found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.frontends.gateway.conftest import gateway_to
+from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.scripts import Play, Reply, chat_events, completion, response_events, tool_call
 from tests.frontends.gateway.talks import PATH, Numbered, Talk
 from tests.frontends.gateway.upstream import Upstream, upstream
@@ -30,7 +30,7 @@ def model(request: pytest.FixtureRequest) -> Iterator[Upstream]:
 
 @pytest.fixture(scope="module")
 def gateway(model: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with gateway_to(tmp_path_factory.mktemp("memory"), model.url, gateway=SETTINGS) as found:
+    with gateway_to(tmp_path_factory.mktemp("memory"), model.url, gateway=knowing(model, SETTINGS)) as found:
         yield found
 
 

@@ -27,8 +27,7 @@ NO_MODEL = {
 
 def ask(folder: Path, model: Upstream, times: int = 2, **settings: Any) -> list[str]:
     """The paths that a server asks for when it is asked so many times."""
-    gateway = {"upstream": settings} if settings else None
-    with gateway_to(folder, model.url, gateway=gateway) as found:
+    with gateway_to(folder, model.url, gateway={"upstream": settings} if settings else None) as found:
         for _ in range(times):
             found.client.post(PATH, json={"model": "m", "input": "hello"})
     return [seen.path for seen in model.seen]

@@ -7,6 +7,9 @@ import sys
 import pytest
 from benchmarks.gateway_soak import SPARE, Report, faults_of, run
 
+pytestmark = pytest.mark.xdist_group("soak")
+"""One worker: a run of its own for each test would take three times as long."""
+
 
 @pytest.fixture(scope="module")
 def report() -> Report:
