@@ -13,9 +13,10 @@ from perdure.domain.errors import ScopeError
 from tests.frontends.cli_runs import Folder, folder, perdure
 
 COMMANDS = [
-    "init", "add", "search", "why-not", "list", "get", "update", "delete", "forget", "history", "undo", "trust",
-    "distrust", "chat", "demo", "doctor", "bench", "reindex", "copy", "export", "import", "consolidate", "reflect",
-    "feedback", "prune", "expire", "quota", "evict", "backup", "restore", "upkeep", "serve", "proxy", "keys",
+    "init", "add", "search", "why-not", "list", "get", "update", "delete", "forget", "history", "undo",
+    "log", "diff", "revert", "branch", "merge", "pull", "push", "trust", "distrust", "chat",
+    "demo", "doctor", "bench", "reindex", "copy", "export", "import", "consolidate", "reflect", "feedback",
+    "prune", "expire", "quota", "evict", "backup", "restore", "upkeep", "serve", "proxy", "keys",
 ]  # fmt: skip
 NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
 

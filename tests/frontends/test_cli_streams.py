@@ -21,7 +21,8 @@ def at(tmp_path: Path) -> Folder:
 # ------------------------------------------------------------------ what stands on which stream
 
 
-def test_people_get_a_line_for_each_result_and_the_rest_on_standard_error(at: Folder) -> None:
+def test_people_get_a_line_for_each_result_and_the_rest_on_standard_error(tmp_path: Path) -> None:
+    at = folder(tmp_path / "memory", process=True)
     ran = at("add", "I live in Lisbon.", "--user-id", "ana")
     event, memory, _, id = ran.out.rstrip("\n").split("\t")
     assert (event, memory, ran.err) == ("ADD", "User lives in Lisbon", "")
@@ -37,7 +38,7 @@ def test_people_get_a_line_for_each_result_and_the_rest_on_standard_error(at: Fo
 
 
 def test_under_json_warnings_stand_on_standard_error(tmp_path: Path) -> None:
-    at = folder(tmp_path / "m")
+    at = folder(tmp_path / "m", process=True)
     nowhere = json.dumps(str(tmp_path / "nowhere"))
     (at.path / "perdure.toml").write_text(f"[embedder.config]\npath = {nowhere}\n", encoding="utf-8")
     ran = at("add", "I live in Lisbon.", "--user-id", "ana", "--json")
@@ -110,7 +111,7 @@ def test_the_file_may_place_the_memory_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
-    at = folder(tmp_path / "m")
+    at = folder(tmp_path / "m", process=True)
     (at.path / "perdure.toml").write_text("[embeder]\n")
     ran = at("list", "--user-id", "ana")
     assert ran.status == 2
@@ -121,7 +122,7 @@ def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_opened_is_status_1(tmp_path: Path) -> None:
-    at = folder(tmp_path / "m")
+    at = folder(tmp_path / "m", process=True)
     (at.path / "memories.db").write_bytes(b"this is no database, but it is long enough to be taken for one" * 20)
     ran = at("list", "--user-id", "ana")
     assert (ran.status, ran.out) == (1, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import re._parser as grammar  # type: ignore[import-not-found]  # the standard library's own reader of patterns
 from typing import Any
 
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.message import Message
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.firewall import Hearing, folding, marks, provenance, suspect, wording
 from perdure.pipeline.firewall.folding import fold, tokens
 from perdure.pipeline.lexicon import lines
@@ -143,10 +143,10 @@ def test_a_hundred_thousand_characters_are_judged(piece: str) -> None:
     assert Hearing([Message("user", f"{text}\n{PLAIN}")]).of("User is glad", (0,)).origin in (None, "pasted")
 
 
-def patterns() -> list[tuple[str, re.Pattern[str]]]:
+def patterns() -> list[tuple[str, Pattern]]:
     modules = (folding, marks, provenance, wording)
     named = [(f"{each.__name__}.{name}", value) for each in modules for name, value in vars(each).items()]
-    return [(name, value) for name, value in named if isinstance(value, re.Pattern)]
+    return [(name, value) for name, value in named if isinstance(value, Pattern)]
 
 
 def unbounded(tree: Any, within: bool = False) -> bool:

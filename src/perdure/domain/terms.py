@@ -7,10 +7,10 @@ and of a query every two neighbours together are one.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 
+from perdure.domain.pattern import Pattern
 from perdure.domain.stem import stem
 
 _UNSPACED = (
@@ -18,10 +18,10 @@ _UNSPACED = (
     "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"  # kana, Han, Hangul
 )
-_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED}]")
-_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_UNSPACED_CHARACTER = Pattern(f"[{_UNSPACED}]")
+_RUN = Pattern(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 
-_ACCENT = re.compile("[\u0300-\u036f]")
+_ACCENT = Pattern("[\u0300-\u036f]")
 
 
 def index_text(text: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines, pairs, words
 
 LONGEST = 1_500
@@ -17,37 +18,37 @@ HIDDEN = "·"
 """Stands for each character of quoted text and code."""
 
 _HIDDEN_PARTS = (
-    re.compile(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL),
-    re.compile(
+    Pattern(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL),
+    Pattern(
         r"^[ \t]*(?:>.*|[\[(]?\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*|[\[(]?\d\d:\d\d:\d\d.*|(?:#|//|--|/\*).*|"
         r"\[?(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\b.*|Traceback .*)$|^(?:\t| {4,})\S.*$",
         re.MULTILINE,
     ),
-    re.compile(
+    Pattern(
         r"`[^`\n]{1,300}`|\"[^\"\n]{1,400}\"|“[^”\n]{1,400}”|„[^“”\n]{1,400}[“”]|«[^»\n]{1,400}»|"
         r"(?<![\w'])'[^'\n]{2,400}'(?!\w)"
     ),
 )
 """Code blocks; quoted lines, logs and comments; quotations."""
-_END = re.compile(r"[.!?…。！？]+[\"'”»)\]*_]*(?=\s|\Z)|\n+|;(?=\s)")
-_SUPPOSED = re.compile(r"\b(?:do|did|would|should|might|if|whether|what|which) $")
+_END = Pattern(r"[.!?…。！？]+[\"'”»)\]*_]*(?=\s|\Z)|\n+|;(?=\s)")
+_SUPPOSED = Pattern(r"\b(?:do|did|would|should|might|if|whether|what|which) $")
 """Before "I prefer": it is asked or supposed, and not said."""
-_COLON = re.compile(r":(?P<ends>[ \t]*$)?", re.MULTILINE)
+_COLON = Pattern(r":(?P<ends>[ \t]*$)?", re.MULTILINE)
 REACH = 100
 """Characters before a colon that tell whose words follow."""
-_NAME = re.compile(r"\w+(?:[-'’]\w+)*")
-_BULLET = re.compile(r"^\W*(?:\d{1,2}[.)]\s+)?")
-_DONT, _ID = re.compile(r"\bdont\b"), re.compile(r"\bid(?= (?:rather|prefer|like|want|\w+ rather)\b)")
+_NAME = Pattern(r"\w+(?:[-'’]\w+)*")
+_BULLET = Pattern(r"^\W*(?:\d{1,2}[.)]\s+)?")
+_DONT, _ID = Pattern(r"\bdont\b"), Pattern(r"\bid(?= (?:rather|prefer|like|want|\w+ rather)\b)")
 """As they are typed on telephones."""
-_QUESTION_TAIL = re.compile(
+_QUESTION_TAIL = Pattern(
     r"\s*[,–—-]\s*(?:and |so |but )?(?:ok(?:ay)?|alright|right|deal|got it|understood|please|thanks|yes|what|how|which|"
     r"where|when|who|is|are|should|do i|any|(?:can|could|would|will|do) (?:you|i)|claro|vale|d'accord|va bene|ja)\b"
 )
-_QUESTION = re.compile(
+_QUESTION = Pattern(
     r"(?:what|how|which|where|who|why|is|are|am|do|does|did|can|could|would|should|will|has|have|had|may|might|shall|"
     r"when (?:do|did|does|is|are|should|can|will))\b"
 )
-_ASKED_POLITELY = re.compile(
+_ASKED_POLITELY = Pattern(
     r"(?:can|could|would|will) you (?:please |kindly )(?=always|never|stop|keep)|"
     r"(?:can|could|would|will) you (?:please |kindly )?(?=.*\b(?:when(?:ever)? i ask|from now on))"
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from perdure.domain.pattern import Pattern
+
 OPENING = "<perdure-memory"
 CLOSING = "</perdure-memory>"
 
@@ -25,13 +27,13 @@ CURRENT = "Current message: "
 """What parts one block of spec 002 from the next, and what the user's words stand after (A9)."""
 
 _WORDS_AFTER = rf"(?:\s*---\s*{re.escape(CURRENT)})?"
-_BLOCK = re.compile(
+_BLOCK = Pattern(
     rf"<perdure-memory(?![\w-])(?:[^>\n]{{0,200}}>.*?(?:</perdure-memory>{_WORDS_AFTER}|\Z)|[^>\n]{{0,200}}\Z)",
     re.DOTALL,
 )
-_AFTER_CLOSING = re.compile(_WORDS_AFTER)
+_AFTER_CLOSING = Pattern(_WORDS_AFTER)
 _ENTRY = r"(?:\s*\n(?:---\s*\n+)?%s [^\n]*)*(?:\s*\n---[ \t]*$)?"
-_SECTION = re.compile(
+_SECTION = Pattern(
     rf"^(?:(?:{re.escape(CONTEXT)}|{re.escape(CANONICAL)}|{re.escape(DIRECTIVES)})[ \t]*$" + _ENTRY % "-"
     + rf"|{re.escape(LONG_TERM)}[ \t]*$" + _ENTRY % r"\[\w+\]"
     + rf"|{re.escape(SUMMARY)}[ \t]*$(?:\n[^\n]+)?(?:\s*\n---[ \t]*$)?"
@@ -39,7 +41,7 @@ _SECTION = re.compile(
     re.MULTILINE,
 )  # fmt: skip
 """A title with what stands under it, for a block that lost both ends."""
-_LINE = re.compile(
+_LINE = Pattern(
     r'^[ \t]*(?:- "(?:[^"\\\n]|\\.)*" \(\d{4}-\d{2}-\d{2}\)|\(fingerprint [0-9a-f]{16}\)|\[memory\] [^\n]*|'
     + "|".join(re.escape(line) for line in (HEADER, DIRECTIVES, PROFILE, FACTS))
     + r")[ \t]*$\n?",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines
 
 LEAST_LENGTH = 30
@@ -12,9 +13,9 @@ LEAST_LENGTH = 30
 CHATTER_LENGTH = 120
 """Characters up to which a message may be chatter and nothing else; what is longer is looked at by whoever reads it."""
 
-_END = re.compile(r"[\s.!?,;:…)(~'\"👍🙏🙂😀🎉❤️]+\Z")
-_SPACE = re.compile(r"\s+")
-_MARKS = re.compile(r"[!,.?]+")
+_END = Pattern(r"[\s.!?,;:…)(~'\"👍🙏🙂😀🎉❤️]+\Z")
+_SPACE = Pattern(r"\s+")
+_MARKS = Pattern(r"[!,.?]+")
 
 
 def is_empty_turn(user: str, answer: str) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines
 
 LONGEST = 160
 """Characters beyond which a text is no plain question: what is told in it may well be known here."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBER = r"\(*-?\d[\d,.]*\)*"
-_SUM = re.compile(
+_SUM = Pattern(
     rf"(?:what(?:'s| is)|calculate|compute|how much is)?\s*{_NUMBER}(?:(?:\s*[+*^×÷]\s*|\s[-/x]\s){_NUMBER})+[\s=?]*",
     re.IGNORECASE,
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines
 
 GREETING_LENGTH = 20
 """Characters that a greeting may have; a longer text is never one (V15)."""
 
-_PERSONAL = re.compile(r"\b(?:my|mine|i|me|myself|im|ive)\b", re.IGNORECASE)
-_LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_DECORATION = re.compile(r"[\s!.,;:)(~^*'’\-]*")
+_PERSONAL = Pattern(r"\b(?:my|mine|i|me|myself|im|ive)\b", re.IGNORECASE)
+_LETTERS = Pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_DECORATION = Pattern(r"[\s!.,;:)(~^*'’\-]*")
 
 
 def should_search(query: str, *, is_fact: bool = False, requires_tool: bool = False) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.echo import CLOSING, HEADER, OPENING, fingerprint
 
 TOKENS_PER_WORD = 1.3
@@ -13,9 +13,9 @@ LONGEST_WORD = 16
 CHARACTERS_PER_TOKEN = 3
 """Beyond so many characters a word is an address, a key or a compound, of which every three make a token."""
 
-_WIDE = re.compile("[\u0e00-\u1dff\u2e80-\uffff\U00010000-\U0010ffff]")
+_WIDE = Pattern("[\u0e00-\u1dff\u2e80-\uffff\U00010000-\U0010ffff]")
 """Characters of scripts without spaces, and pictures: about a token each."""
-_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_UNSEEN = Pattern("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 """Control characters, overrides of the writing direction, and tag characters: what a model reads and nobody sees."""
 
 

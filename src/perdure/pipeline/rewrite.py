@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from perdure.domain.message import Message
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import words
 
 MAX_VAGUE_LENGTH = 20
@@ -13,8 +14,8 @@ MAX_VAGUE_LENGTH = 20
 EARLIER_MESSAGES = 3
 """How many earlier messages of the user lend their key words (V20)."""
 
-_VAGUE = re.compile(r"^how much\??$|^what about|^and that|^this one", re.IGNORECASE)
-_WORD = re.compile(r"[^\W_][\w'’-]*")
+_VAGUE = Pattern(r"^how much\??$|^what about|^and that|^this one", re.IGNORECASE)
+_WORD = Pattern(r"[^\W_][\w'’-]*")
 
 
 def is_self_contained(query: str) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
+
 LONGEST = 16_384
 """UTF-8 bytes that are kept of one message."""
 CUT = " […]"
 """Stands at the end of a message that is not whole."""
 
-_THOUGHT = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_BEFORE = re.compile(r"\A.*?</(?:think|thinking)>", re.DOTALL | re.IGNORECASE)
-_OPENING = re.compile(r"<(?:think|thinking)>", re.IGNORECASE)
-_UNFIT = re.compile(r"[\x00\ud800-\udfff]")
+_THOUGHT = Pattern(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_BEFORE = Pattern(r"\A.*?</(?:think|thinking)>", re.DOTALL | re.IGNORECASE)
+_OPENING = Pattern(r"<(?:think|thinking)>", re.IGNORECASE)
+_UNFIT = Pattern(r"[\x00\ud800-\udfff]")
 
 
 def said_aloud(answer: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import words
 
-_TOKEN = re.compile(r"[^\W_]+")
+_TOKEN = Pattern(r"[^\W_]+")
 SHARED_PREFIX = 4
 """Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
 

@@ -126,6 +126,8 @@ class Upstream:
         """Its address with /v1, as a client is given it."""
         self.responses = responses
         """Whether it has a Responses API."""
+        self.begun: list[str] = []
+        """The path of each request of which the head has come, if not yet its body."""
         self.seen: list[Seen] = []
         self.exchanges: list[Exchange] = []
         self.gone = 0
@@ -161,6 +163,7 @@ class Upstream:
 
     def clear(self) -> None:
         """Forget what was asked and scripted."""
+        self.begun.clear()
         self.seen.clear()
         self.exchanges.clear()
         self._once.clear()
@@ -179,8 +182,9 @@ class Upstream:
     async def connected(self, reader: _Reader, writer: asyncio.StreamWriter, gone: asyncio.Event) -> None:
         """Serve one connection until it ends."""
         self.connections += 1
+        self._tell()
         try:
-            while (seen := await _request(reader)) is not None:
+            while (seen := await _request(reader, self._begins)) is not None:
                 exchange = Exchange(seen, writer, gone)
                 self.seen.append(seen)
                 self.exchanges.append(exchange)
@@ -192,6 +196,10 @@ class Upstream:
         finally:
             writer.transport.abort()
             self._tell()
+
+    def _begins(self, target: str) -> None:
+        self.begun.append(target)
+        self._tell()
 
     async def _answer(self, exchange: Exchange) -> None:
         path = exchange.seen.path
@@ -218,14 +226,15 @@ class Upstream:
         return Reply(headers=[("Content-Type", "application/octet-stream")], body=seen.body or b"nothing was sent")
 
 
-async def _request(reader: asyncio.StreamReader) -> Seen | None:
-    """The next request of a connection, or None at its end."""
+async def _request(reader: asyncio.StreamReader, begins: Callable[[str], None]) -> Seen | None:
+    """The next request of a connection, or None at its end; `begins` is told its target once its head has come."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
         return None
     first, *lines = head.decode("latin-1").split("\r\n")[:-2]
     method, target, _ = first.split(" ")
+    begins(target)
     headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
     told = {name.lower(): value for name, value in headers}
     if told.get("transfer-encoding", "").lower() == "chunked":

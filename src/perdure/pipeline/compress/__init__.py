@@ -2,7 +2,7 @@
 
 from perdure.pipeline.compress.messages import compressed, turn_count, turns_of
 from perdure.pipeline.compress.reading import MOST_READ
-from perdure.pipeline.compress.state import COVERED, MOST_TOKENS, bounded, joined, rendered, state_of
+from perdure.pipeline.compress.state import COVERED, MOST_TOKENS, bounded, joined, rendered, state_of, words_of
 
 __all__ = [
     "COVERED",
@@ -15,4 +15,5 @@ __all__ = [
     "state_of",
     "turn_count",
     "turns_of",
+    "words_of",
 ]

@@ -11,24 +11,25 @@ from itertools import pairwise
 from typing import Final
 
 from perdure.domain.message import Message
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines, words
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|[\n;]+")
-_WORD = re.compile(r"[^\W\d_][\w'-]*")
-_AMOUNT = re.compile(
+_SENTENCE = Pattern(r"(?<=[.!?。！？])\s+|[\n;]+")
+_WORD = Pattern(r"[^\W\d_][\w'-]*")
+_AMOUNT = Pattern(
     r"(?:[$€£¥₹]|\b(?:usd|eur|gbp) )\s?\d[\d.,]*\d?(?:\s?(?:k|m|thousand|million)\b)?"
     r"|\b\d[\d.,]*\d?\s?(?:k\b|thousand\b|million\b)?\s?(?:dollars|euros?|pounds|bucks|usd|eur|gbp|€|£)"
     r"|\b\d+(?:\.\d+)?k\b",
     re.IGNORECASE,
 )
-_LEADS = re.compile(r"^(?:the|a|an|to|that|on|for|our|my|it|just|really|then)\s+", re.IGNORECASE)
-_TAILS = re.compile(r"[\s,.!?:;]+$|\s+(?:please|then|instead|now|after all|i think|for now)[.!]*$", re.IGNORECASE)
-_BREAK = re.compile(
+_LEADS = Pattern(r"^(?:the|a|an|to|that|on|for|our|my|it|just|really|then)\s+", re.IGNORECASE)
+_TAILS = Pattern(r"[\s,.!?:;]+$|\s+(?:please|then|instead|now|after all|i think|for now)[.!]*$", re.IGNORECASE)
+_BREAK = Pattern(
     r",? (?:because|since|so that|which is|but|and then|if that|as long as|instead of|rather than)\b"
     r"|, (?:and|so|ok|right)\b"
 )
-_INSTEAD = re.compile(r"\b(?:instead of|rather than|not|no longer) ([^,.;]+)")
-_ASKING = re.compile(r"^(?:and |so |but |ok(?:ay)?,? )*(?:which|what|when|where|who|how|should|shall)\b", re.IGNORECASE)
+_INSTEAD = Pattern(r"\b(?:instead of|rather than|not|no longer) ([^,.;]+)")
+_ASKING = Pattern(r"^(?:and |so |but |ok(?:ay)?,? )*(?:which|what|when|where|who|how|should|shall)\b", re.IGNORECASE)
 
 MOST_READ: Final = 8_000
 """Characters of a message that are read: what is longer was pasted."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.compress.reading import Told, topic_of
 from perdure.pipeline.echo import STATE
 from perdure.pipeline.quoting import estimate_tokens, framed, one_line
@@ -24,7 +25,7 @@ _MOST_LISTED: Final = 6
 """Entries of a list: the newest."""
 _LONGEST: Final = 90
 """Characters of a value."""
-_KEY = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_KEY = Pattern(r"[a-z][a-z0-9_]{0,30}")
 
 Unfit = Callable[[str], bool]
 """Whether a text must not enter a prompt."""
@@ -85,6 +86,13 @@ def rendered(state: Mapping[str, Any]) -> str:
     """The state as a block for a prompt, data between `echo`'s delimiters; "" where it says nothing."""
     shown = {key: value for key, value in state.items() if key != COVERED and value}
     return framed(f"{STATE}\n{_line(shown)}") if shown else ""
+
+
+def words_of(state: Mapping[str, Any]) -> list[str]:
+    """The texts that a state shows, each alone, as one who repeats them would say them."""
+    shown = [value for key, value in state.items() if key != COVERED]
+    values = [each for value in shown for each in (value if isinstance(value, list) else [value])]
+    return [each for each in values if isinstance(each, str) and each.strip()]
 
 
 def _line(state: Mapping[str, Any]) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.consolidation.line import Line, Step, line_of, step_of
 
 ALIKE: Final = 0.60
 """Word Jaccard from which two texts are of one group (B12)."""
 
-_WORD = re.compile(r"\w+")
+_WORD = Pattern(r"\w+")
 
 _Read = tuple[Line | None, Step | None]
 

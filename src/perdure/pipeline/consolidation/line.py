@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import pairs
 from perdure.pipeline.slots import Reading, Slot, Value, comparable, fits, read
 
-_COLON = re.compile(r"^([^:]{2,60}): (?=\S)")
-_INITIAL = re.compile(r"\s*\(updated from (?:initial )?(?P<value>[^()]+)\)\s*\.?\s*$")
-_WORD = re.compile(r"[^\W\d_]+")
+_COLON = Pattern(r"^([^:]{2,60}): (?=\S)")
+_INITIAL = Pattern(r"\s*\(updated from (?:initial )?(?P<value>[^()]+)\)\s*\.?\s*$")
+_WORD = Pattern(r"[^\W\d_]+")
 _AMOUNTS = frozenset({"money", "number", "measure", "percent"})
 
 

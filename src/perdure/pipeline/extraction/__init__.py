@@ -1,7 +1,8 @@
 """The extraction half of the rules curator: messages in, small third-person facts out; no model, no network.
 
 Order of work for each message of a user: clean, sentences, drop, standing instructions, procedures, clauses, resolve
-references, complete the subject, third person, worthiness; then the whole is deduplicated.
+references, complete the subject, third person, worthiness; then the whole is deduplicated. The modules of that work are
+imported by the first message: a program that only searches never loads them.
 """
 
 from __future__ import annotations
@@ -11,30 +12,39 @@ from datetime import datetime, timedelta
 
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
-from perdure.pipeline.extraction import cleaning, flow, foreign, kinds, statements, times
+from perdure.pipeline.extraction.contexts import Contexts
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
-__all__ = ["extract"]
+__all__ = ["Contexts", "extract"]
 
-LONGEST_CONTEXT = 24
-"""Messages of context that are read: enough to know the people of a life, a millisecond each."""
+LONGEST_CONTEXT = 48
+"""Messages of context that are read, a millisecond each: callers show fewer, as many as tell the people of a life."""
 SESSION_GAP = timedelta(hours=1)
 """A silence after which a conversation is a new one (anchors/recall.md): names stay known, "it" means nothing yet."""
 
 
 def extract(
-    messages: Sequence[Message], *, now: datetime, context: Sequence[Message] = (), max_facts: int | None = None
+    messages: Sequence[Message],
+    *,
+    now: datetime,
+    context: Sequence[Message] = (),
+    max_facts: int | None = None,
+    contexts: Contexts | None = None,
 ) -> list[Fact]:
     """The facts that users state in `messages`, in the order of telling; deterministic, linear, and it never raises.
 
     `context` holds the messages just before, for references and open questions; nothing is extracted from it.
     `Fact.sources` are positions in `messages`. Relative times count from a message's timestamp, else from `now`.
-    `max_facts` keeps the first so many.
+    `max_facts` keeps the first so many. `contexts` know what earlier calls read of the context, and of this one's too
+    afterwards.
     """
-    talk = Discourse()
-    before: datetime | None = None
-    placed = [*((-1, message) for message in context[-LONGEST_CONTEXT:]), *enumerate(messages)]
-    for at, message in placed:
+    context = context[-LONGEST_CONTEXT:]
+    done, talk = (0, Discourse()) if contexts is None else contexts.begun(context)
+    before = (context[done - 1].timestamp or now) if done else None
+    placed = [*((-1, message) for message in context), *enumerate(messages)]
+    for place, (at, message) in enumerate(placed[done:], done):
+        if place == len(context) and contexts is not None:
+            contexts.keep(context, done, talk)
         moment = message.timestamp or now
         if before is not None and moment - before > SESSION_GAP:
             talk = talk.next_session()
@@ -46,6 +56,8 @@ def extract(
 
 
 def _read(message: Message, at: int, talk: Discourse) -> None:
+    from perdure.pipeline.extraction import cleaning, flow, foreign
+
     if message.role == "assistant":
         language = foreign.language_of(message.content[-4000:], talk.language)
         said = cleaning.clean(message.content[-4000:], english=not language).text
@@ -71,6 +83,8 @@ def _distinct(drafts: list[Draft]) -> list[Draft]:
 
 
 def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
+    from perdure.pipeline.extraction import kinds, statements, times
+
     told = next((messages[at].timestamp for at in draft.sources if at >= 0 and messages[at].timestamp), None) or now
     start, end = (None, None) if draft.forget else times.validity(draft.text, told)
     return Fact(

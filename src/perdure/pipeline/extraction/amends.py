@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import grammar, people
 from perdure.pipeline.extraction.discourse import Discourse, kin_gender
 
@@ -12,8 +13,8 @@ _ON = r"(?:on|about|re|regarding|concerning|as to|as regards|with|for|to|in)"
 _SELF = (
     r"(?:i|we)(?: (?:must|have to|need to|should|ought to|had better|would like to|want to|may|might))?(?: also| just)?"
 )
-_OPENERS: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(rf"^(?:(?:and|oh|also|actually|sorry|no|ps|p\.s\.?|by the way)[, ]+)*{form}(?P<rest>.*)$", re.I)
+_OPENERS: tuple[Pattern, ...] = tuple(
+    Pattern(rf"^(?:(?:and|oh|also|actually|sorry|no|ps|p\.s\.?|by the way)[, ]+)*{form}(?P<rest>.*)$", re.I)
     for form in (
         rf"(?:(?:an?|one|my|another|small|quick|slight|minor|little|further|important) )*(?:corrections?|amendments?|"
         rf"errat(?:um|a)|clarification|rectification)(?: {_ON} {_TOPIC})? ?(?::|,| -+|;) ?",
@@ -32,13 +33,13 @@ _OPENERS: tuple[re.Pattern[str], ...] = tuple(
         rf"{_SELF} (?:had|got|have got) (?:it|that|this|things) (?:all |quite |completely )?wrong(?: ?(?::|,| -+|;) ?)",
     )
 )
-_SORRY = re.compile(
+_SORRY = Pattern(
     r"[,;.]? (?:i (?:mis\w+|got (?:it|that) wrong|mixed \w+ up|was wrong|told you wrong)|my (?:mistake|bad|"
     r"error)|sorry|"
     r"apologies|typo|not what i said)[.!]*$",
     re.I,
 )
-_THEY = re.compile(r"^(?P<head>it|this|that|they|these|those|he|she) (?=\w)", re.I)
+_THEY = Pattern(r"^(?P<head>it|this|that|they|these|those|he|she) (?=\w)", re.I)
 
 
 def read(sentence: str, talk: Discourse) -> str | None:

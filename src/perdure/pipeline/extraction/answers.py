@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import corrections, dropping, grammar, negation, people, reference, statements, verbs
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.questions import GAP, Frame
 from perdure.pipeline.extraction.wordsets import word_set
 
-YES = re.compile(
+YES = Pattern(
     r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|"
     r"are|the same|there|the case|true|so)|(?:i do|i am|i did|i have|it is|"
     r"she is|he is|they are|we are|we do|i can|i will)(?=\s*(?:$|[,.!]| indeed| still))|that is (?:right|"
@@ -20,7 +21,7 @@ YES = re.compile(
     r"the same))*[\s,.!:-]*",
     re.I,
 )
-NO = re.compile(
+NO = Pattern(
     r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|"
     r"at all|anymore|yet|quite)|no longer|never|wrong|negative|not me|(?:i don't|i am not|i do not|i'm not|it isn't)"
     r"(?=\s*(?:$|[,.!]|any ?more| not | actually| sadly| though))|that is not right|not exactly|none|(?:they|he|"
@@ -33,14 +34,14 @@ NO = re.compile(
 )
 LONGEST = 14
 """Words: a longer reply is read as a statement of its own."""
-_FILLER = re.compile(
+_FILLER = Pattern(
     r"^(?:(?:it is|it was|it's|they are|that is|that would be|i think|i guess|i believe|maybe|probably|"
     r"about|around|roughly|just|only|mostly|usually|"
     r"mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the answer is|mine is|make "
     r"it|let's say|say|like|lol|both|right now|at the moment|now)[, ]+)+",
     re.I,
 )
-_TAIL = re.compile(
+_TAIL = Pattern(
     r"(?:,? (?:i think|i guess|i believe|lol|haha|please|thanks|thx|actually|ish|or so|right now|at the "
     r"moment|these days|so far|though|ofc|obviously|of course)| (?:yes|yep|yeah|will do|is fine|is good|works))+$",
     re.I,
@@ -59,12 +60,12 @@ def deny(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]
     return state(negative, "denied", talk, sources) if negative else []
 
 
-_WHO_DOES = re.compile(
+_WHO_DOES = Pattern(
     r"^(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?: and [A-Z][\w'-]+)?|my [\w -]{2,30}|i) (?:does|is|do|did|"
     r"has|will|can|am|are)$",
     re.I,
 )
-_TIMES = re.compile(
+_TIMES = Pattern(
     r"^(?:once|twice|thrice|\w+ times|a few times|a couple of times|many times|several times|plenty|loads|lots)\b", re.I
 )
 
@@ -328,7 +329,7 @@ _COMES_AND_GOES = frozenset(
     ["came", "went", "moved", "left", "died", "started", "finished", "passed", "failed", "retired", "got"]
 )
 """Pasts that, in reply to a question about somebody, tell of that one ("came home on tuesday")."""
-_OF_A_THING = re.compile(
+_OF_A_THING = Pattern(
     r"(?:expired|lapsed|ran out|broke down|conked out|fell through|got cancelled|was cancelled)\b", re.I
 )
 """What happens to things, and not to the one who answers."""

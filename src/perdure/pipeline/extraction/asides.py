@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import grammar, people, statements
 from perdure.pipeline.extraction.discourse import Discourse
 
-_BEHIND = re.compile(
+_BEHIND = Pattern(
     r"\b(?P<name>[A-ZÀ-Þ][\w'-]+?)(?P<own>'s(?: [a-z]+)?)? \((?P<kind>[a-z][a-z -]{2,30}?)??,? ?"
     r"(?P<age>\d{1,2})(?P<unit> ?(?:months?|weeks?|years?|yrs?|yo|y/o|m)(?: old)?)?\)"
 )

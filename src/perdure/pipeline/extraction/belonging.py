@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import dropping, grammar, people, subjects, verbs
 from perdure.pipeline.extraction.discourse import Discourse
 from perdure.pipeline.extraction.wordsets import word_set
 
-_HABIT = re.compile(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
+_HABIT = Pattern(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
 _GENERIC = word_set("statements.generic")
-CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
+CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 _PRIVATE = word_set("statements.private")
-_STANDS = re.compile(
+_STANDS = Pattern(
     r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|"
     r"delayed|deprecated|decommissioned|"
     r"on (?:\w+ )?leave|off sick|back from|running late)\b"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 
-_JOINT = re.compile(
+_JOINT = Pattern(
     r"\s*(?:,\s*(?:and|but|so(?! (?:much|many|far|good|bad))|because|while|whereas|although|though|plus|"
     r"then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
     r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?=\s+(?:i|we|he|she|they|it|my|our|the|no|now|please|don't|not|"

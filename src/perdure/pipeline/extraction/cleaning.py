@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import verbs
 from perdure.pipeline.extraction.wordsets import word_set
@@ -18,8 +19,8 @@ from perdure.pipeline.extraction.wordsets import word_set
 FIRST_MARK = 0xE000
 MAX_MARKS = 6000  # the private-use area ends there
 
-_MARKS = re.compile(f"[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]")
-_LEADING = re.compile(f"^(?:[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]\\s*)+")
+_MARKS = Pattern(f"[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]")
+_LEADING = Pattern(f"^(?:[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]\\s*)+")
 _QUOTES = str.maketrans(
     {
         "’": "'",
@@ -44,13 +45,13 @@ _QUOTES = str.maketrans(
         "•": "\n",
     }
 )
-_PROTECTED = re.compile(
+_PROTECTED = Pattern(
     r"""https?://[^\s<>]{1,2000}|\b[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}|`[^`\n]{1,400}`|"[^"\n]{1,2000}"|"""
     r"""(?<![\w'])'(?=\S)[^'\n]{1,400}(?:'(?=\w)[^'\n]{1,400}){0,6}'(?![\w'])"""
 )
-_OBJECT = re.compile(r"\{[^{}\n]{0,2000}[\"':=][^{}\n]{0,2000}\}")
-_FENCE = re.compile(r"```[\s\S]{0,100000}?(?:```|\Z)")
-_CODE_LINE = re.compile(
+_OBJECT = Pattern(r"\{[^{}\n]{0,2000}[\"':=][^{}\n]{0,2000}\}")
+_FENCE = Pattern(r"```[\s\S]{0,100000}?(?:```|\Z)")
+_CODE_LINE = Pattern(
     r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |"
     r"from \w+ import|"
     r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
@@ -61,17 +62,17 @@ _CODE_LINE = re.compile(
     r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|"
     r"^\s*\[[\w.-]+\]\s*$|^\s*[a-z_]+ ?= ?[\w./-]+\s*$|^\s*>"
 )
-_SELF = re.compile(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
-_EMOJI = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
-_TITLES = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
-_SHOUTED = re.compile(r"\b[A-Z']+(?: [A-Z']+){2,}\b")
-_PLAIN_WORD = re.compile(r"\b(?:THE|MY|IS|AM|GOT|TO|AND|IN|WAS|HAVE|ARE|OUR|WITH|FOR)\b")
+_SELF = Pattern(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
+_EMOJI = Pattern("[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u20e3\u3030\u303d]+")
+_TITLES = Pattern(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
+_SHOUTED = Pattern(r"\b[A-Z']+(?: [A-Z']+){2,}\b")
+_PLAIN_WORD = Pattern(r"\b(?:THE|MY|IS|AM|GOT|TO|AND|IN|WAS|HAVE|ARE|OUR|WITH|FOR)\b")
 """Words of which one at least stands in anything said aloud; a row of abbreviations has none."""
 _FORMAL_KIN = {"mum": "mother", "mom": "mother", "dad": "father"}
-_IN_LAW = re.compile(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
-_AMPM = re.compile(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
-_LAUGH = re.compile(r"(?<=\w)[,.]? (?:lo+l+|lmf?ao+|ha(?:ha)+h?|he(?:he)+|rofl)\b[.,!]* ?", re.I)
-_WORD = re.compile(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
+_IN_LAW = Pattern(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
+_AMPM = Pattern(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
+_LAUGH = Pattern(r"(?<=\w)[,.]? (?:lo+l+|lmf?ao+|ha(?:ha)+h?|he(?:he)+|rofl)\b[.,!]* ?", re.I)
+_WORD = Pattern(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
 _NUMBER_WORD = {"2": "to", "4": "for"}
 
 
@@ -155,7 +156,7 @@ def _emoji(match: re.Match[str]) -> str:
     return ". " if not after or after[0].isupper() or after[0] == "\n" else " "
 
 
-_BEFORE_SIGLE = re.compile(r"(?:\d ?m?|\b(?:the|an?|my|our|his|her|your|in|of|for|by|via|per|no|this|that)) $", re.I)
+_BEFORE_SIGLE = Pattern(r"(?:\d ?m?|\b(?:the|an?|my|our|his|her|your|in|of|for|by|via|per|no|this|that)) $", re.I)
 """What stands before an abbreviation, never before "I am"."""
 
 
@@ -192,39 +193,39 @@ _BE_NEXT = (
     r"turning|working|"
     r"living|doing|making|taking|\d(?!\d*(?:st|nd|rd|th)\b)[\w.,:]*)"
 )
-_LOOSE_KIN = re.compile(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
-_ITS = re.compile(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|to\b|pronounced|spelled)")
-_ITS_NAME = re.compile(
+_LOOSE_KIN = Pattern(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
+_ITS = Pattern(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|to\b|pronounced|spelled)")
+_ITS_NAME = Pattern(
     r"(^|[,.!?;:(-] ?|\b(?:and|but|so|because|that|now|think|out|says?|said|maybe|days?|weekends) )([Ii])ts (?=[A-Z])",
     re.M,
 )
-_ROUND_BIRTHDAY = re.compile(
+_ROUND_BIRTHDAY = Pattern(
     r"\b([A-Za-z]{2,20})(?:'s|s) (\d{1,3}(?:st|nd|rd|th))(?: birthday| bday)? (?:is |is on )?(?=on \w|in \w+|"
     r"next \w|this \w)"
 )
-_DAY_ITS = re.compile(
+_DAY_ITS = Pattern(
     r"\b((?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|weekdays|mornings|evenings|now|nowadays|"
     r"these days),?) "
     r"its (?=[a-z])",
     re.I,
 )
-_LOOSE_S = re.compile(
+_LOOSE_S = Pattern(
     r"^((?:[\w-]{1,30} ){0,2}(?!(?:is|was|has|his|this|its|us|as|yes|always|plus|thus)\b)[a-z]{3,30})s "
     r"(?=(?:gone|been|got|called|named|broken|moved)\b)",
     re.I | re.M,
 )
-_AMOUNT = re.compile(
+_AMOUNT = Pattern(
     r"\b([Rr]ent|[Mm]ortgage|[Ss]alary|[Bb]udget|[Dd]eadline|[Ll]imit|[Ww]eight|[Hh]eight|[Bb]irthday)s "
     r"(?=[$€£]?\d|on\b)"
 )
-_TILL = re.compile(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
-_KIN_FIRST = re.compile(
+_TILL = Pattern(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
+_KIN_FIRST = Pattern(
     r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|"
     r"will)\b|birthday|car|house|name|dog|cat)",
     re.I | re.M,
 )
-_SHORT_S = re.compile(r"(?:(?<=^)|(?<=[.,!?\n] ))([a-z]{3,12})'s ([a-z]{3,12})(?=$|[.,!?\n])", re.M)
-_S_BE = re.compile(r"\b([A-Za-zÀ-ÿ][\w-]{0,40})'s (?=(\S{1,60}))")
+_SHORT_S = Pattern(r"(?:(?<=^)|(?<=[.,!?\n] ))([a-z]{3,12})'s ([a-z]{3,12})(?=$|[.,!?\n])", re.M)
+_S_BE = Pattern(r"\b([A-Za-zÀ-ÿ][\w-]{0,40})'s (?=(\S{1,60}))")
 _PRONOUN_S = word_set("cleaning.pronoun_s")
 _HAS_NEXT = word_set("cleaning.has_next")
 _NOUN_ING = word_set("cleaning.noun_ing")
@@ -280,22 +281,22 @@ def _loose_kin(match: re.Match[str]) -> str:
 
 
 _EXPANSIONS = (
-    (re.compile(r"\b([Ii])'m\b"), "I am"),
-    (re.compile(r"\b([Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Tt]here)'re\b"), r"\1 are"),
-    (re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
-    (re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t|[Tt]hat)'ll\b"), r"\1 will"),
+    (Pattern(r"\b([Ii])'m\b"), "I am"),
+    (Pattern(r"\b([Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Tt]here)'re\b"), r"\1 are"),
+    (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
+    (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t|[Tt]hat)'ll\b"), r"\1 will"),
     (
-        re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"),
+        Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"),
         r"\1 had ",
     ),
-    (re.compile(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
-    (re.compile(r"(?:^|(?<=[.!?\n] ))[Ii]d (?=like|love|rather|prefer|say|want)", re.M), "I would "),
+    (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
+    (Pattern(r"(?:^|(?<=[.!?\n] ))[Ii]d (?=like|love|rather|prefer|say|want)", re.M), "I would "),
     (
-        re.compile(r"(?:^|(?<=[.!?,\n] ))[Ww]ere (?=on\b|in\b|at\b|not\b|a\b|all\b|\w+ing\b|both\b|from\b)", re.M),
+        Pattern(r"(?:^|(?<=[.!?,\n] ))[Ww]ere (?=on\b|in\b|at\b|not\b|a\b|all\b|\w+ing\b|both\b|from\b)", re.M),
         "we are ",
     ),
-    (re.compile(r"\bcannot\b"), "can't"),
-    (re.compile(r"\bI,? too,? (?=\w)"), "I also "),
+    (Pattern(r"\bcannot\b"), "can't"),
+    (Pattern(r"\bI,? too,? (?=\w)"), "I also "),
 )
 
 
@@ -306,7 +307,7 @@ def expand(text: str) -> str:
     return _S_BE.sub(_expand_s, text)
 
 
-_CHANGED_NEXT = re.compile(
+_CHANGED_NEXT = Pattern(
     r"(?:(?:now|just|all|been|finally|officially|sadly|already) )*(?:pushed|moved|delayed|postponed|cancell?ed|"
     r"rescheduled|brought|shifted|bumped|swapped|switched|replaced|raised|lowered|increased|reduced|cut|handed|"
     r"delivered|paid|sold|booked|put|shut|closed|taken|stolen|fixed|mended|sorted|changed|done|finished|promoted|"
@@ -315,7 +316,7 @@ _CHANGED_NEXT = re.compile(
     r"[,.!?;]|$)",
     re.I,
 )
-_OF_SOMEBODY = re.compile(r"\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?$")
+_OF_SOMEBODY = Pattern(r"\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?$")
 
 
 def _expand_s(match: re.Match[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
 _MONTH = (
@@ -16,10 +17,10 @@ _NUMBER = (
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|"
     r"eighteen|twenty|thirty|forty|fifty)"
 )
-TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
+TYPES: tuple[tuple[str, Pattern], ...] = (
     (
         "date",
-        re.compile(
+        Pattern(
             rf"\b(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (?:the )?\d{{1,2}}(?:st|"
             rf"nd|rd|th)?|(?:the )?\d{{1,2}}(?:st|nd|rd|th))\b",
             re.I,
@@ -27,21 +28,19 @@ TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "time",
-        re.compile(
-            r"\b(?:\d{1,2}h\d{0,2}|\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I
-        ),
+        Pattern(r"\b(?:\d{1,2}h\d{0,2}|\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I),
     ),
-    ("weekday", re.compile(rf"\b{_DAY}\b", re.I)),
-    ("code", re.compile(r"(?<![\w+-])\+?\d{3,}(?:-\d{2,})+(?![\w-])")),
+    ("weekday", Pattern(rf"\b{_DAY}\b", re.I)),
+    ("code", Pattern(r"(?<![\w+-])\+?\d{3,}(?:-\d{2,})+(?![\w-])")),
     (
         "money",
-        re.compile(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I),
+        Pattern(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I),
     ),
-    ("model", re.compile(r"\b(?![ap]m\b)[a-z]{1,3}-?\d{1,4}[a-z]?\b", re.I)),
-    ("month", re.compile(rf"\b{_MONTH}\b", re.I)),
-    ("number", re.compile(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
+    ("model", Pattern(r"\b(?![ap]m\b)[a-z]{1,3}-?\d{1,4}[a-z]?\b", re.I)),
+    ("month", Pattern(rf"\b{_MONTH}\b", re.I)),
+    ("number", Pattern(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
 )
-_CUE = re.compile(
+_CUE = Pattern(
     r"^(?:(?:oh|oops|wait|sorry|no|nope|nah|actually|correction|scratch that|i mean(?:t)?|my mistake|my "
     r"bad|apologies|make that|make it|"
     r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant "
@@ -54,7 +53,7 @@ _CUE = re.compile(
     r"it got moved to|moved to|changed to|it has moved to|it was|the)\b[\s,.:!-]*)+",
     re.I,
 )
-_SUBJECT = re.compile(
+_SUBJECT = Pattern(
     r"^(?:the |my |our )?(?:[\w'-]+ ){0,3}?(?P<noun>[\w'-]+) (?:is|are|was|were|will be|would be|starts?|begins?)\b",
     re.I,
 )
@@ -63,8 +62,8 @@ _ANY_SUBJECT = frozenset(
     | {"total", "sum", "number", "amount", "figure", "one", "answer", "deadline", "start", "end"}
 )
 """Subjects of a correction that stand for whatever was said before it."""
-_NOT = re.compile(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
-_NOT_FIRST = re.compile(
+_NOT = Pattern(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
+_NOT_FIRST = Pattern(
     r"^(?:it is |i said |i meant )?not (?P<old>[^,.]{1,40})[,.] ?(?:it is |but |it's )?(?P<new>[^,.]{1,40})$", re.I
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perdure.pipeline import lexicon
 
@@ -77,6 +77,17 @@ class Discourse:
             names=self.names,
             kin=self.kin,
             drafts=[draft for draft in self.drafts if any(at >= 0 for at in draft.sources)],
+        )
+
+    def copy(self) -> Discourse:
+        """The same state, from which reading goes on without this one's knowledge."""
+        return replace(
+            self,
+            waiting=[replace(draft) for draft in self.waiting],
+            pending=list(self.pending),
+            names=dict(self.names),
+            kin=dict(self.kin),
+            drafts=[replace(draft) for draft in self.drafts],
         )
 
     def known_names(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, grammar, verbs
 from perdure.pipeline.extraction.wordsets import word_set
@@ -12,7 +13,7 @@ from perdure.pipeline.extraction.wordsets import word_set
 LONGEST_CHATTER = 160
 """Characters: what is longer says something, and long text against many patterns would cost time."""
 
-_TAG = re.compile(
+_TAG = Pattern(
     r",?\s*\b(?:right|correct|you know|innit|is (?:that|this|it) (?:normal|ok|okay|bad|weird|right|a "
     r"problem|enough|fine|safe)|"
     r"thoughts|any (?:ideas?|thoughts|tips|advice|suggestions?)|ok|okay|yeah|no|huh|eh)\s*$",
@@ -25,7 +26,7 @@ def _patterns(name: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{line})" for line in lexicon.lines(name)))
 
 
-_SARCASM = re.compile(
+_SARCASM = Pattern(
     r"(?:oh |yeah |ah )?(?:sure|right|great|yeah|brilliant|fantastic),? (?:because|as if|like i|let me|i "
     r"will just|i will)\b",
     re.I,
@@ -102,7 +103,7 @@ def is_question(clause: str, marked: bool) -> bool:
     return _patterns("requests.txt").match(low) is not None and not _statement_shaped(clause)
 
 
-_ASKS_NEXT = re.compile(
+_ASKS_NEXT = Pattern(
     r"^(?:quick|like|random|silly|dumb|stupid|serious|honest|genuine|real|just|tell me|idk)(?: (?:one|q|question))?,? "
     r"(?=(?:what|who|whose|why|which|how|when|where|is|are|does|do|did|can|could|should|would|will) [a-z]+ )"
 )
@@ -175,7 +176,7 @@ def is_request(clause: str) -> bool:
     }
 
 
-_STANDING_RULE = re.compile(
+_STANDING_RULE = Pattern(
     r"^if (?!(?:an?|the) (?:user|visitor|request|browser|form|button|thread|function|event|player)\b)"
     r"(?:a|an|any|someone|somebody|anyone|anybody|the|there|it|they) .{4,80}? (?:we|i|it goes to|they go to|"
     r"he goes "
@@ -184,13 +185,13 @@ _STANDING_RULE = re.compile(
     r"(?:call|ring|ask|send|check|close|open|log|tell|use|do|take|put|write|go|stop|switch|refund|charge|wait|do it)?\b"
 )
 """A way of doing things ("if a customer wants a refund it goes to Marit"), which supposes nothing."""
-_DATED = re.compile(
+_DATED = Pattern(
     r"(?:start|finish|move|open|fly|play|run|test|present|sign|walk|swim) (?:(?:on|at|from|in|back|out|"
     r"over) )*(?:the )?"
     r"(?:\d|mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|this|tomorrow)"
 )
 """A verb and a date: what the speaker does then ("start 4th nov"), and no order."""
-_LONG_SINCE = re.compile(
+_LONG_SINCE = Pattern(
     r"\b(?:yesterday|this morning|last (?:night|week|month|year|\w+day)|\w+ ago|in (?:19|20)\d\d|"
     r"at last|finally)\b|^put (?:in for|my|our) "
 )
@@ -220,12 +221,12 @@ def is_chatter(clause: str) -> bool:
     return _patterns("chatter.txt").fullmatch(low) is not None
 
 
-_NOW_IT_IS = re.compile(
+_NOW_IT_IS = Pattern(
     r"(?:and |but )?now it is (?!(?:too|so|not|very|much|better|worse|good|great|perfect|fine|ok|okay|broken|even|just|"
     r"over|gone|done|clear|fixed|my turn|your turn|time|all|what|how|why|[a-z]+ing)\b)\w+"
 )
 """What has come in the place of something: "now it's 34", "now it's lentils"."""
-_OCCASION = re.compile(
+_OCCASION = Pattern(
     r"(?:it|this|that) is for (?:a|an|my|our|the) (?:[\w']+ ){0,3}(?:christening|wedding|birthday|party|funeral|"
     r"anniversary|"
     r"baptism|graduation|reunion|leaving do|baby shower|communion|bar mitzvah|bat mitzvah|retirement|engagement|wake)\b"

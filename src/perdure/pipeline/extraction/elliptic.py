@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, verbs
 from perdure.pipeline.extraction.wordsets import word_set
 
 _ARTICLE_AN = "aeiou"
-YEAR_OF = re.compile(
+YEAR_OF = Pattern(
     r"^(?:first|second|third|fourth|fifth|final|last|1st|2nd|3rd|4th|5th|6th) (?:year|yr|term|"
     r"semester) (?!of (?:the|a)\b|in a row|"
     r"running)[a-z][\w' -]*(?: (?:in|at|of) (?:my |the )?[\w' -]+)$"
 )
 """How far somebody's studies are: "third year of my phd in Ljubljana", "2nd year architecture in Brno"."""
-_SINCE = re.compile(
+_SINCE = Pattern(
     r"^(?P<thing>(?:an? )?(?:[\w'-]+ ){0,3}[\w'-]+) since (?P<when>(?:i was|birth|childhood|school|\d{4}|the \w+|last|"
     r"january|february|march|april|may|june|july|august|september|october|november|december|age) ?.{0,40})$",
     re.I,
 )
-DATED = re.compile(
+DATED = Pattern(
     r"(?:start|finish|move|open|fly|play|leave|arrive|graduate|retire|run|present|sign) (?:(?:on|at|from|in|"
     r"back|out|over) )*"
     r"(?:the )?(?:\d|mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|this|tomorrow)",
     re.I,
 )
 """A verb and a date: what the speaker does then ("start 4th nov")."""
-NO_PLACE = re.compile(
+NO_PLACE = Pattern(
     r"\bplease$|^(?:by|until|before|after|from) (?:the )?(?:end|start|middle|beginning) of\b|^in (?:plain|"
     r"simple|past|present|"
     r"short|bold|english|french|german|spanish|italian|latin|dutch)\b",

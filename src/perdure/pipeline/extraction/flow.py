@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import (
     asides,
     cleaning,
@@ -31,8 +32,8 @@ from perdure.pipeline.extraction import (
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
-_FACT_LINE = re.compile(r"^(?:[Tt]he )?[Uu]ser(?:'s)? [^?\n]{2,500}$")
-_FICTION = re.compile(
+_FACT_LINE = Pattern(r"^(?:[Tt]he )?[Uu]ser(?:'s)? [^?\n]{2,500}$")
+_FICTION = Pattern(
     r"\b(?:put my foot down|walks? into a bar|knock knock|in (?:my|the) (?:novel|story|book|campaign)|in "
     r"chapter|the protagonist|my protagonist|backstory|plot twist)\b",
     re.I,
@@ -68,11 +69,11 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
     talk.opened = cleaned.restore(cleaned.text)[:2000]
 
 
-_FIRST_PERSON = re.compile(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our)(?![\w'.-])", re.I)
-_QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
+_FIRST_PERSON = Pattern(r"(?<![\w'.])(?:i|i'm|i've|i'd|i'll|my|me|mine|we|our)(?![\w'.-])", re.I)
+_QUOTED = Pattern(r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 
 
-_ASSISTANT = re.compile(
+_ASSISTANT = Pattern(
     r"^(?!(?:Any|Every|Each|When|If|No|All)\w* ).*(?<!uses )(?<!reads )(?<!asks )\bthe assistant\b", re.I
 )
 _TO_THE_ASSISTANT = frozenset(
@@ -191,7 +192,7 @@ def _english(text: str, at: int, talk: Discourse) -> None:
             talk.drafts.extend(mentioned.named_kin(rest.text, talk, at))
 
 
-_GOES_ON = re.compile(
+_GOES_ON = Pattern(
     r"\b(?:goes|go|works|is|done|it|do it|run|runs) (?:like (?:this|so)|as follows)$|^(?:how|"
     r"here is how) (?:i|we) [^?]{4,60}$",
     re.I,
@@ -219,12 +220,12 @@ def _dropped(sentence: sentences.Sentence, talk: Discourse) -> bool:
     return talk.task and len(sentence.text) < 80 and not re.search(r"\b(?:I|my|we|our)\b", sentence.text)
 
 
-_INFANT = re.compile(
+_INFANT = Pattern(
     r"\b(?:naps?|nap schedule|weaning|breastfe\w+|formula|teething|nursery|potty|cot|bottle feeds?|sleep "
     r"regression|tummy time)\b",
     re.I,
 )
-_OF_THE_CHILD = re.compile(r"(?:he|she) (?:is|has|was|just|only|still)\b", re.I)
+_OF_THE_CHILD = Pattern(r"(?:he|she) (?:is|has|was|just|only|still)\b", re.I)
 
 
 def _headed(sentence: sentences.Sentence, talk: Discourse) -> str:

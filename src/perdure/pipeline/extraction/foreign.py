@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, people
 
@@ -18,11 +19,11 @@ LANGUAGES = ("es", "pt", "it", "fr", "de")
 NOTHING = "-"
 """Gloss of a word that English leaves out."""
 
-_HAN = re.compile(r"[\u3400-\u9fff]")
-_KANA = re.compile(r"[\u3040-\u30ff\uac00-\ud7af]")
-_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*'?|\d[\w.,:%/]*\d|\d\w*|[\ue000-\uf8ff]|[^\w\s]|_")
-_ELISION = re.compile(r"\b([ldjnmtsc]|qu|un|dell|nell|sull|all|dall|quest)'(?=\w)", re.I)
-_CAPITAL_INSIDE = re.compile(r"(?<=[^\W\d_A-Z][ ,])\s*([A-Z][^\W\d_]+)")
+_HAN = Pattern(r"[\u3400-\u9fff]")
+_KANA = Pattern(r"[\u3040-\u30ff\uac00-\ud7af]")
+_WORD = Pattern(r"[^\W\d_]+(?:['-][^\W\d_]+)*'?|\d[\w.,:%/]*\d|\d\w*|[\ue000-\uf8ff]|[^\w\s]|_")
+_ELISION = Pattern(r"\b([ldjnmtsc]|qu|un|dell|nell|sull|all|dall|quest)'(?=\w)", re.I)
+_CAPITAL_INSIDE = Pattern(r"(?<=[^\W\d_A-Z][ ,])\s*([A-Z][^\W\d_]+)")
 _EDGES = '.,!?;:()"¿¡'
 
 
@@ -157,28 +158,27 @@ def _han(line: str) -> str:
 
 
 _HAN_FRAMES = (
-    (re.compile(r"\bis allergic to ([^,.?]{1,30}?) (?=,|\.|\?|$)"), r"is allergic to \1 "),
-    (re.compile(r"\bmy (\w+) (?=[A-Z][a-z]+ )"), r"my \1 "),
-    (re.compile(r"(?<=[A-Za-z]) (\d+) years old"), r" is \1 years old"),
-    (re.compile(r"\bis is\b"), "is"),
-    (re.compile(r"\bam is\b"), "am"),
-    (re.compile(r"\b(\d+) years (\d+) month"), r"\1"),
+    (Pattern(r"\bis allergic to ([^,.?]{1,30}?) (?=,|\.|\?|$)"), r"is allergic to \1 "),
+    (Pattern(r"\bmy (\w+) (?=[A-Z][a-z]+ )"), r"my \1 "),
+    (Pattern(r"(?<=[A-Za-z]) (\d+) years old"), r" is \1 years old"),
+    (Pattern(r"\bis is\b"), "is"),
+    (Pattern(r"\bam is\b"), "am"),
+    (Pattern(r"\b(\d+) years (\d+) month"), r"\1"),
 )
 
 
 @cache
-def _ahead(language: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+def _ahead(language: str) -> tuple[tuple[Pattern, str], ...]:
     return tuple(
-        (re.compile(left, re.I), right if right.startswith("I_") else right.replace("_", " "))
+        (Pattern(left, re.I), right if right.startswith("I_") else right.replace("_", " "))
         for left, right in lexicon.pairs(f"foreign_{language}_frames.tsv").items()
     )
 
 
 @cache
-def _behind() -> tuple[tuple[re.Pattern[str], str], ...]:
+def _behind() -> tuple[tuple[Pattern, str], ...]:
     return tuple(
-        (re.compile(left), "" if right == NOTHING else right)
-        for left, right in lexicon.pairs("foreign_after.tsv").items()
+        (Pattern(left), "" if right == NOTHING else right) for left, right in lexicon.pairs("foreign_after.tsv").items()
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import dropping, forget_matter, forget_order, forget_wish, grammar
 from perdure.pipeline.extraction.discourse import Discourse
 from perdure.pipeline.extraction.forget_order import Order
@@ -46,7 +47,7 @@ def read(sentence: str, talk: Discourse, at: int) -> Request | None:
     return Request(asked, _left(order, matters, whole))
 
 
-_MIND = re.compile(
+_MIND = Pattern(
     r"\b(?:(?:would|do|will) (?:you|u) mind|(?:i|we) (?:would )?(?:really )?appreciate (?:you|your)|"
     r"(?:how|what) about|(?:may|can|could) i ask you to consider) (?P<ing>[a-z]+ing)\b",
     re.I,
@@ -63,7 +64,7 @@ def _ordering(match: re.Match[str]) -> str:
     return match.group()
 
 
-_FURTHER = re.compile(
+_FURTHER = Pattern(
     r"^(?:and|also|plus|or)(?: also)? (?P<what>(?:my|our|the|what|that|his|her|their) [\w' -]{2,40}?)"
     r"(?: (?:also|too|as well|please|pl[sz]))*$",
     re.I,
@@ -112,9 +113,9 @@ def _is_reason(order: Order, matters: tuple[str, ...]) -> bool:
     return any(forget_matter.shares(order.before, matter) for matter in matters) and order.joint == "so"
 
 
-_JOINED = re.compile(r"^(?:and|also|oh|but|then|plus)\b[ ,]*", re.I)
-_OWN_NEWS = re.compile(r"^(?:i|we|my|our)\b", re.I)
-_POINTS = re.compile(r"\b(?:it|that|this|them|those|these|you)\b", re.I)
+_JOINED = Pattern(r"^(?:and|also|oh|but|then|plus)\b[ ,]*", re.I)
+_OWN_NEWS = Pattern(r"^(?:i|we|my|our)\b", re.I)
+_POINTS = Pattern(r"\b(?:it|that|this|them|those|these|you)\b", re.I)
 
 
 def _worth(trail: str, matters: tuple[str, ...]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, person
 from perdure.pipeline.extraction.discourse import Discourse, Draft
@@ -13,7 +14,7 @@ from perdure.pipeline.extraction.wordsets import word_set
 _STRIPS = 5
 """How many openings are taken off ("everything", "that I said", "about")."""
 
-_THANKS = re.compile(
+_THANKS = Pattern(
     r"^(?:[\s,.!-]*\b(?:please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|could you|can you|"
     r"ok|okay|now|right now|right away|straight away|at once|asap|immediately|"
     r"for me|for good|for ever|forever|completely|entirely|altogether|again|lol|omg|haha|too|as well|if (?:you|u) "
@@ -41,10 +42,10 @@ def reasons() -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{line})" for line in lexicon.lines("forget_reasons.txt")), re.I)
 
 
-_TOLD_TAIL = re.compile(
+_TOLD_TAIL = Pattern(
     r"\b(?:thing|things|stuff|business|story|incident|affair|saga|matter|episode|comment|remark)s?$", re.I
 )
-_POLITE = re.compile(r"^(?:please|pl[sz])\b", re.I)
+_POLITE = Pattern(r"^(?:please|pl[sz])\b", re.I)
 
 
 def thanks(trail: str) -> bool:
@@ -100,7 +101,7 @@ def is_datum(what: str) -> bool:
 
 
 _DETERMINERS = frozenset({"my", "our", "the", "his", "her", "their", "that", "this", "any", "all", "those"})
-_POINTERS = re.compile(
+_POINTERS = Pattern(
     r"^(?:about |all |all of |everything of )?(?:it|that|this|them|those|these|that one|this one|that last (?:bit|one|"
     r"part|thing|message)|the last (?:bit|thing|part|message|one)(?: i (?:said|told you|wrote|sent))?|what i (?:just )?"
     r"(?:said|told you|wrote)(?: (?:there|just now|to you|earlier|before|last))?|i (?:ever )?(?:just )?said (?:that|it|"
@@ -126,26 +127,24 @@ _SAID = (
     r"(?:spoke|spoken|talked)(?: to you)? (?:about|of)"
 )
 _MATTER = r"(?P<what>(?:(?:the|my|our|that|his|her|their|I)\b|[A-Z])[^,.;?!]{2,60})"
-_MENTIONS: tuple[re.Pattern[str], ...] = (
-    re.compile(
+_MENTIONS: tuple[Pattern, ...] = (
+    Pattern(
         r"\b[Yy]ou (?:still |even |also )*(?:know|have|remember|keep|kept|store|stored|save|saved|noted|wrote down) "
         r"(?P<what>(?:my|our|the|that|his|her|their) [^,.;?!]{2,60})"
     ),
-    re.compile(rf"\b(?:never|should|shouldn't|ought)\b(?: (?:not|never|have|had|ever))* (?:{_SAID}) {_MATTER}"),
-    re.compile(rf"\b(?:{_SAID}) {_MATTER}"),
-    re.compile(
+    Pattern(rf"\b(?:never|should|shouldn't|ought)\b(?: (?:not|never|have|had|ever))* (?:{_SAID}) {_MATTER}"),
+    Pattern(rf"\b(?:{_SAID}) {_MATTER}"),
+    Pattern(
         r"\b(?:[Dd]on't|[Dd]o not|[Nn]ever|[Ss]top) (?:bring(?:ing)? up|mention(?:ing)?|talk(?:ing)? about|"
         rf"ask(?:ing)? me about|remind(?:ing)? me (?:of|about)) {_MATTER}"
     ),
-    re.compile(
+    Pattern(
         r"^(?P<what>(?:who|what|how|where|why|the|my|our) [^,.;?!]{2,50}?) (?:is|are|was) (?:nobody|no one|none of|"
         r"private|personal|secret|between)\b",
         re.I,
     ),
 )
-_ADDRESSED = re.compile(
-    r"\b(?:you|in (?:here|chat|the chat)|here|by (?:accident|mistake)|accidentally|in error)\b", re.I
-)
+_ADDRESSED = Pattern(r"\b(?:you|in (?:here|chat|the chat)|here|by (?:accident|mistake)|accidentally|in error)\b", re.I)
 
 
 def mentioned(text: str) -> str:
@@ -203,7 +202,7 @@ def _pointed(talk: Discourse, at: int, before: str, whole: bool) -> tuple[str, .
     return tuple(f": {draft.text}" for draft in meant)
 
 
-_NAMES_IT = re.compile(
+_NAMES_IT = Pattern(
     r"^(?:what|everything|anything|all|never ?mind|nvm|as for|about|(?:the|that|my|our|"
     r"this) (?:\w+ )?\w+ (?:about|regarding|"
     r"concerning))\b",
@@ -236,8 +235,8 @@ def _parts(what: str) -> list[str]:
     return [what] if clause else [_stripped(part) for part in parts if part.strip()]
 
 
-_HIM = re.compile(r"\b(?P<who>him|her|them|he|she)(?=$| (?:and|about|with|for|to|is|was|has|had|at|in|on)\b)", re.I)
-_HIS = re.compile(r"\b(?:his|her)(?= \w)", re.I)
+_HIM = Pattern(r"\b(?P<who>him|her|them|he|she)(?=$| (?:and|about|with|for|to|is|was|has|had|at|in|on)\b)", re.I)
+_HIS = Pattern(r"\b(?:his|her)(?= \w)", re.I)
 
 
 def _referred(matter: str, before: str, talk: Discourse) -> str:
@@ -261,9 +260,9 @@ def _third(what: str, who: str) -> str:
 
 # ------------------------------------------------------------------ what is told of the same matter
 
-_WORD = re.compile(r"[\w']+")
-_ENDINGS = re.compile(r"(?:'s|ings?|ed|ies|es|s|y)$")
-_OLD = re.compile(r"\b(?:old|previous|former|earlier|last|wrong|first|original)\b", re.I)
+_WORD = Pattern(r"[\w']+")
+_ENDINGS = Pattern(r"(?:'s|ings?|ed|ies|es|s|y)$")
+_OLD = Pattern(r"\b(?:old|previous|former|earlier|last|wrong|first|original)\b", re.I)
 
 
 def _telling_words(text: str) -> set[str]:

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import forget_matter, grammar
 from perdure.pipeline.extraction.discourse import Discourse
@@ -38,7 +39,7 @@ def _lead() -> re.Pattern[str]:
     return re.compile(rf"(?:(?:{'|'.join(lexicon.lines('forget_polite.txt'))})\b[\s,:]*)*", re.I)
 
 
-_COURTESY = re.compile(
+_COURTESY = Pattern(
     r"\b(?:please+|pl[sz]+|plz+|kindly|pray|(?:can|could|would|will|might) (?:you|u|we)|(?:you|u) (?:can|could|may|"
     r"might|should|must|had better|need|have|better|ought)|(?:i|we) (?:want|need|would like|would love|wish|prefer|"
     r"would prefer|ask|must ask|beg|would rather|trust)|if you (?:would|could|can)|ask you)\b",
@@ -69,7 +70,7 @@ def _places() -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{line})" for line in lexicon.lines("forget_places.txt")), re.I)
 
 
-_JOINT = re.compile(r"(?:^|(?<=[,;:.!?]) | -+ |,? (?=(?:and|but|so|then|n)\b))", re.I)
+_JOINT = Pattern(r"(?:^|(?<=[,;:.!?]) | -+ |,? (?=(?:and|but|so|then|n)\b))", re.I)
 
 
 def find(sentence: str, talk: Discourse) -> Order | None:
@@ -103,7 +104,7 @@ def _ordered(before: str, spoken: str, strength: str, match: re.Match[str]) -> O
     return Order(before.strip(" ,;:-"), spoken, joint, polite, strength, what, forget_matter.after_thanks(trail))
 
 
-_END = re.compile(
+_END = Pattern(
     r"[,;:]\s| -+ | \(|[!?]|(?<!what)(?<!all)(?<!thing)(?<!that)(?<!things)(?<!stuff)\s(?=(?:because|bc|since|cos|"
     r"cuz|coz|as (?:it|that|she|he|they|i|we|this|the|my)|so (?:that|"
     r"i|we|she|he|no)|now that|in case|before (?:i|she|he|they|any\w+|my|we)|if (?:i|you|that|it|possible)|but|"
@@ -153,13 +154,13 @@ def _meant(order: Order, match: re.Match[str], talk: Discourse) -> bool:
     return shown or _alone(order, talk, match)
 
 
-INDEFINITE = re.compile(
+INDEFINITE = Pattern(
     r"^(?:an?|(?:how|when|where)(?= (?:to|do|does|can|could|should|much|many|about)\b)|some|to|for|one|any more|"
     r"more|it all)\b(?! bit\b)",
     re.I,
 )
-_DISMISSED = re.compile(r"^(?:about )?(?:it|this)$", re.I)
-_ASKS = re.compile(
+_DISMISSED = Pattern(r"^(?:about )?(?:it|this)$", re.I)
+_ASKS = Pattern(
     r"^(?:what|which|who|how|where|when|why|can|could|should|shall|would|do|does|did|is|are|let|tell|give|show|write|"
     r"make|just|i (?:want|need)|we (?:want|need))\b",
     re.I,
@@ -207,15 +208,15 @@ def _particular(what: str, talk: Discourse) -> bool:
     return any(forget_matter.names_all(draft.text, what) for draft in talk.drafts)
 
 
-_FROM_PART = re.compile(r"\b(?:from|off|out of|in) (?P<part>[a-z]+)\b", re.I)
-_FOREIGN = re.compile(
+_FROM_PART = Pattern(r"\b(?:from|off|out of|in) (?P<part>[a-z]+)\b", re.I)
+_FOREIGN = Pattern(
     r"\b(?:from|out of|off|on|onto|into|in|under|below|above|after|before|with|by|to) (?:the|my|our|your|his|her|their|"
     r"this|that|an?|each|every|all|\d)\b",
     re.I,
 )
 
 
-_EDITS = re.compile(
+_EDITS = Pattern(
     r"\band (?:also )?(?:make|add|put|write|shorten|rewrite|replace|change|turn|use|move|insert|include|keep|send)\b",
     re.I,
 )

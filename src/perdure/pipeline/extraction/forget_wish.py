@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import forget_matter, forget_order, grammar
 from perdure.pipeline.extraction.forget_order import Order
 
@@ -17,8 +18,8 @@ _KEPT = (
     r"lying (?:about|around)|held(?: on to)?)"
 )
 _COURT = r"(?:(?:and|so|but|also|oh|please|now|actually|no|ok|sorry)[, ]+)*"
-_WISHES: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(_COURT + form + r"\b(?P<trail>.*)$", re.I)
+_WISHES: tuple[Pattern, ...] = tuple(
+    Pattern(_COURT + form + r"\b(?P<trail>.*)$", re.I)
     for form in (
         rf"(?:i|we) (?:want|need|would like|wish|would love|prefer|would prefer)(?: to have)? (?P<what>.{{2,60}}?) "
         rf"(?:to be |to get )?{_GONE}",
@@ -52,7 +53,7 @@ _WISHES: tuple[re.Pattern[str], ...] = tuple(
 )
 
 
-_HINT = re.compile(
+_HINT = Pattern(
     r"\b(?:unsaid|unmention|withdraw|void|never said|remov|delet|forg|eras|wip|scrub|clear|"
     r"taken|struck|expung|purg|bin|drop|throw|lose|gone|go\b|vanish|"
     r"disappear|stor|rememb|kept|keep|sav|record|noted?\b|log|retain|memor|writ|on file|hanging|lying|held|hold|"

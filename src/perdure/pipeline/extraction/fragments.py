@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     dropping,
@@ -22,7 +23,7 @@ from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
 
 _LIST_VERBS = word_set("fragments.list_verbs")
-_LABELLED = re.compile(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?)(?: ?: | ?= ?)(?P<value>\S.{0,200})$")
+_LABELLED = Pattern(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?)(?: ?: | ?= ?)(?P<value>\S.{0,200})$")
 LONGEST = 18
 """Words of a fragment; a longer one is no fragment but a sentence that was not understood."""
 
@@ -75,7 +76,7 @@ def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[
     return [statements.make(f"{talk.who}'s {last} are {text}", "naming", talk, sentence.source)]
 
 
-_ADVERBIAL = re.compile(
+_ADVERBIAL = Pattern(
     r"(?:\d+ (?:days?|hours?|times|nights?|shifts?) (?:a|per|each) \w+|usually|sometimes|often|roughly|"
     r"about|around|once|twice|every|each|daily|weekly|monthly|nightly|"
     r"(?:two|three|four|five|\d+) times|since|until|mornings|evenings|weekends|weekdays|"
@@ -204,14 +205,14 @@ def _specific(text: str) -> bool:
     )
 
 
-_MEASURE = re.compile(
+_MEASURE = Pattern(
     r"^(?P<label>[a-z][a-z' -]{2,30}?) (?P<value>(?:[$€£]?\d[\w.,:/%-]*)(?: ?(?:cm|kg|lbs?|k|am|pm|euros?|"
     r"pounds|quid|dollars|a month|a week|per month|months?|years?|%))?)$",
     re.I,
 )
 
 
-_ADDRESS = re.compile(
+_ADDRESS = Pattern(
     r"^(?P<label>(?:new |current |home |work |postal )*(?:address|postcode|phone number|number)) (?:is |now )?"
     r"(?P<value>(?:flat |unit |apartment )?\d[\w/]* ?[\w' -]{2,50})$",
     re.I,

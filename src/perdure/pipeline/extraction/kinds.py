@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import grammar, verbs
 from perdure.pipeline.extraction.wordsets import word_set
 
 Kind = Literal["semantic", "procedural", "episodic"]
 
 _STATE_PASTS = word_set("kinds.state_pasts")
-_TIMED = re.compile(
-    r"\b(?:ago|yesterday|last (?:week|month|year|night|spring|summer|autumn|winter)|in (?:19|20)\d\d)\b"
-)
-_RULE = re.compile(
+_TIMED = Pattern(r"\b(?:ago|yesterday|last (?:week|month|year|night|spring|summer|autumn|winter)|in (?:19|20)\d\d)\b")
+_RULE = Pattern(
     r"^(?:To \w+.*:|When(?:ever)? .*,|Before \w+ing|After \w+ing|How \w+ |The (?:process|procedure|routine|"
     r"steps?)\b|Every \w+ over|First\b)"
 )

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 from perdure.pipeline.extraction.discourse import Discourse
 from perdure.pipeline.extraction.wordsets import word_set
 
-_GAVE_UP = re.compile(
+_GAVE_UP = Pattern(
     r"\b(?:dropped|gave up|given up|quit|used to|stopped|left|sold|ditched|binned|no longer|moved (?:off|away)|"
     r"cancelled|"
     r"canceled|retired|finished|swapped|switched|scrapped|replaced|lost|outgrew|abandoned|went off|got rid of)\b"
 )
-_FOR_ME = re.compile(r"\bfor (?:me|us)\b", re.I)
-_NOW = re.compile(r"\b(?:now|these days|nowadays|at the moment|for now|currently|this year)\b", re.I)
-_DOSE = re.compile(
+_FOR_ME = Pattern(r"\bfor (?:me|us)\b", re.I)
+_NOW = Pattern(r"\b(?:now|these days|nowadays|at the moment|for now|currently|this year)\b", re.I)
+_DOSE = Pattern(
     r"\b(?:\d[\d.,]* ?(?:mg|mcg|ml|g|iu)|(?:\d+|one|two|three|four|half an?|an?) (?:micrograms?|milligrams?|units?|"
     r"tablets?|pills?|capsules?|puffs?|drops?|insulin shots?|injections?|sachets?|patch(?:es)?))\b",
     re.I,

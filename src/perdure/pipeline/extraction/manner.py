@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, grammar, person, verbs
 
@@ -17,63 +18,63 @@ _LAST = (
     r"each time|by default|at all times|henceforth|whenever you (?:reply|answer))"
 )
 _POLITE = r"(?:please|pls|plz|kindly|thanks|thank you)"
-_LASTING = re.compile(
+_LASTING = Pattern(
     rf"^(?:(?:and|so|also|ok|{_POLITE}),? )*(?:(?P<lead>{_LAST}),? (?:{_POLITE},? )?)?(?P<what>[^.,:!?]{{3,80}}?)"
     rf"(?:,? (?P<tail>{_LAST}|only))?(?:,? {_POLITE})*$",
     re.I,
 )
-_REASONED = re.compile(
+_REASONED = Pattern(
     rf"^(?:so|hence|therefore|thus) (?:{_POLITE} )?(?P<what>[^.!?]{{3,60}}?)(?P<ask> {_POLITE})?$", re.I
 )
-_TALKS = re.compile(
+_TALKS = Pattern(
     rf"^(?:(?:and|so|also|ok|just|always|{_POLITE}|can you|could you|would you),? )*(?P<verb>write|answer|reply|"
     rf"respond|"
     r"speak|talk|explain|type|text)(?: (?:to me|me|everything|things|it all|back|your answers?|your replies))* "
     r"(?P<manner>(?:in|with|using|without) [^,.;]{3,80}|(?:short|simple|easy|plain|slow)\w* \w+)$",
     re.I,
 )
-_PRONOUNS = re.compile(
+_PRONOUNS = Pattern(
     rf"^(?:my pronouns are |i use |use )?(?P<which>(?:she|he|they|xe|ze|it)/(?:her|hers|him|his|them|theirs|"
     rf"they|she|he|xem|"
     rf"zir|it|its)(?:/\w+)?)(?: pronouns)?(?:,? {_POLITE})*$",
     re.I,
 )
-_SPELLED = re.compile(
+_SPELLED = Pattern(
     r"^(?i:it is) (?P<how>pronounced|spelled|spelt) (?P<what>[A-ZÀ-Þ][\w' -]{1,40}(?:, (?:spelled|"
     r"spelt) [A-Z][\w'-]+)?)$"
 )
-_NONE_FOR_ME = re.compile(
+_NONE_FOR_ME = Pattern(
     r"^(?:so |and )?no (?:more )?(?P<what>(?!idea|clue|thanks|way|need|rush)[\w' -]{3,30}) for (?:me|us)(?: please)?$",
     re.I,
 )
-_SPELL = re.compile(
+_SPELL = Pattern(
     rf"^(?:{_POLITE},? )*(?:spell|pronounce) (?!it\b|this\b|that\b|out\b|check)[\w'-]+ (?:with|as|without|like) ", re.I
 )
-_REACH = re.compile(
+_REACH = Pattern(
     rf"^(?:{_POLITE},? )*(?:only )?(?:contact|email|text|phone|ring|reach|write to) me (?:only )?(?:at|by|on|"
     rf"via|in|after|"
     rf"before) [\w' -]{{3,40}}?(?:,? {_POLITE})*$",
     re.I,
 )
-_RATHER = re.compile(
+_RATHER = Pattern(
     r"^(?:and |but |so )?(?:i|we) would (?:much )?(?:rather|prefer it if|prefer if|appreciate it if|like it if|"
     r"prefer that) you "
     r"(?P<what>(?:wrote|used|kept|answered|replied|spoke|called|did not|didn't|avoided|stuck|gave|left|"
     r"skipped) .{3,80})$",
     re.I,
 )
-_AT_MOST = re.compile(
+_AT_MOST = Pattern(
     rf"^(?:{_POLITE},? )*(?P<what>(?:no more than|never more than|at most|max(?:imum)?|only) (?:\d+|one|two|"
     rf"three|four|five|six|ten)"
     rf" [\w' -]{{3,40}}?(?: at a time| per answer| each time))(?:,? {_POLITE})*$",
     re.I,
 )
-_NO_PLEASE = re.compile(
+_NO_PLEASE = Pattern(
     rf"^(?:(?:and|so|but),? )*no (?:more )?(?P<what>(?!idea|clue|thanks|way|need|rush|worries|"
     rf"the )[\w' -]{{3,30}}?),? {_POLITE}$",
     re.I,
 )
-_ONE_TEXT = re.compile(
+_ONE_TEXT = Pattern(
     r"\b(?:this|these|it|them|above|below|draft|essay|email|letter|poem|story|speech|note|card|about|of the|"
     r"for (?:a|an|"
     r"my|the)|in (?:the )?(?:style|voice))\b",
@@ -139,7 +140,7 @@ def read(sentence: str, who: str, *, own: bool) -> str | None:
     return f"{who} wants only {what}" if when == "only" else f"{who} wants {what} ({when})"
 
 
-_ALWAYS = re.compile(rf"^(?P<what>[a-z][a-z -]{{3,30}}?),? always(?:,? {_POLITE})?$")
+_ALWAYS = Pattern(rf"^(?P<what>[a-z][a-z -]{{3,30}}?),? always(?:,? {_POLITE})?$")
 
 
 def _is_liking(what: str, least: int = 2) -> bool:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import people, statements
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.presupposed import article
 from perdure.pipeline.extraction.wordsets import word_set
 
-_ALLERGY = re.compile(
+_ALLERGY = Pattern(
     r"\b(?:my|with(?: my| an?)?) (?:(?:severe|bad|mild|terrible|nasty|bit of an?) )?(?P<what>"
     r"(?!food\b|skin\b|drug\b|seasonal\b|any\b|other\b|this\b|new\b)[a-z]+(?: [a-z]+)?) "
     r"(?P<how>allerg(?:y|ies)|intolerance)\b",
     re.I,
 )
-_TRADE = re.compile(
+_TRADE = Pattern(
     r"\b(?:my|our) (?P<kind>(?:[a-z][\w-]+ ){0,3}(?P<noun>[a-z]+)),? (?:called |named )?"
     r"(?P<name>[A-ZÀ-Þ][\w'&-]+(?: (?:& |and |of )?[A-ZÀ-Þ][\w'-]+){0,3})"
 )
 
 
-_APPOSED_AGE = re.compile(
+_APPOSED_AGE = Pattern(
     r"\b(?P<whose>(?:my|our) (?:[a-z-]+ ){1,3}?(?P<name>[A-ZÀ-Þ][\w'-]+)), (?:aged )?(?P<age>\d{1,2})"
     r"(?=,|$|\?|\.| who\b)"
 )
@@ -60,7 +61,7 @@ def named_kin(text: str, talk: Discourse, source: int) -> list[Draft]:
     return [statements.make(f"{naming[0]} is named {naming[1]}", "naming", talk, source)] if naming else []
 
 
-_TAUGHT = re.compile(
+_TAUGHT = Pattern(
     r"\bmy (?P<who>(?:[Yy]ear|[Gg]rade) \d{1,2}s?(?: class| group| pupils| students)?|\d{1,2}(?:st|nd|rd|th)"
     r"[- ]grad(?:e|ers)(?: class)?|(?:[\w-]+ ){0,2}?(?:pupils|students)|"
     r"(?:GCSE|A[- ]level|ESL|EFL|ESOL|IB|AP|[ABC][12]) (?:[a-z]+ )?"
@@ -112,12 +113,12 @@ def _trades(text: str, talk: Discourse, source: int) -> list[Draft]:
     ]
 
 
-_WITH = re.compile(r"\b(?:with my|my|with) (?P<what>(?:type [12] |chronic |severe |mild |bad )?[a-z]+)\b", re.I)
-_TRAIT = re.compile(r"\b(?P<whose>my|our) (?P<trait>[a-z]+) (?P<who>[a-z-]+)(?: (?P<name>[A-ZÀ-Þ][\w'-]+))?")
-_COUNTED = re.compile(
+_WITH = Pattern(r"\b(?:with my|my|with) (?P<what>(?:type [12] |chronic |severe |mild |bad )?[a-z]+)\b", re.I)
+_TRAIT = Pattern(r"\b(?P<whose>my|our) (?P<trait>[a-z]+) (?P<who>[a-z-]+)(?: (?P<name>[A-ZÀ-Þ][\w'-]+))?")
+_COUNTED = Pattern(
     r"\b(?:my|our) (?P<what>(?:(?:\d{1,2}|two|three|four|five|six) )?(?P<noun>twins|triplets|[a-z]+s|children))\b", re.I
 )
-_KIND = re.compile(
+_KIND = Pattern(
     r"\b(?P<thing>(?:my|our) (?:[a-z-]+ )?[a-z-]+), (?P<kind>an? (?:\d{4} |[a-z]+ ){0,2}[A-ZÀ-Þ][\w'-]+"
     r"(?: [A-Z0-9][\w'-]*){0,2})(?=,|$)"
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 
-_TOKEN = re.compile(r"((?<![\w@#])(?<!\w\.)[A-Za-zÀ-ɏ']+(?:-[A-Za-zÀ-ɏ']+)*(?![\d@]|\.\w))")
+_TOKEN = Pattern(r"((?<![\w@#])(?<!\w\.)[A-Za-zÀ-ɏ']+(?:-[A-Za-zÀ-ɏ']+)*(?![\d@]|\.\w))")
 """A word; letters inside a code ("m6i.large", "3x12") are none."""
 _MINE = {"my": "'s", "mine": "'s", "our": "'s", "ours": "'s"}
 _OBJECTS = {"me": "", "us": ""}

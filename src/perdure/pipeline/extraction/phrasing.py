@@ -5,49 +5,48 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, sentences, verbs
 from perdure.pipeline.extraction.discourse import kin_gender
 
-_A_NAMED = re.compile(r"\b(an? (?:[\w-]+ )?[a-z-]+), ([A-ZÀ-Þ][\w'-]+)(,|$|\.)")
-_THE_FAMILY = re.compile(
+_A_NAMED = Pattern(r"\b(an? (?:[\w-]+ )?[a-z-]+), ([A-ZÀ-Þ][\w'-]+)(,|$|\.)")
+_THE_FAMILY = Pattern(
     r"\b[Tt]he (twins|kids|boys|girls|baby|toddler|wife|husband|missus|in-laws|grandkids|grandchildren|"
     r"other half)\b(?!')"
 )
-_BEFORE_YOU = re.compile(r",? before you (?:say|ask|suggest|start|tell|mention)\b.*$", re.I)
-_ME_AND = re.compile(
+_BEFORE_YOU = Pattern(r",? before you (?:say|ask|suggest|start|tell|mention)\b.*$", re.I)
+_ME_AND = Pattern(
     r"^((?:and |so |but |now )?)[Mm]e (?:and|&|n) ((?:my|our) [a-z-]+(?: (?!have\b|are\b|is\b|"
     r"had\b|were\b)[A-Za-z][\w'-]+)?|"
     r"[A-Z][\w'-]+) (?=(?:have|are|were|had|both|always|still|got|went|play|live|run|work|do|"
     r"share|want|need|bought|like|"
     r"met|moved|started)\b)"
 )
-_BARE_KIN = re.compile(
-    r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I
-)
-_DOUBLED = re.compile(
+_BARE_KIN = Pattern(r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I)
+_DOUBLED = Pattern(
     r"^((?:my|our|his|her|the) [a-z-]+) (?:she|he|it|they) (?=(?:is|are|was|has|have|does|did|can|will|lives|works)\b)",
     re.I,
 )
-_ASIDE = re.compile(
+_ASIDE = Pattern(
     r", (?:for my sins|to be honest|by the way|as it happens|as you know|of course|in fact|believe it or "
     r"not|i think|i guess|i suppose|apparently|sadly|unfortunately|luckily|thankfully|if you like|as "
     r"always|as usual|weirdly|oddly enough|bless (?:him|her|them)|so to speak), ",
     re.I,
 )
-_CLEFT = re.compile(r"\b(?:[Ii]t is|[Ii]t was) ([A-Z][\w'-]+|(?:my|our) \w+(?: [A-Z]\w+)?) (?:who|that) ")
-_THINGS = re.compile(
+_CLEFT = Pattern(r"\b(?:[Ii]t is|[Ii]t was) ([A-Z][\w'-]+|(?:my|our) \w+(?: [A-Z]\w+)?) (?:who|that) ")
+_THINGS = Pattern(
     r"^(?:the )?(?:things|stuff|foods?|people|places|languages|instruments|books|games|shows|meds|"
     r"medications|tools|apps|sports) (?:that |which )?(i|we) ((?:\w+ )?\w+):? (?=\w)",
     re.I,
 )
-_APPOSITIVE = re.compile(
+_APPOSITIVE = Pattern(
     r"\b((?:[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]he)(?: [\w'-]+){1,3}), ([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?),(?= [a-z])"
 )
-_NAME_FIRST = re.compile(r"\b([A-Z][\w'-]+), ((?:my|our) [\w' -]{2,30}?), (?=[a-z])")
-_IN_BRACKETS = re.compile(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
+_NAME_FIRST = Pattern(r"\b([A-Z][\w'-]+), ((?:my|our) [\w' -]{2,30}?), (?=[a-z])")
+_IN_BRACKETS = Pattern(r"\b([a-z-]+) \(([A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)?)\)(?= )")
 
-_BRACKETS = re.compile(r"\s*\(([^()]{1,300})\)")
+_BRACKETS = Pattern(r"\s*\(([^()]{1,300})\)")
 
 
 def unbracketed(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
@@ -63,26 +62,26 @@ def unbracketed(found: list[sentences.Sentence]) -> list[sentences.Sentence]:
     return out
 
 
-_RECORDS = re.compile(
+_RECORDS = Pattern(
     r"^(?:(?:please|pls|kindly|can you|could you|so|and|also|ok),? )*(?:(?:amend|update|correct|adjust|change|fix|"
     r"edit) (?:your|the|my) (?:records?|notes?|files?|memory|profile|details|info)(?: please)?[:,-]+ ?(?:to say )?|"
     r"(?:note|put|write|add) (?:it )?(?:down )?(?:for|in|on|to) (?:your|the) (?:records?|notes?|files?|"
     r"memory)(?: that|:|,) )",
     re.I,
 )
-_OWN_LABEL = re.compile(r"^the (?=(?:sur|last |first |middle |maiden |user|nick)?name is\b|spelling is\b)", re.I)
-_NAME_BARE = re.compile(r"^((?:[Hh]ello|[Hh]i|[Gg]ood \w+)?,? ?[Mm]y name) (?=[A-ZÀ-Þ][a-zà-ÿ]+(?:,|\.|$| and\b))")
+_OWN_LABEL = Pattern(r"^the (?=(?:sur|last |first |middle |maiden |user|nick)?name is\b|spelling is\b)", re.I)
+_NAME_BARE = Pattern(r"^((?:[Hh]ello|[Hh]i|[Gg]ood \w+)?,? ?[Mm]y name) (?=[A-ZÀ-Þ][a-zà-ÿ]+(?:,|\.|$| and\b))")
 
 
-_ONE_OF_THEM = re.compile(
+_ONE_OF_THEM = Pattern(
     r"\bone of them,? (?:called |named )?(?P<name>[A-ZÀ-Þ][\w'-]+),? (?=(?:is|has|was|does|can|will|[a-z]+s)\b)"
 )
-_AGED_PAIR = re.compile(r"\b([A-ZÀ-Þ][\w'-]+) (is|was|turns) (\d{1,2}),? and ([A-ZÀ-Þ][\w'-]+) (\d{1,2})\b")
-_MYSELF = re.compile(r"\b(I|we|We) (?:myself|ourselves),? ")
-_AGE_FIRST = re.compile(
+_AGED_PAIR = Pattern(r"\b([A-ZÀ-Þ][\w'-]+) (is|was|turns) (\d{1,2}),? and ([A-ZÀ-Þ][\w'-]+) (\d{1,2})\b")
+_MYSELF = Pattern(r"\b(I|we|We) (?:myself|ourselves),? ")
+_AGE_FIRST = Pattern(
     r"^([1-9]\d)(?: ?(?:yo|y/o|years old|f|m))?, (?=([a-z][\w-]*)(?:[ ,]+([a-z][\w-]*))?(?:[ ,]+([a-z][\w-]*))?)", re.I
 )
-_HEADING = re.compile(r"^(?:[a-z]+ ){0,2}(?:update|news|status)(?: so far)?: (?=\w)", re.I)
+_HEADING = Pattern(r"^(?:[a-z]+ ){0,2}(?:update|news|status)(?: so far)?: (?=\w)", re.I)
 
 
 def _aged(match: re.Match[str]) -> str:
@@ -92,7 +91,7 @@ def _aged(match: re.Match[str]) -> str:
     return f"I am {match.group(1)}, " if any(word in known for word in words) else match.group()
 
 
-_BARE_VERB = re.compile(
+_BARE_VERB = Pattern(
     r"\b([Mm]y|[Oo]ur) ([a-z-]+)(?: ([A-ZÀ-Þ][\w'-]+))? ([a-z]+)(?= (?:the|a|an|my|in|at|to|me|for|as|on|no|with)\b)"
 )
 
@@ -118,15 +117,15 @@ def _agreeing(text: str) -> str:
     return text[: match.start(4)] + verbs.third(verb) + text[match.end(4) :]
 
 
-_PLEASE_I = re.compile(r"\b(please) (?=(?:I|i|my|we|our) [a-z']+)")
-_IT_IS_THAT = re.compile(
+_PLEASE_I = Pattern(r"\b(please) (?=(?:I|i|my|we|our) [a-z']+)")
+_IT_IS_THAT = Pattern(
     r"(?:\bturns out )?\b[Ii]t is (?P<what>[a-z][\w -]{1,30}?) (?:that )?(?P<who>I|we|he|she|they|my [a-z]+) "
     r"(?P<does>(?:am|is|are) (?:allergic to|into|scared of|afraid of|hooked on|addicted to|intolerant to|good at|on)|"
     r"can't (?:eat|stand|have|tolerate|drink)|reacts? to|plays?|teach(?:es)?|loves?|hates?)(?=$|[,.])"
 )
 _MANY = r"(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\d{1,3})"
-_TEAM_OF = re.compile(rf"\bwe are (?:a )?(?:small )?team of ({_MANY})\b(?! people)", re.I)
-_WE_ARE_SO_MANY = re.compile(
+_TEAM_OF = Pattern(rf"\bwe are (?:a )?(?:small )?team of ({_MANY})\b(?! people)", re.I)
+_WE_ARE_SO_MANY = Pattern(
     rf"\bwe are (?:now )?({_MANY})(?: (?:people|altogether|in all|in total|of us))*(?=$|[,.;])", re.I
 )
 

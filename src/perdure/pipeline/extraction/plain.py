@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import dropping, grammar, reference, sentences, statements
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
-_ADDRESSED = re.compile(r"\b(?:you|your|yours|u|ur|thanks|thank|please|pls)\b|[\"“”?]", re.I)
+_ADDRESSED = Pattern(r"\b(?:you|your|yours|u|ur|thanks|thank|please|pls)\b|[\"“”?]", re.I)
 _WORDS = range(3, 25)
 _LONGEST_ITEM = 12
 _LATEST_VERB = 7

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import corrections, grammar
 from perdure.pipeline.extraction.discourse import Discourse
 
-_POINTS = re.compile(
+_POINTS = Pattern(
     r"^(?:that|this|it|which)(?: (?:is|was)|'s) (?:also |now |actually )?(?P<by>where|who|whom|what|"
     r"when) (?P<rest>\S.+)$",
     re.I,
 )
-_LATER = re.compile(
+_LATER = Pattern(
     r"(?:,? (?:now|these days|nowadays|at the moment|instead|from now on|mostly|too|as well|anyway))+$", re.I
 )
-_OPEN = re.compile(r"\b(?:from|at|to|in|on|with|for|of|off|through|by|into)$", re.I)
+_OPEN = Pattern(r"\b(?:from|at|to|in|on|with|for|of|off|through|by|into)$", re.I)
 
 
-_SAID = re.compile(
+_SAID = Pattern(
     r"\b(?:said|say|says|mean|means|meant|think|thought|thinks|heard|hear|told|want|wanted|need|needed|like|"
     r"love|do|did|"
     r"does|happened|happens|matters|asked|ask|know|knew|get|got|am|are|is|was|were)$",

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar
 from perdure.pipeline.extraction.wordsets import word_set
@@ -34,7 +35,7 @@ def _living() -> re.Pattern[str]:
     return re.compile(rf"{counted}(?:{kinds})\b(?!'){_MORE}", re.I)
 
 
-_PLACED = re.compile(
+_PLACED = Pattern(
     r"^(?P<thing>(?:(?:old|new|vintage|second-?hand|used|little|big|ancient|battered|rusty|antique) )?[A-ZÀ-Þ][\w'-]+"
     r"(?: [\w'-]+){0,4}?) (?P<where>(?:in|on|under|outside|at) (?:the|my|our) (?:[a-z]+ ){0,2}?(?P<place>[a-z]+))$"
 )

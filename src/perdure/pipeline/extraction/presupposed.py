@@ -5,31 +5,32 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, people, statements, verbs
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
-_OWNED = re.compile(
+_OWNED = Pattern(
     r"\b[Mm]y ((?:(?:new|old|first|second|beloved|trusty|current|poor|little|big|\d{4}|\d+[- ]year[- ]old) "
     r")*)((?:\d{4} )?[A-Z][\w-]+(?: [A-Z0-9][\w.-]*){0,3})"
 )
-_AGED = re.compile(
+_AGED = Pattern(
     r"\b(?:my|our) (\d{1,2}|[a-z]+teen|two|three|four|five|six|seven|eight|nine|ten|twelve)[- ]?(?:year|yr|"
     r"yo|y/o|month|week)s?[- ]?(?:old)? ?((?:[\w-]+ ){0,2}?)"
     r"(son|daughter|kid|child|boy|girl|baby|dog|cat|puppy|kitten|nephew|niece|brother|sister|grandson|"
     r"granddaughter|twins|toddler|beagle|labrador|husky|car|laptop|house)?\b(?: ([A-Z]\w+))?",
     re.I,
 )
-_WHO = re.compile(
+_WHO = Pattern(
     r"\bfor (?:a|my|our) ((?:[\w-]+ ){0,5}?[\w-]+?),? who(?: is|'s)? (.{3,60}?)(?=$|,| and (?:i|my)\b)", re.I
 )
-_AS = re.compile(
+_AS = Pattern(
     r"\b(?:as|being) (an? (?!if\b|for\b|result\b|gift\b|present\b|bonus\b|side\b|last\b|way\b|start\b|"
     r"whole\b|rule\b|beginner\b|user\b|test\b|list\b|table\b|poem\b)[^,?]{3,60}?)(?=$|,| (?:i|how|what|"
     r"should|who|can|do|would)\b)",
     re.I,
 )
-_GIVEN = re.compile(
+_GIVEN = Pattern(
     r"\b(?:given that|since|because|considering(?: that)?|as|now that|seeing as|bearing in mind(?: that)?|"
     r"even though|although|but|and|when) ((?:i|we|my) (?:am|have|'ve|live|work|own|can't|don't|use|drive|"
     r"only|just|already|got|is|has|am|take|eat|need|was|did|moved|bought|had|wife|husband|son|daughter|"
@@ -123,7 +124,7 @@ def _no_nouns() -> frozenset[str]:
     )
 
 
-_PENDING = re.compile(
+_PENDING = Pattern(
     r"\bfor (?:a|an|my) (\d{1,3}|[a-z]+teen)[- ]?(?:year|yr|yo|y/o)s?[- ]?(?:old)?(?: (?:man|woman|lady|"
     r"guy|person|boy|girl|kid|child))?(?: who (.{3,60}?))?$",
     re.I,
@@ -153,7 +154,7 @@ def note_described(text: str, talk: Discourse) -> None:
         talk.pending[:] = [f"is {match.group(1)}"] + ([match.group(2)] if match.group(2) else [])
 
 
-_OLD = re.compile(
+_OLD = Pattern(
     r"\b(?:in|for|with|is|does|can|give|has|of) (?:a|an|my|our) (\d{1,2})[- ]?(month|year|week|yr|mo)s?[- ]?(?:old)\b",
     re.I,
 )
@@ -178,14 +179,14 @@ def named(name: str, talk: Discourse, source: int) -> list[Draft]:
     return drafts
 
 
-_NEW = re.compile(
+_NEW = Pattern(
     r"\b(?:my|our) ((?:brand )?new (?:[\w-]+ )?[a-z][\w-]+)(?=$|[,.?!]| (?:is|has|keeps|that|which|in|at|"
     r"for|and|smells|doesn't|won't)\b)"
 )
 
 
-_BABY = re.compile(r"\b[Bb]aby ([A-Z][\w'-]+)")
-_EVENT = re.compile(
+_BABY = Pattern(r"\b[Bb]aby ([A-Z][\w'-]+)")
+_EVENT = Pattern(
     r"\b(?:before|after|for|until|during|to) (?:my|our|a|an) ((?:[\w-]+ ){0,3}?(?:meeting|appointment|"
     r"interview|wedding|flight|exam|surgery|operation|audition|"
     r"presentation|funeral|party|conference|scan|viva|recital|race|match|gig|deadline|holiday|trip|layover|"
@@ -193,7 +194,7 @@ _EVENT = re.compile(
     r" (?:(?:in|at|on|with|to|next|this|tomorrow|from) ?[^,?]{2,50}))",
     re.I,
 )
-_HARDWARE = re.compile(r"\b(?:rtx|gtx|rx|ryzen|i[3579]-?\d|m[1-4]\b|\d{1,3} ?gb|\d ?tb|\d{4}x(?:3d|t)?\b)", re.I)
+_HARDWARE = Pattern(r"\b(?:rtx|gtx|rx|ryzen|i[3579]-?\d|m[1-4]\b|\d{1,3} ?gb|\d ?tb|\d{4}x(?:3d|t)?\b)", re.I)
 
 
 def _more(text: str, talk: Discourse, source: int) -> list[Draft]:

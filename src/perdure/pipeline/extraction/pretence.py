@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 
 HEAD = 600
 """Characters of a message that decide what it is."""
-_OUT = re.compile(
+_OUT = Pattern(
     r"\b(?:anyway|anyhow|out of character|ooc|enough of (?:this|that)|end of (?:the )?(?:game|"
     r"story)|(?:stop|end|quit|leave) "
     r"(?:the )?(?:game|story|role-?play)|for real|seriously now|back to (?:work|reality|real life)|in real life|irl|"
     r"by the way|btw|different (?:topic|question)|new topic|unrelated)\b",
     re.I,
 )
-_SUM_FRAME = re.compile(
+_SUM_FRAME = Pattern(
     r"\b(?:\d+|two|three|four|five|six|ten|twice|half) (?:times )?as (?:many|much|old|long|fast|far|heavy|tall)\b|"
     r"\btogether (?:they|we) (?:have|weigh|are|earn|cost)\b|\b\d+ (?:more|fewer|less) \w+ than\b|"
     r"\bat \d+ ?(?:km/h|mph|kph)\b|"
@@ -29,11 +30,11 @@ _SUM_FRAME = re.compile(
     r"\bsum of (?:their|the) ages\b|\bin the ratio\b|\ba bag (?:has|contains|holds)\b",
     re.I,
 )
-_COUNTS = re.compile(r"\d+|\b(?:two|three|four|five|six|seven|eight|nine|ten|twice|thrice|double|half)\b", re.I)
-_AGE_SUM = re.compile(
+_COUNTS = Pattern(r"\d+|\b(?:two|three|four|five|six|seven|eight|nine|ten|twice|thrice|double|half)\b", re.I)
+_AGE_SUM = Pattern(
     r"\b(?:\d+ times|twice|half|double|three times) (?:as old as|(?:my|his|her|their) age)\b.*\bhow old\b", re.I
 )
-_FIRST_SUM = re.compile(
+_FIRST_SUM = Pattern(
     r"(?:^|[.!:] )(?:so |if |say )?(?:i|you|we|\w+ and i) (?:drive|walk|run|cycle|roll|toss|flip|draw|take|pick|buy|"
     r"throw|deal|share|have|mix|drop|swim|climb|travel|fly|row|spin|pour|cut|fold)\b[^?]*\b(?:(?:what(?:'s| is| are)|"
     r"find|calculate|work out)\b.{0,40}\b(?:average speed|probability|chances?|odds|ratio|distance|area|volume|"
@@ -43,24 +44,24 @@ _FIRST_SUM = re.compile(
     re.I,
 )
 """A word problem told in the first person: what is done with numbers, and a question that only schoolbooks ask."""
-_MY_RESULT = re.compile(
+_MY_RESULT = Pattern(
     r"\b(?:i|my answer|we) (?:say|get|got|make it|made it|think (?:it'?s|it is)|reckon|said|put|is|was) -?\d[^?!]*\??",
     re.I,
 )
-_TOLD_OF_ANY = re.compile(r"\W*(?:an?|two|three|four|\d+|if|you|[\w ]{2,20}:) ", re.I)
+_TOLD_OF_ANY = Pattern(r"\W*(?:an?|two|three|four|\d+|if|you|[\w ]{2,20}:) ", re.I)
 """How schoolbooks begin: "a rope of 24 m", "two trains", "you throw a stone"."""
-_LIVED = re.compile(
+_LIVED = Pattern(
     r"\b(?:every|each (?:day|week|month)|a (?:day|week|month|year)|usually|to work|my (?!average|change|speed|total|"
     r"answer|share))\b",
     re.I,
 )
-_HISTORY = re.compile(
+_HISTORY = Pattern(
     r"\b(?:born|died|reigned|crowned|signed|fought|discovered|painted|composed|married|ruled|invented|beheaded|"
     r"assassinated|abdicated)\b[^.!]{0,80}\b1[0-8]\d\d\b|\b1[0-8]\d\d\b[^.!]{0,80}\b(?:born|died|reigned|crowned|"
     r"signed|fought|discovered|painted|composed|ruled|invented|beheaded|assassinated|abdicated)\b",
     re.I,
 )
-_NOT_OWN = re.compile(r"\b(?:i|i'm|i am|my|me|we|our)\b", re.I)
+_NOT_OWN = Pattern(r"\b(?:i|i'm|i am|my|me|we|our)\b", re.I)
 
 
 @cache

@@ -4,53 +4,54 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, person, verbs
 
 _HEAD = (
-    re.compile(r"^(?:to|in order to) (?P<goal>\w+[^:,]{1,80})[:,] ?(?P<steps>.+)$", re.I),
-    re.compile(r"^how (?:we|i) (?P<goal>\w+[^:,]{0,60})[:=,-] ?(?P<steps>.+)$", re.I),
-    re.compile(
+    Pattern(r"^(?:to|in order to) (?P<goal>\w+[^:,]{1,80})[:,] ?(?P<steps>.+)$", re.I),
+    Pattern(r"^how (?:we|i) (?P<goal>\w+[^:,]{0,60})[:=,-] ?(?P<steps>.+)$", re.I),
+    Pattern(
         r"^for (?P<noun>(?:the|a|an|our|my|every|each|any) [^,:]{2,60}?),? (?:you|we|i) (?:(?:always|first|"
         r"just|usually) )?(?:have to|must|need to|should|then)? ?(?P<steps>.+)$",
         re.I,
     ),
-    re.compile(
+    Pattern(
         r"^(?P<when>(?:when|whenever|once|after|before|every time|each time|if) [^,:]{4,90}?)(?:: (?=[^,]+,)|, | "
         r"(?=(?:we|you) (?:call|ring|first|always|then|do|send|check|close|open|log|ask|tell|use|go|must|"
         r"have to)))(?P<steps>(?:we|i|you|always|first|must|the|it|they|then|someone|everybody|[A-Z][a-z]+ [a-z]+s|"
         r"everyone)\b.+|(?<=: ).+)$",
         re.I,
     ),
-    re.compile(
+    Pattern(
         r"^(?P<name>(?:the |my |our )?(?:[\w'-]+ ){0,4}(?:process|procedure|routine|recipe|workflow|steps|"
         r"checklist|protocol|pipeline|drill|ritual|method|flow|sequence|handover|onboarding|lock-?up|shutdown|"
         r"rollback)(?: (?:for|from|at|on|with) [\w' -]{2,30})?)(?: "
         r"(?:is|goes)(?: as follows| like this)?|:| =|,) ?:? ?(?P<steps>.+)$",
         re.I,
     ),
-    re.compile(
+    Pattern(
         r"^(?P<name>[^,:]{3,80}?)(?: goes| works| is done| runs)? (?:like (?:this|so)|as follows|"
         r"this way)[:.,]? (?P<steps>.+)$",
         re.I,
     ),
-    re.compile(
+    Pattern(
         r"^(?P<name>[a-z]+ing(?: (?:up|down|out|off|in))?(?: (?:the|a|an|my|our) [\w -]{2,30}?)?): "
         r"(?P<steps>[a-z]+ [^,]*,.+)$",
         re.I,
     ),
-    re.compile(r"^for (?P<noun>(?:[a-z-]+ ){0,2}?[a-z-]+),? (?:we|i|you) (?P<steps>[a-z]+ [^,]+,[^,]+,.+)$", re.I),
-    re.compile(r"^for (?P<noun>[^,:]{3,60}): (?P<steps>[^:]+,[^:]*\bthen\b.+)$", re.I),
-    re.compile(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),
-    re.compile(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
+    Pattern(r"^for (?P<noun>(?:[a-z-]+ ){0,2}?[a-z-]+),? (?:we|i|you) (?P<steps>[a-z]+ [^,]+,[^,]+,.+)$", re.I),
+    Pattern(r"^for (?P<noun>[^,:]{3,60}): (?P<steps>[^:]+,[^:]*\bthen\b.+)$", re.I),
+    Pattern(r"^(?P<name>first(?:ly)?),? (?P<steps>(?:we|i|you) .+\bthen\b.+)$", re.I),
+    Pattern(r"^(?:the way (?:i|we) (?P<goal>\w+[^:]{1,60})(?: is)?[:,-]) ?(?P<steps>.+)$", re.I),
 )
-_SEQUENCE = re.compile(
+_SEQUENCE = Pattern(
     r"\b(?:then|first|finally|afterwards?|next|before|after|until|lastly|step \d|and only then|second)\b|->|>", re.I
 )
 
 
-_ORDERED = re.compile(r"\bthen\b|->|\bfinally\b|\blastly\b", re.I)
-_HOW_DO_YOU = re.compile(
+_ORDERED = Pattern(r"\bthen\b|->|\bfinally\b|\blastly\b", re.I)
+_HOW_DO_YOU = Pattern(
     r"\bhow do (?:you|you guys|you all|they|we) (?:usually |normally |typically |currently |always |actually )?"
     r"(?P<goal>[a-z]+ [^?.,]{2,60}|[a-z]{4,})\?\s*$",
     re.I,
@@ -79,7 +80,7 @@ def read(sentence: str, who: str) -> list[str]:
     return []
 
 
-_RULE = re.compile(
+_RULE = Pattern(
     r"^(?P<when>(?:if|when|whenever|once|after|before|every time) (?!i\b|we\b|you\b|"
     r"it is\b)[^,:]{4,80}?) (?P<steps>(?:we|i|you|"
     r"someone|it (?:goes|gets|has to|must)|they (?:go|get|have to)|[A-Z][a-z]+ (?:decides|handles|signs|"

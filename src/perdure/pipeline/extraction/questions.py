@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, sentences, verbs, wording
 from perdure.pipeline.extraction.inversion import after_verb, uninvert
 
 GAP = "{}"
-_LEAD = re.compile(
+_LEAD = Pattern(
     r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|"
     r"remind me|tell me|by the way|"
     r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|"
@@ -23,14 +24,14 @@ _LEAD = re.compile(
     r"correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
     re.I,
 )
-_WH = re.compile(
+_WH = Pattern(
     r"^(?P<prep>(?:in|on|at|to|for|from|with|by|of|about|until|since) )?(?P<wh>what|which|who|whom|whose|"
     r"where|when|why|how)"
     r"(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|"
     r"hot|deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
     re.I,
 )
-_TAGS = re.compile(
+_TAGS = Pattern(
     r", (?:is|are|does|do|was|were|has|have|did|will|ca|wo|would|could|should)n't (?:he|she|it|they|you|i|that|there|"
     r"we)$|,? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|"
     r"exactly|again|yet|now|currently|these days|at the moment|usually)$",
@@ -72,7 +73,7 @@ def read(assistant: str) -> list[Frame]:
     return frames
 
 
-_SPOKEN_OF = re.compile(
+_SPOKEN_OF = Pattern(
     r"\byou (?:mentioned|spoke (?:of|about)|talked about|told me (?:of|about)|wrote (?:of|about)|said something about|"
     r"brought up|were asking about|asked about) (?P<what>(?:the|your|a|an) [^,.]{2,50}?)"
     r"(?: (?:before|earlier|last time|a while ago|once|recently|last (?:week|month|year)|the other day|in passing))*$",
@@ -91,7 +92,7 @@ def _of_what_was_said(frame: Frame, before: str) -> Frame:
     )
 
 
-_STILL_SO = re.compile(
+_STILL_SO = Pattern(
     r"^(?:shall|should|do you want me to|would you like me to|can|may)(?: i)? (?:leave|keep) (?:it|that|this|"
     r"them|those)"
     r"(?: (?:as (?:it|that|they) (?:is|are)|that way|like that|like this|unchanged|there|so|as is))?(?: then|"
@@ -105,7 +106,7 @@ _STILL_SO = re.compile(
 )
 
 
-_KEEPS = re.compile(
+_KEEPS = Pattern(
     r"^(?:(?:so|and|ok|okay|great|sure|now),? )*(?:shall i|should i|would you like me to|do you want me to|"
     r"can i|want me to) (?P<what>(?:keep|always|still|continue|stop) .+)$",
     re.I,
@@ -153,12 +154,12 @@ def _frames(question: str) -> list[Frame]:
     return frames
 
 
-_LIVING = re.compile(
+_LIVING = Pattern(
     r"^what (?:do|did) I do(?: for (?:work|a living|money|a job))?(?: these days| now)?$|^what is my (?:job|occupation|"
     r"profession|line of work|trade)$",
     re.I,
 )
-_COUNTED = re.compile(
+_COUNTED = Pattern(
     r"^how many (?P<noun>[\w' -]{2,30}?) (?P<verb>(?:are|were|will be|is) [\w' -]+|come|live there|use it)$", re.I
 )
 
@@ -201,12 +202,12 @@ def _frame(text: str, follows: bool) -> Frame | None:
     return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
 
 
-_CALL_ME = re.compile(
+_CALL_ME = Pattern(
     r"^(?:what|how) (?:should|shall|can|may|would) .{1,30}?\b(?:call|address) (?:me|I)\b|^what (?:do|"
     r"should) .{2,20} call me",
     re.I,
 )
-_OWN_NOUN = re.compile(
+_OWN_NOUN = Pattern(
     r"^my (?P<noun>(?:[\w-]+'s )?(?:first |last |middle |full )?name|(?:[\w-]+'s )(?:age|birthday|job)|age|name|"
     r"budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$",
     re.I,
@@ -375,7 +376,7 @@ def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | N
     return Frame(f"{subject} {aux} {GAP}", wants=measure or "what", label=label_of(subject))
 
 
-_LABEL = re.compile(
+_LABEL = Pattern(
     r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|"
     r"are|was|as|of|this|when|still|from|that|by)\b)",
     re.I,

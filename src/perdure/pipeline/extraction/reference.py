@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, life, people, verbs
 from perdure.pipeline.extraction.discourse import Discourse, kin_gender
@@ -146,7 +147,7 @@ def _inner(clause: str | None, talk: Discourse, used: str) -> str | None:
 
 # ------------------------------------------------------------------ things
 
-_ABOUT = re.compile(
+_ABOUT = Pattern(
     r"\b(?:working on|building|writing|bought|buying|adopted|run|runs|running|own|owns|opened|opening|"
     r"started|starting|launched|"
     r"called|project|planning|have|has|got|sold|drive|drives|use|uses|using|on)\s+((?:a|an|the|my|our|their)\s+)?"

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import answers, corrections, grammar, people
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.questions import Frame
 
-_THAT_IS = re.compile(
+_THAT_IS = Pattern(
     r"^(?:that is|it is|no,? it is|no,? that is|that would be|you mean|i think you mean) "
     r"(?P<name>[A-Z][\w'-]+(?: [A-Z][\w'-]+)?),? ?(?:actually|not .*|rather|you mean|now|though)?$"
 )
-_NOT_BUT = re.compile(
+_NOT_BUT = Pattern(
     r"^(?:no,? )?not (?:the )?(?P<old>[\w' -]{2,40}?)[,.;-]+ ?(?:but |it is |its |they are |"
     r"that is )*(?:in |on |at |with |for )?(?P<new>[^,.]{1,40})$",
     re.I,
 )
-_INSTEAD = re.compile(r"^(?P<new>[^,.]{1,40}?),? (?:and )?not (?P<old>[\w' -]{2,40})$", re.I)
+_INSTEAD = Pattern(r"^(?P<new>[^,.]{1,40}?),? (?:and )?not (?P<old>[\w' -]{2,40})$", re.I)
 
 
 def instead(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:

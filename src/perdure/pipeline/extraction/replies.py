@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     answers,
@@ -175,16 +176,16 @@ def _another_value(
     return True, "" if also else re.sub(r"^please\b[ ,]*", "", more)
 
 
-_UNTIL_NOW = re.compile(
+_UNTIL_NOW = Pattern(
     r"(?:,? (?:please|pls|these days|now|nowadays|from now on|since (?:[a-z]+|last \w+)|as of \w+|lately|instead|"
     r"actually|for now))+$",
     re.I,
 )
 
 
-_NOT_SINCE = re.compile(r"not (?:since|for|in) (?:the |a |an |last |this )?[\w' -]{3,30}?(?=$|[,.])", re.I)
+_NOT_SINCE = Pattern(r"not (?:since|for|in) (?:the |a |an |last |this )?[\w' -]{3,30}?(?=$|[,.])", re.I)
 """Ends a yes-or-no question with a time: "not since 2016"."""
-_YES_AND = re.compile(
+_YES_AND = Pattern(
     r"(?:at|since|until|for|from|every|once|twice) (?:the |a |an |last )?[\w.%' -]{1,24}?(?=$|,|\. )", re.I
 )
 """What a "yes" adds to the statement: "yep at 3.9"."""
@@ -207,8 +208,8 @@ def _named_in_denial(
     return [], rest
 
 
-_SOME = re.compile(r"^(?P<what>[a-z][\w' &-]{1,40}?)(?: is| are|,)? (?:yes|yep|yeah)\b[ ,]*(?:but )?", re.I)
-_ALL = re.compile(
+_SOME = Pattern(r"^(?P<what>[a-z][\w' &-]{1,40}?)(?: is| are|,)? (?:yes|yep|yeah)\b[ ,]*(?:but )?", re.I)
+_ALL = Pattern(
     r"^(?:all|both|each|every|all three|all four|all of|both of)\b.{0,40}? (?P<verb>is|are|was|were) (?P<rest>.+)$",
     re.I,
 )
@@ -249,7 +250,7 @@ def _goes_with(words: str) -> bool:
 _GOING_WITH = frozenset(
     ["in", "at", "near", "by", "under", "behind", "opposite", "with", "until", "from", "over", "on", "since"]
 )
-_PLACED = re.compile(r"^[\w' .-]{2,24} (?:at|for|in|on) (?:the |my |our )?[a-z]+$", re.I)
+_PLACED = Pattern(r"^[\w' .-]{2,24} (?:at|for|in|on) (?:the |my |our )?[a-z]+$", re.I)
 
 
 def _list_member(words: str) -> bool:
@@ -308,7 +309,7 @@ def _hear_role(talk: Discourse) -> None:
         talk.meet(f"{talk.who}'s {match.group(1)}", "n")
 
 
-_ASKED_OF = re.compile(
+_ASKED_OF = Pattern(
     r"\b(?:[Dd]id|[Ii]s|[Hh]as|[Dd]oes|[Ww]as|[Ww]ill|[Hh]ow is|[Hh]ow did|[Hh]ow has|"
     r"[Hh]ow about) (?P<name>[A-ZÀ-Þ][a-zà-ÿ]+)(?:'s)?\b[^.?]*\?"
 )

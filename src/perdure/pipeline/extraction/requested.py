@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     belonging,
@@ -30,14 +31,14 @@ LONGEST = 400
 LONGEST_BROUGHT = 4000
 """Characters in which quotations are looked for."""
 
-_QUOTED = re.compile(r"[\"“«][^\"”»]*(?:[\"”»]|$)|(?<!\w)['‘][^'’\n]*(?:['’](?!\w)[^'’\n]*)*['’](?!\w)|`[^`]*`")
-_BROUGHT = re.compile(r"\b(?:this|below|following)\b|\bhow (?:to|do (?:i|you)) say\b", re.I)
-_RECEIVER = re.compile(
+_QUOTED = Pattern(r"[\"“«][^\"”»]*(?:[\"”»]|$)|(?<!\w)['‘][^'’\n]*(?:['’](?!\w)[^'’\n]*)*['’](?!\w)|`[^`]*`")
+_BROUGHT = Pattern(r"\b(?:this|below|following)\b|\bhow (?:to|do (?:i|you)) say\b", re.I)
+_RECEIVER = Pattern(
     r"\b(?:for|to) (?P<whose>(?:my|our) (?:[a-z-]+ ){1,3}?(?P<name>[A-ZÀ-Þ][\w'-]+))(?P<more>(?:,| who| and|\.).*)?$"
 )
-_AGE = re.compile(r"^,? ?(?:aged? |who is |she is |he is )?(?P<age>\d{1,2})(?= ?(?:$|,|\.| and | years? old))")
-_OF_THEM = re.compile(r"^(?:,? ?(?:and )?(?:who|she|he)) (?P<said>[a-z']+ .{2,80})$", re.I)
-_WHICH = re.compile(
+_AGE = Pattern(r"^,? ?(?:aged? |who is |she is |he is )?(?P<age>\d{1,2})(?= ?(?:$|,|\.| and | years? old))")
+_OF_THEM = Pattern(r"^(?:,? ?(?:and )?(?:who|she|he)) (?P<said>[a-z']+ .{2,80})$", re.I)
+_WHICH = Pattern(
     r"\b(?:the|my|our) (?P<thing>(?:[\w-]+ ){0,2}[\w-]+), (?:which|that) (?P<who>I|we) "
     r"(?P<verb>(?:have |'ve )?(?:just |only |already )?[a-z]+)(?P<rest> [^,?.]{2,50})?",
     re.I,
@@ -101,7 +102,7 @@ def receiver(head: str, at: int, talk: Discourse) -> list[Draft]:
     return drafts
 
 
-_IS_MINE = re.compile(
+_IS_MINE = Pattern(
     r"^[\w' ]{2,40}? is (?P<whose>(?:my|our) (?:[a-z-]+ ){1,3}?(?P<name>[A-ZÀ-Þ][\w'-]+))(?P<more>,.*)?$"
 )
 """Who the task is for, told in a sentence of its own: "The listener is my daughter Wren, 4, who hates baths"."""
@@ -128,7 +129,7 @@ def _clauses(head: str, at: int, talk: Discourse) -> list[Draft]:
     return drafts
 
 
-_CLAUSES = re.compile(r"(?:[.!?;] +|, (?:and |but |so |because )?| (?:because|since) )")
+_CLAUSES = Pattern(r"(?:[.!?;] +|, (?:and |but |so |because )?| (?:because|since) )")
 
 
 def _of_speaker(clause: str) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import corrections, grammar
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
-_CUE = re.compile(
+_CUE = Pattern(
     r"(?:^|[.!?;\n] ?)\W*(?:(?:ah|oh|um|er|ok|well),? )?(?:wait|sorry|no,|no wait|nope|actually|"
     r"oops|scratch that|strike that|correction|"
     r"change of plans?|my mistake|my bad|hang on|hold on|pardon|i misread|i got (?:it|that) wrong|"

@@ -8,37 +8,38 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, dropping
 
 HEAD = 1500
 """Characters of a message that decide its genre."""
 
-_SELF = re.compile(r"\b(?:i|i'm|i've|me|my|mine|we|our|us|myself)\b", re.I)
-_ASKS = re.compile(
+_SELF = Pattern(r"\b(?:i|i'm|i've|me|my|mine|we|our|us|myself)\b", re.I)
+_ASKS = Pattern(
     r"\?|^\s*(?:what|who|why|how|which|when|where|is|are|can|could|do|does|did|should|would|will|explain|"
     r"solve|calculate|find|show|"
     r"tell|write|give|help|please|translate|make)\b",
     re.I,
 )
-_ASKS_LATER = re.compile(r"[.!]\s+(?:how (?:many|much|old|long|far)|what|who|why|which)\b", re.I)
-_ASKS_LAST = re.compile(r",\s*(?:why|who|whose|what|where|how|which)(?:'s)? [\w' ]{2,40}$", re.I)
+_ASKS_LATER = Pattern(r"[.!]\s+(?:how (?:many|much|old|long|far)|what|who|why|which)\b", re.I)
+_ASKS_LAST = Pattern(r",\s*(?:why|who|whose|what|where|how|which)(?:'s)? [\w' ]{2,40}$", re.I)
 """A question at the end, without its mark, in a message that tells nothing of the speaker."""
-_AUTHOR = re.compile(
+_AUTHOR = Pattern(
     r"\b(?:i am (?:a|an) (?:novelist|writer|author|poet|playwright|screenwriter)|my (?:agent|publisher|"
     r"editor|manuscript|work in progress|"
     r"book (?:deal|launch|tour)|deadline)|draft is due|i write (?:from|every|at|in|for)|is due|agent is|"
     r"publisher is)\b",
     re.I,
 )
-_SUM = re.compile(
+_SUM = Pattern(
     r"\bhow (?:many|much|far|long|fast|old|tall)\b[^?]{0,80}\b(?:left|remain\w*|altogether|in all|in total|"
     r"total|each|change|does|do|did|will|would|is|are|was|has|have)\b|"
     r"\b(?:calculate|solve|work out|find the (?:value|probability|speed|area|angle|answer|time|distance)|"
     r"what is the (?:probability|speed|area|average|mean|total|answer))\b",
     re.I,
 )
-_JOKE = re.compile(
+_JOKE = Pattern(
     r"\bdoctor,? doctor\b|\bdress for the job you want\b|\bgot married\b.{0,60}\breception was\b|"
     r"\bwhy (?:did|was|do|are|is|couldn't|can't) (?:the|an?) [\w' ]{2,60}\?\s*(?:because|cos|it|he|she|they|too|"
     r"to|so)\b|\bwhispered\b.{0,20}\bbehind you\b|"
@@ -52,7 +53,7 @@ _JOKE = re.compile(
     r"\byour (?:mum|mom|mama)\b.{0,40}\bso\b|\bsaid no one ever\b|\bpun intended\b",
     re.I,
 )
-_WHAT_IF = re.compile(
+_WHAT_IF = Pattern(
     r"\b(?:hypothetically|hypothetical|thought experiment|in a parallel universe|if i were|if we were|if i "
     r"had been|if i was a|suppose|supposing|imagine|"
     r"let's say|lets say|let us say|what if|pretend|for the sake of argument|say (?:i|we|someone|somebody|"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from perdure.domain.pattern import Pattern
+
 LONGEST = 700
 """Characters; a longer run is cut, so that every later step works on bounded text."""
 
-_END = re.compile(
+_END = Pattern(
     r"([.!?]+)(?:[\"')\]]*)(?=\s|$|[\ue000-\uf8ff])|\n+|(?<=\s)-{1,2}(?=\s)|;|[\u3002\uff01\uff1f\uff1b]|\.{2,}|\u2026"
 )
-_INITIAL = re.compile(r"(?:^|\s)(?:[A-Z]|e\.?g|i\.?e|ca|c)$")
-_BULLET = re.compile(r"^\s*(?:[-*+>]|\d{1,2}[.)])\s+")
-_CUT = re.compile(r"(?:,|\band\b|\bbut\b|\bso\b|\bbecause\b|\bthen\b)\s+")
+_INITIAL = Pattern(r"(?:^|\s)(?:[A-Z]|e\.?g|i\.?e|ca|c)$")
+_BULLET = Pattern(r"^\s*(?:[-*+>]|\d{1,2}[.)])\s+")
+_CUT = Pattern(r"(?:,|\band\b|\bbut\b|\bso\b|\bbecause\b|\bthen\b)\s+")
 
 
 @dataclass(frozen=True, slots=True)

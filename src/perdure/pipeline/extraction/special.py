@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     amends,
@@ -25,15 +26,15 @@ from perdure.pipeline.extraction import (
 )
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 
-_LABELLED = re.compile(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?)(?: ?: | ?= )(?P<rest>\S.*)$")
-_MOVE = re.compile(
+_LABELLED = Pattern(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?)(?: ?: | ?= )(?P<rest>\S.*)$")
+_MOVE = Pattern(
     r"^(?:(?:please|pls|kindly|can you|could you|just|ok|yes|no|sorry|actually)[, ]+)*(?P<verb>move|change|"
     r"switch|push|shift|reschedule|bring|set|put) "
     r"(?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) (?:forward |back |up |over "
     r")?(?:to|on|for) (?P<when>.{2,60})$",
     re.I,
 )
-_INTRO = re.compile(
+_INTRO = Pattern(
     r"^(?:(?:my )?name(?: is|:)? |i am |it is )?(?P<name>[A-Za-z][a-z]{2,14})(?:,| -|/|\.) ?(?:aged? "
     r")?(?P<age>[1-9]\d)(?: ?(?:yo|y/o|years old|f|m))?(?=,|/|$)(?P<rest>.*)$",
     re.I,
@@ -77,7 +78,7 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Se
     return None if steps else sentence
 
 
-_PAIR = re.compile(
+_PAIR = Pattern(
     r"^(?P<what>[A-Za-z][\w'/-][\w' /-]{0,30}?) ?(?:=|->|→) ?"
     r"(?P<whom>[A-ZÀ-Þ][a-zà-ÿ]+(?: [A-ZÀ-Þ][\w'-]+)?|me|myself)$"
 )

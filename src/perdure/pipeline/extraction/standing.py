@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import cleaning, grammar, person
 from perdure.pipeline.extraction.wordsets import word_set
 
-_LASTING = re.compile(
+_LASTING = Pattern(
     r"\b(?:when(?:ever)? i (?:ask|paste|send|share|write|say|talk|type|post|give|upload|mention)\w*|from "
     r"now on|from here on|going forward|always|never|ever|whenever|every time|each time|in "
     r"(?:the )?future|by default|"
@@ -18,7 +19,7 @@ _LASTING = re.compile(
     r"when (?:you )?(?:reply|replying|answer|answering|writing|talking|i ask|explaining)|for me from|to me in)\b",
     re.I,
 )
-_OBJECT = re.compile(
+_OBJECT = Pattern(
     r"\b(?:answers?|repl(?:y|ies)|responses?|messages to me|bullets?|bullet points|metric|imperial|celsius|"
     r"fahrenheit|24-?h(?:our)?|"
     r"emojis?|exclamation marks?|jargon|small talk|formal|informal|plain (?:english|language|text)|simple "
@@ -33,30 +34,30 @@ _OBJECT = re.compile(
     r"congratulate|pronouns|they/them|she/her|he/him)\b",
     re.I,
 )
-_CALL = re.compile(
+_CALL = Pattern(
     r"^(?:(?:in|for) (?:all|any|every|future|the future|our) ?[\w ]{0,30},? |please |pls |kindly |just |"
     r"you can |you may |do |so |and |also |ok |from now on,? |i (?:should|would) be grateful if you would |"
     r"can you |could you |i would (?:prefer|like) (?:it if )?you (?:to |would )?)*(?:call|address|refer "
     r"to) me (?:as )?(?P<what>[^,.;]{1,60})",
     re.I,
 )
-_NAME_NOT = re.compile(
+_NAME_NOT = Pattern(
     r"^(?:it is|i am|you can (?:just )?(?:say|use|call me)|the name is|"
     r"name is) (?P<name>[A-ZÀ-Þ][\w'-]+),? (?:and )?not "
     r"(?P<old>[A-ZÀ-Þ][\w'-]+)(?:,? (?:ok|okay|please|thanks))*$",
     re.I,
 )
-_HABIT = re.compile(
+_HABIT = Pattern(
     r"(?:get|try|find|think|look|turn|run|play|walk|open|read|watch|wait|stop|start|take|go|cut|"
     r"move)\b(?!.*\b(?:me|us)\b)",
     re.I,
 )
 """Verbs of what one always does oneself ("always get travel sick"), unless somebody is told to do it."""
-_JUST_NAME = re.compile(
+_JUST_NAME = Pattern(
     r"^(?:no,? )?(?:it is |i am |you can say )?(?i:just|only|simply|plain) (?P<name>[A-ZÀ-Þ][\w'-]+)"
     r"(?:,? (?:please|pls|is fine|will do|is enough|to everyone|to my friends|to friends|for short|thanks))+$"
 )
-_DONT = re.compile(
+_DONT = Pattern(
     r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|"
     r"in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for "
     r"code|with me),? )*(?P<neg>no need to|you don't need to|you don't have to|don't|do not|never|dont you "
@@ -65,7 +66,7 @@ _DONT = re.compile(
     r"(?: (?:please|ever))? (?P<what>.+)$",
     re.I,
 )
-_DO = re.compile(
+_DO = Pattern(
     r"^(?:and |but |so |also |just |ok |then |from now on,? |always |please |pls |kindly |can you |could "
     r"you |going forward,? |"
     r"in future,? |in the future,? |by default,? |for (?!me\b|this\b|the\b|a\b|an\b|now\b)(?:my |all |any "
@@ -78,24 +79,24 @@ _DO = re.compile(
     r"remember to|only|leave out)\b(?P<what>.*)$",
     re.I,
 )
-_ANY_ORDER = re.compile(
+_ANY_ORDER = Pattern(
     r"^(?:(?:please|pls|kindly|and|also|so|ok|always|from now on|in future|going forward|by default|"
     r"when(?:ever)? i [^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? "
     r")*(?P<order>\w+ .+)$",
     re.I,
 )
-_WANT = re.compile(
+_WANT = Pattern(
     r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) (?:all |"
     r"your |the assistant's |my )*"
     r"(?:answers|replies|responses|you to)\b(?P<what>.*)$",
     re.I,
 )
-_NOUN_FIRST = re.compile(
+_NOUN_FIRST = Pattern(
     r"^(?:your |all )?(?P<noun>answers|replies|responses|code answers|explanations|comments)(?: (?:should "
     r"be|must be|in|as|to be|short|under|with|without|always|only)\b)(?P<what>.*)$",
     re.I,
 )
-_ASSISTANT_ACTS = re.compile(
+_ASSISTANT_ACTS = Pattern(
     r"^(?:suggest|recommend|call|use|give|send|tell|remind|offer|add|put|include|ask|lecture|congratulate|"
     r"apologi[sz]e|explain|mention|"
     r"start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|bother|judge|quote|"
@@ -278,7 +279,7 @@ def _with_comma(sentence: str) -> str:
     return sentence
 
 
-_OCCASION = re.compile(
+_OCCASION = Pattern(
     r"^(?:(?P<if>(?:if|when|whenever) i (?:ever )?(?:ask|mention|say|send|paste|write|share|talk|post|upload)\b"
     r"[^,]{0,60})(?=,)|going forward|"
     r"from now on|in future|in the future),? (?:please |then |just )*(?P<order>\S.{3,200})$",

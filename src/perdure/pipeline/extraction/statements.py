@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     belonging,
@@ -22,7 +23,7 @@ from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
 
 _CONFIDENCE = {"first": 0.9, "noun": 0.8, "name": 0.8, "pronoun": 0.75, "fragment": 0.6}
-_REPORTED = re.compile(
+_REPORTED = Pattern(
     r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? "
     r"(?:saying|telling me)|insists?|"
     r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always "
@@ -91,7 +92,7 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     return _statement(full, rule, talk, sentence)
 
 
-_LEFT_OPEN = re.compile(r"(?:i|we) (?:(?!am\b|are\b|was\b|the\b|an?\b)[\w']+ ){0,3}[a-z]+$", re.I)
+_LEFT_OPEN = Pattern(r"(?:i|we) (?:(?!am\b|are\b|was\b|the\b|an?\b)[\w']+ ){0,3}[a-z]+$", re.I)
 """A clause behind "which" that lacks the object it speaks of ("which I don't accept")."""
 
 
@@ -113,7 +114,7 @@ def _object_of(clause: str) -> str:
     return " ".join(words[:3]) if 0 < len(words) <= 3 else ""
 
 
-_STRETCH = re.compile(
+_STRETCH = Pattern(
     r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) "
     r"(?P<unit>days?|weeks?|months?|years?|nights?|shifts?|hours?)"
     r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|"
@@ -122,7 +123,7 @@ _STRETCH = re.compile(
 )
 
 
-_LONG_DAYS = re.compile(
+_LONG_DAYS = Pattern(
     r"^(?:\d{1,2}|four|five|six|seven|eight|nine|ten|eleven|twelve)[- ]?(?:hour|hr|h)s?[- ](?:days|shifts|nights)\b"
     r"(?=.*\b(?:mon|tue|wed|thu|fri|sat|sun|week|month|rota|on|off)\w*\b)",
     re.I,
@@ -148,7 +149,7 @@ def _stretch(text: str) -> str:
     return f"I have {text}" if not rest.startswith("off") else ""
 
 
-_CALLED = re.compile(r"^(?:he|she|it) is (?:called|named) (?P<name>[A-Z][\w'-]+)$", re.I)
+_CALLED = Pattern(r"^(?:he|she|it) is (?:called|named) (?P<name>[A-Z][\w'-]+)$", re.I)
 
 
 def _first_content(text: str) -> str:
@@ -242,7 +243,7 @@ def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: S
     return [make(fact, "reported", talk, sentence.source)]
 
 
-_ROLE_NAME = re.compile(r"^((?:the|my|our) [a-z' -]{2,30}) ((?:[A-Z][\w'-]+ ?){1,3})$", re.I)
+_ROLE_NAME = Pattern(r"^((?:the|my|our) [a-z' -]{2,30}) ((?:[A-Z][\w'-]+ ?){1,3})$", re.I)
 
 
 def finish(clause: str, talk: Discourse) -> str:
@@ -289,7 +290,7 @@ def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
     return Draft(fact, sources, rule, _CONFIDENCE.get(rule, 0.7))
 
 
-_EMPTY_FACT = re.compile(
+_EMPTY_FACT = Pattern(
     r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|"
     r"hates?|knows?|goes|got|gets|can't wait|cannot wait|"
     r"made|makes|tries|tried|isn't|wasn't|doesn't|didn't|worked|works|helped|helps)"
@@ -337,7 +338,7 @@ def hedged(fact: str) -> bool:
     return _HEDGE.search(fact) is not None
 
 
-_HEDGE = re.compile(
+_HEDGE = Pattern(
     r"\b(?:tentatively|provisionally|"
     r"might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|"
     r"not)|thinks? (?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|"

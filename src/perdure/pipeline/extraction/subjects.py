@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import elliptic, grammar, people, verbs
 from perdure.pipeline.extraction.wordsets import word_set
 
 _PLACE = word_set("subjects.place")
-_HERE = re.compile(r"^(.{2,60}?),? here$", re.I)
-_ROLE_TAIL = re.compile(
-    r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$"
-)
-_PARENT = re.compile(
+_HERE = Pattern(r"^(.{2,60}?),? here$", re.I)
+_ROLE_TAIL = Pattern(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
+_PARENT = Pattern(
     r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny|godmother|"
     r"godfather|"
     r"godparent|stepmum|stepdad|stepmother|stepfather|foster (?:mum|dad|parent|carer)|aunt|auntie|uncle|"
@@ -167,7 +166,7 @@ def _be(subject: str) -> str:
     return "am" if subject == "I" else "are" if subject.lower() == "we" else "is"
 
 
-_BREED = re.compile(
+_BREED = Pattern(
     r"^(?:an? )?(?P<age>\d+ ?(?:months?|years?|weeks?|yrs?|yo)(?:[- ]old)?)(?: (?P<noun>[\w' -]{2,40}))?$", re.I
 )
 
@@ -228,7 +227,7 @@ def _not(text: str, parts: list[str], carried: str) -> tuple[str, str]:
     return "", ""
 
 
-_QUALITY = re.compile(r"(?:able|ible|ed|ive|ful|ous|able's|valid|open|free|due|included|allowed)$")
+_QUALITY = Pattern(r"(?:able|ible|ed|ive|ful|ous|able's|valid|open|free|due|included|allowed)$")
 """Ends of adjectives that go on with the "is" of the clause before ("30%, not refundable")."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import corrections, grammar, verbs
 from perdure.pipeline.extraction.discourse import Discourse
@@ -13,13 +14,13 @@ LONGEST_TAIL = 8
 """Words of a tail that stays with its statement."""
 LONGEST_FACT = 24
 """Words of a statement that still takes a tail."""
-_QUANTITY = re.compile(
+_QUANTITY = Pattern(
     r"^(?:no|\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|both|several|about \d+|"
     r"roughly \d+) (?P<noun>[a-z][\w'-]+)"
     r"(?: [\w'-]+){0,7}$",
     re.I,
 )
-_HOURS = re.compile(r"^(?:closed|shut|open)\b", re.I)
+_HOURS = Pattern(r"^(?:closed|shut|open)\b", re.I)
 
 
 def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:

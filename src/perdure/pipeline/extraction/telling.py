@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import (
     clauses,
@@ -23,15 +24,15 @@ from perdure.pipeline.extraction import (
 from perdure.pipeline.extraction.discourse import Discourse, Draft
 from perdure.pipeline.extraction.wordsets import word_set
 
-_CARRIES = re.compile(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
-_RHETORICAL = re.compile(
+_CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)
+_RHETORICAL = Pattern(
     r"^(?:\W|so |and )*(?:would|can|could) you believe|^did you know|^guess what|^you know what", re.I
 )
-_THIS_IS = re.compile(
+_THIS_IS = Pattern(
     r"^(?:this is|it is|that is|his name is|her name is|(?:she|he|they) (?:is|are) called|name is|named|"
     r"called) (?P<name>[A-Z][\w'-]+)(?=$|[,.])"
 )
-_IT_IS_FOR = re.compile(
+_IT_IS_FOR = Pattern(
     r"^(?:it is|this is|that is|they are|it would be|asking|is) (?:for|about) (?P<who>(?:my|our) .{2,60})$", re.I
 )
 
@@ -66,7 +67,7 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
             _statement(piece, at, talk, state, mood.asking)
 
 
-_ASKING_BECAUSE = re.compile(
+_ASKING_BECAUSE = Pattern(
     r"^(?:so |and )?(?:(?:I|i) (?:only |just |mostly )?ask|(?:(?:I am|i am|i'm) )?(?:only |just |mostly )?(?:asking|"
     r"speaking|saying this|curious)|(?:the )?(?:only )?reason (?:why )?(?:I|i)(?: am|'m)? ask(?:ing)?(?: is)?),? "
     r"(?:because |since |cause |bc |that )?(?P<as>(?:as|being) (?:someone|somebody|one) who (?:is )?)?"
@@ -83,7 +84,7 @@ def _reason(match: re.Match[str]) -> str:
     return f"I am {first}" if match.group("as").endswith("is ") else f"I {verbs.thirds().get(first, first)}"
 
 
-_PLANNED = re.compile(
+_PLANNED = Pattern(
     r"^(?P<how>tentatively|provisionally)(?:[:,]| -) ?(?! ?(?:i|we|my|our|the|he|she|it|they)\b)"
     r"(?=.*(?:\d|[A-ZÀ-Þ]|day\b|week|month))",
     re.I,
@@ -173,10 +174,10 @@ def _manner(piece: clauses.Clause, talk: Discourse) -> str | None:
     return manner.read(f"{joint} {piece.text}" if joint == "so" else piece.text, talk.who, own=own)
 
 
-_NEVER = re.compile(r"^(?:but |and )?(?:never|no|not(?! the\b| an?\b)) (?P<what>(?!more than\b)[\w' -]{2,30})$", re.I)
+_NEVER = Pattern(r"^(?:but |and )?(?:never|no|not(?! the\b| an?\b)) (?P<what>(?!more than\b)[\w' -]{2,30})$", re.I)
 """Behind an instruction: what it shall not be ("assume zsh, never powershell")."""
-_OF_A_TIME = re.compile(r" (?:from|built in|of|since|in) (?:the )?\d{4}s?$")
-_ASKED_OF = re.compile(r"\b(?:for|with|about|of|in|help|the|a|an|my|on) ([a-z]{3,}(?: [a-z]{3,})?)$")
+_OF_A_TIME = Pattern(r" (?:from|built in|of|since|in) (?:the )?\d{4}s?$")
+_ASKED_OF = Pattern(r"\b(?:for|with|about|of|in|help|the|a|an|my|on) ([a-z]{3,}(?: [a-z]{3,})?)$")
 
 
 def _belongs_to_question(piece: clauses.Clause, head: str, marked: bool, mood: _Mood, talk: Discourse) -> bool:
@@ -231,13 +232,13 @@ def _mine(text: str, talk: Discourse) -> str:
     return f"I have only {left.group('what')} {left.group('now')}" if left else text
 
 
-_ONLY_NOW = re.compile(
+_ONLY_NOW = Pattern(
     r"it is (?:only|just|all|mostly|strictly|nothing but) (?!me\b|my|that\b|a (?:matter|question|bit)\b|because\b|so\b|"
     r"[a-z]+ing\b|about\b|for\b|in\b|on\b|the\b|too\b)(?P<what>[\w' ,&-]{3,60}?) (?P<now>now|these days|nowadays)$",
     re.I,
 )
 """What is left after a change: "quit league in Feb, it's only Stardew and Balatro now"."""
-_OWN_ONE = re.compile(r"(?:mine|ours)\b(?!')", re.I)
+_OWN_ONE = Pattern(r"(?:mine|ours)\b(?!')", re.I)
 
 
 def _statement(piece: clauses.Clause, at: int, talk: Discourse, state: statements.Sentence, asking: bool) -> None:

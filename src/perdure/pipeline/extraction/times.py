@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.extraction import grammar, verbs
 
 MONTHS = {
@@ -23,7 +24,7 @@ _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
     r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
-_DATE = re.compile(
+_DATE = Pattern(
     rf"(?P<iso>\b(?:19|20)\d\d-\d\d-\d\d\b)|(?:\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? "
     rf")?\b{_MONTH}\b\.?(?: (?:the )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y1>(?:19|"
     rf"20)\d\d))?|"
@@ -34,25 +35,25 @@ _DATE = re.compile(
     r"sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|" + _MONTH.replace("?P<month>", "") + r")\b",
     re.I,
 )
-_UNTIL = re.compile(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
-_RESCHEDULED = re.compile(
+_UNTIL = Pattern(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
+_RESCHEDULED = Pattern(
     r"\b(?:moved|put (?:back|off)|pushed|postponed|rescheduled|brought forward|changed|shifted|"
     r"rebooked|delayed)\b[^.]{0,40}"
     r"\b(?:to|for|until)(?: the| on)? $",
     re.I,
 )
-_STARTS = re.compile(
+_STARTS = Pattern(
     r"\b(?:since|from|as of|effective|starting|beginning|until|till|through|up to|end(?:s|ed)|"
     r"expires?|valid to)(?: the| end of| on)* $",
     re.I,
 )
 """Before a date to come: without one of these it is the value of an appointment, and no beginning of what is told."""
-_AGO_SPAN = re.compile(
+_AGO_SPAN = Pattern(
     r"\bfor (?:the (?:last|past) )?(?P<n>\d{1,3}|a|one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
     r"twelve) (?P<unit>day|week|month|year)s?\b(?! (?:from|in))",
     re.I,
 )
-_PERFECT = re.compile(
+_PERFECT = Pattern(
     r"\b(?:has|have) (?:\w+ )?(?:been|lived|worked|had|known|studied|played|used|owned)\b|\bsince\b", re.I
 )
 

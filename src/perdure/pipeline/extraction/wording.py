@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 
-_OFFER = re.compile(
+_OFFER = Pattern(
     r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like "
     r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
     r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
@@ -27,7 +28,7 @@ _OFFER = re.compile(
     r"write|hear|talk)))",
     re.I,
 )
-_SWAP = re.compile(
+_SWAP = Pattern(
     r"\b(are you|were you|you are|you were|you've|you're|you'd|you'll|your|yours|yourself|you|I|my|me|I'm|I've)\b", re.I
 )
 _TO_USER = {
@@ -43,20 +44,20 @@ _TO_USER = {
     "yours": "mine",
     "yourself": "myself",
 }
-_ASSUME = re.compile(
+_ASSUME = Pattern(
     r"^(?:(?:so|and|ok|okay|then|now),? )*(?:(?:should|shall|can|may|do) i (?:assume|take it|suppose|conclude|gather)"
     r"(?: then)?(?: that)?|am i right (?:in thinking|to think|to assume)(?: that)?|is it (?:fair|safe|right) to (?:say|"
     r"assume)(?: that)?),? ",
     re.I,
 )
-_HAS_DOWN = re.compile(
+_HAS_DOWN = Pattern(
     r"^(?:the assistant )?(?:have |has )?(?:(?P<me>(?:got )?me down (?:as|for) )|(?:put|noted|saved|written|recorded|"
     r"listed|got) (?:down )?(?=[a-z0-9]))",
     re.I,
 )
 
 
-_NOTE_AS = re.compile(
+_NOTE_AS = Pattern(
     r"^(?:(?:so|and|ok),? )*(?:shall|should|can|may) i (?:note|put|record|save|keep|set|list|write)(?: down)? "
     r"(?P<what>your [\w' -]{2,30}?) (?:down )?as (?P<value>[^?]{1,40})$",
     re.I,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.extraction import grammar, verbs
 from perdure.pipeline.extraction.wordsets import word_set
 
-_AGREES_NOT = re.compile(
+_AGREES_NOT = Pattern(
     r"\bUSER am\b|(?<!and )(?<!or )\bUSER (?:are|i|we|he|she|it|its|they|is (?:is|are|has|does|"
     r"from now on|the assistant)|"
     r"has (?:is|are|has)|do|was is)\b|\b[Tt]he assistant (?:am|ask|think|stop|know|want|said|tell|say|mean)\b|"
@@ -23,17 +24,17 @@ _AGREES_NOT = re.compile(
     r"following|wants?|theirs|them|"
     r"because|when|if|before|after|so|but|and|let|also|just|please|for|at|which)\b|\bUSER's USER\b"
 )
-_OPENS_BADLY = re.compile(
+_OPENS_BADLY = Pattern(
     r"^(?:wait|sorry|pardon|oops|hang on|hold on|no wait|heyy*|hey|hi|hello|and|or|but|because|which|than|he|she|"
     r"his|her|its|whose|whom|that (?:is|was)|this (?:is|was)|it (?:is|was|has)|these are|"
     r"those are|not (?:since|that|even))\b",
     re.I,
 )
-_SPEAKER = re.compile(r"\bUSER\b")
-_CAPITAL_INSIDE = re.compile(
+_SPEAKER = Pattern(r"\bUSER\b")
+_CAPITAL_INSIDE = Pattern(
     r"(?<=[a-z] )(?:The|At|In|On|Of|And|But|For|With|Is|Are|Was|Has|It|Its|My|We|He|She|They) (?=[a-z])"
 )
-_NAMES_ITSELF = re.compile(r"^(?P<left>.{2,60}?)(?::| is| are| was)(?: called| named)? (?P<right>.{2,60}?)(?: now)?$")
+_NAMES_ITSELF = Pattern(r"^(?P<left>.{2,60}?)(?::| is| are| was)(?: called| named)? (?P<right>.{2,60}?)(?: now)?$")
 
 
 def readable(fact: str, who: str, rule: str) -> bool:

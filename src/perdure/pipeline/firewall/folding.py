@@ -9,20 +9,21 @@ import unicodedata
 from functools import cache
 from urllib.parse import unquote
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import pairs
 
 LINK = "zzlink"
 """Stands for the sign of an address, `://` or `@`."""
 
 _CJK = "\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_TOKEN = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+")
-_MARKS = re.compile("[\u0300-\u036f]")
-_SPELLED = re.compile(r"(?<![^\W_])[^\W_](?:[ .\-_*|/][^\W_]){3,}(?![^\W_])")
+_TOKEN = Pattern(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+")
+_MARKS = Pattern("[\u0300-\u036f]")
+_SPELLED = Pattern(r"(?<![^\W_])[^\W_](?:[ .\-_*|/][^\W_]){3,}(?![^\W_])")
 """Letters that stand apart by one sign each."""
-_APOSTROPHES = re.compile(r"(?<=[^\W\d_])['’ʼ`´](?=[^\W\d_])")
-_WORD = re.compile(r"[^\W_]+")
+_APOSTROPHES = Pattern(r"(?<=[^\W\d_])['’ʼ`´](?=[^\W\d_])")
+_WORD = Pattern(r"[^\W_]+")
 _DIGITS = str.maketrans("013457", "oieast")
-_UNSPOKEN = re.compile("[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
+_UNSPOKEN = Pattern("[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
                        "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e01ef]")  # fmt: skip
 _EMPHASIS = str.maketrans(dict.fromkeys("*`~", "") | {"_": " "})
 

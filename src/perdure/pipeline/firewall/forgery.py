@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.echo import CLOSING, HEADER, OPENING, fingerprint
 
 _BEGINNING = f"{OPENING}>\n{HEADER}\n"
-_MARK = re.compile(r"\n\(fingerprint ([0-9a-f]{16})\)\n\Z")
+_MARK = Pattern(r"\n\(fingerprint ([0-9a-f]{16})\)\n\Z")
 
 
 def is_forgery(text: str) -> bool:

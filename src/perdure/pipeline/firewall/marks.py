@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.echo import (
     CANONICAL,
     CONTEXT,
@@ -22,9 +23,9 @@ from perdure.pipeline.firewall.folding import fold
 LEAST_ENCODED = 24
 """Characters from which a run is tried as base64 or hexadecimal."""
 
-_HIDDEN = re.compile("[\u202d\u202e]|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0020-\U000e007e]")
+_HIDDEN = Pattern("[\u202d\u202e]|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0020-\U000e007e]")
 """Overrides of the writing direction, and tag letters that do not belong to a flag."""
-_TURN = re.compile(
+_TURN = Pattern(
     r"<\|[a-z_ ]{2,24}\|>|\[/?inst\]|<</?sys>>|\[system\]\(|^#{1,4} ?(?:system|assistant|developer|instruction)s?:"
     r"|\n ?(?:assistant|human|developer|ai): ?\S|(?:begin|start of) (?:system|developer) (?:message|prompt)"
     r"|(?:new|updated) system (?:prompt|context|message)|system prompt update"
@@ -36,14 +37,14 @@ _TURN = re.compile(
     re.MULTILINE,
 )
 """Turns and parts of a prompt, in folded text."""
-_CARRIER = re.compile(
+_CARRIER = Pattern(
     r"(?:!?\[[^\]\n]{0,100}\]\(|<img [^>\n]{0,40}src ?= ?[\"']?|(?:fetch|open|get|call|visit|load) )https?://"
     r"[^\s)>\"']{1,200}\?[^\s)>\"'=]{0,40}=(?:[{<\[%]|[A-Z]{2,20}_[A-Z_]{2,40})"
 )
-_BLOCK = re.compile(r"[</‹]perdure-?memory|perdure-?memory[>›]")
-_LIST_FORGED = re.compile(r'"? \(\d{4}-\d\d-\d\d\)[ \t]*\n[ \t]*- "')
-_RUN = re.compile(rf"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{{{LEAST_ENCODED},}}={{0,2}}")
-_SPACE = re.compile(r"\s+")
+_BLOCK = Pattern(r"[</‹]perdure-?memory|perdure-?memory[>›]")
+_LIST_FORGED = Pattern(r'"? \(\d{4}-\d\d-\d\d\)[ \t]*\n[ \t]*- "')
+_RUN = Pattern(rf"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{{{LEAST_ENCODED},}}={{0,2}}")
+_SPACE = Pattern(r"\s+")
 _READABLE = 0.9
 """Share of printable characters from which decoded bytes count as text."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perdure.domain.message import Message
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.firewall.folding import fold, tokens
 from perdure.pipeline.firewall.suspicion import INSTRUCTION, SYSTEM, TOOL, suspect
 from perdure.pipeline.lexicon import words
@@ -20,11 +21,11 @@ BORROWED = 0.5
 """Share of a fact's words that only tools or orders hold, from which it counts as theirs."""
 
 _ORIGINS = {"tool": TOOL, "function": TOOL, "system": SYSTEM, "developer": SYSTEM, "assistant": ASSISTANT}
-_PIECE = re.compile(r"[^\n.!?。！？]*(?:[.!?。！？]+|\n+|\Z)")
-_PASTE = re.compile(r":[ \t]*\n|:\s*[\"'“„«‘]|-{3,}|>>|^[ \t]*>|```|<", re.MULTILINE)
+_PIECE = Pattern(r"[^\n.!?。！？]*(?:[.!?。！？]+|\n+|\Z)")
+_PASTE = Pattern(r":[ \t]*\n|:\s*[\"'“„«‘]|-{3,}|>>|^[ \t]*>|```|<", re.MULTILINE)
 """Where text by others begins in a message that holds some."""
-_WORD = re.compile(r"\w+")
-_YEAR = re.compile(r"(?:19|20)\d\d")
+_WORD = Pattern(r"\w+")
+_YEAR = Pattern(r"(?:19|20)\d\d")
 PARTS = 64
 """Parts of a message that are looked at one by one for the first order."""
 LEAST_NUMBER = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from perdure.pipeline.firewall.folding import fold, rot13, squeezed, tokens
 from perdure.pipeline.firewall.marks import carries_away, decoded, is_forged, is_hidden
@@ -32,8 +32,22 @@ def suspect(text: str, role: str | None) -> str | None:
     return INSTRUCTION if is_instruction(text) else None
 
 
+_KNOWN = 2_000
+"""Texts that are not looked at twice, as each message of a conversation would be for every later one; and the
+characters of such a text, so that they take some megabytes at most."""
+
+
 def is_instruction(text: str) -> bool:
     """Whether a text gives a model orders, whoever wrote it."""
+    return _known(text) if len(text) <= _KNOWN else _gives_orders(text)
+
+
+@lru_cache(_KNOWN)
+def _known(text: str) -> bool:
+    return _gives_orders(text)
+
+
+def _gives_orders(text: str) -> bool:
     if is_hidden(text) or carries_away(text):
         return True
     folded = fold(text)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Final
 
+from perdure.domain.pattern import Pattern
 from perdure.domain.text import is_unicode
 from perdure.pipeline.foreign_formats.fields import lasting_id, mark, moment_of, short, title_of
 from perdure.pipeline.foreign_formats.found import (
@@ -28,8 +29,8 @@ from perdure.pipeline.foreign_formats.found import (
 
 NAME: Final = "chatgpt"
 SOURCE: Final = "import:chatgpt"
-_ENTRY = re.compile(r"^\s*(?:\d+\.\s*)?\[(\d{4}-\d{2}-\d{2})\]\.?\s*", re.MULTILINE)
-_TAKE_BACK = re.compile(r"^\s*(?:forget|delete|remove|ignore)\b", re.IGNORECASE)
+_ENTRY = Pattern(r"^\s*(?:\d+\.\s*)?\[(\d{4}-\d{2}-\d{2})\]\.?\s*", re.MULTILINE)
+_TAKE_BACK = Pattern(r"^\s*(?:forget|delete|remove|ignore)\b", re.IGNORECASE)
 _REASONS: Final = {
     "user_editable_context": "custom instructions",
     "thoughts": "the model's reasoning",

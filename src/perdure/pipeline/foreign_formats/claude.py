@@ -10,10 +10,10 @@ parents, the branch with the newest end is taken. Claude's memory is prose: each
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Final
 
+from perdure.domain.pattern import Pattern
 from perdure.domain.text import is_unicode
 from perdure.pipeline.foreign_formats.fields import lasting_id, mark, moment_of, short, title_of
 from perdure.pipeline.foreign_formats.found import (
@@ -30,9 +30,9 @@ NAME: Final = "claude"
 SOURCE: Final = "import:claude"
 _ROLES: Final = {"human": "user", "user": "user", "assistant": "assistant"}
 _MEMORY = ("conversations_memory", "project_memories", "memory_files")
-_UNSHOWN = re.compile(r"\s*```\s*This block is not supported on your current device yet\.\s*```\s*")
-_HEADING = re.compile(r"^(?:#{1,6}\s+(.+?)\s*#*|\*\*([^*]+?):?\*\*:?)$")
-_POINT = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
+_UNSHOWN = Pattern(r"\s*```\s*This block is not supported on your current device yet\.\s*```\s*")
+_HEADING = Pattern(r"^(?:#{1,6}\s+(.+?)\s*#*|\*\*([^*]+?):?\*\*:?)$")
+_POINT = Pattern(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 _BLOCKS: Final = {
     "thinking": "the model's reasoning",
     "redacted_thinking": "the model's reasoning",

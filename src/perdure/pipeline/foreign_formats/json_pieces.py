@@ -15,24 +15,26 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from perdure.domain.pattern import Pattern
+
 LONGEST = 1 << 27
 """Characters that one item may have: several times the longest conversations that people report."""
 WRAPPERS: Final = ("results", "memories", "items", "conversations")
 """Keys under which tools put the list that matters, when the file is an object: pages of an API, mostly."""
 
 _NOT_READ: Final = object()
-_SPACE = re.compile(r"[ \t\r\n]*")
-_BETWEEN = re.compile(r"[ \t\r\n,]*")
+_SPACE = Pattern(r"[ \t\r\n]*")
+_BETWEEN = Pattern(r"[ \t\r\n,]*")
 _SCALAR = r'(?:null|true|false|-?[\d.eE+]{1,40}|"[^"\\\n]{0,500}")'
-_WRAPPED = re.compile(
+_WRAPPED = Pattern(
     rf'\{{(?:\s{{0,50}}"[^"\\\n]{{1,40}}"\s{{0,9}}:\s{{0,9}}{_SCALAR}\s{{0,9}},){{0,9}}'
     rf'\s{{0,50}}"(?:{"|".join(WRAPPERS)})"\s{{0,9}}:\s{{0,9}}\['
 )
 _HEAD = 1 << 16
 """Characters that are looked at to tell lines from a document."""
-_MARKS = re.compile(r'["\[\]{},]')
-_STRING = re.compile(r'[^"\\\n]*(?:\\.[^"\\\n]*)*', re.DOTALL)
-_FIRST_KEY = re.compile(r'\{\s*("[^"\\\n]{1,60}")\s*:')
+_MARKS = Pattern(r'["\[\]{},]')
+_STRING = Pattern(r'[^"\\\n]*(?:\\.[^"\\\n]*)*', re.DOTALL)
+_FIRST_KEY = Pattern(r'\{\s*("[^"\\\n]{1,60}")\s*:')
 _TRIES = 1000
 _LONGEST_TOKEN = 16
 """Characters before the end of what was read in which a fault may only mean that a word or an escape is cut."""
@@ -130,7 +132,7 @@ class _Text:
         self.text = "".join(waiting)
         return len(self.text) > len(waiting[0])
 
-    def next(self, between: re.Pattern[str] = _BETWEEN) -> str:
+    def next(self, between: Pattern = _BETWEEN) -> str:
         """The next character that separates nothing, without passing it; "" at the end."""
         while True:
             match = between.match(self.text, self.at)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from perdure.domain.derived import Experience, Insight
+from perdure.domain.pattern import Pattern
 from perdure.domain.terms import words
 from perdure.pipeline.insight.telling import Telling, told
 from perdure.pipeline.lexicon import words as entries
@@ -16,10 +17,10 @@ from perdure.pipeline.slots import read
 FREQUENT: Final = 3
 """Tellings from which something is done frequently."""
 
-_SUBJECT = re.compile(r"^User\s+", re.IGNORECASE)
+_SUBJECT = Pattern(r"^User\s+", re.IGNORECASE)
 _AUXILIARIES = frozenset({"is", "was", "has", "had", "have", "been"})
 _ARTICLES = frozenset({"a", "an", "the", "their", "his", "her", "its", "some", "another", "again"})
-_AFTER = re.compile(r"\s+(?:using|via|with|by)\s.*$|\s+\d.*$", re.IGNORECASE | re.DOTALL)
+_AFTER = Pattern(r"\s+(?:using|via|with|by)\s.*$|\s+\d.*$", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from perdure.domain.derived import Experience, Insight
+from perdure.domain.pattern import Pattern
 from perdure.domain.terms import words
 from perdure.pipeline.insight.telling import Telling, is_topic, told
 from perdure.pipeline.lexicon import words as entries
@@ -15,9 +16,9 @@ from perdure.pipeline.lexicon import words as entries
 PREFERRED: Final = 2
 """Tellings from which a way of doing something is the preferred one."""
 
-_WAY = re.compile(r"\b(?:using|via|by means of|prefers? to use|prefers? using|always uses?)\s+", re.IGNORECASE)
-_WITH = re.compile(r"\bwith\s+", re.IGNORECASE)
-_WORD = re.compile(r"[^\W_][\w.+#-]*")
+_WAY = Pattern(r"\b(?:using|via|by means of|prefers? to use|prefers? using|always uses?)\s+", re.IGNORECASE)
+_WITH = Pattern(r"\bwith\s+", re.IGNORECASE)
+_WORD = Pattern(r"[^\W_][\w.+#-]*")
 _ARTICLES = frozenset({"a", "an", "the", "their", "his", "her", "its"})
 _LONGEST = 2
 """Words that name a way."""

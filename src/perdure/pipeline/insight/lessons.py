@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from functools import cache
 
 from perdure.domain.derived import Experience, Insight
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import words as entries
 from perdure.pipeline.standing_facts import is_standing
 
 REFLECTIVE = "reflective"
 
-_WISH = re.compile(r"^User\s+(?:prefers|wants|expects|would like|would rather have)\s+(?P<wish>.+)$", re.I | re.S)
-_ANSWER = re.compile(r"\b(?:answers?|responses?|repl(?:y|ies)|explanations?|instructions|steps|advice)\b", re.I)
-_FAULT = re.compile(
+_WISH = Pattern(r"^User\s+(?:prefers|wants|expects|would like|would rather have)\s+(?P<wish>.+)$", re.I | re.S)
+_ANSWER = Pattern(r"\b(?:answers?|responses?|repl(?:y|ies)|explanations?|instructions|steps|advice)\b", re.I)
+_FAULT = Pattern(
     r"\b(?:incorrect|wrong|incomplete|outdated|unhelpful|misleading|insufficient|too (?:long|short|vague|brief))\b",
     re.I,
 )
-_NEXT_TIME = re.compile(r"\bnext time\b[\s,:]*(?P<rest>.+)$", re.I | re.S)
+_NEXT_TIME = Pattern(r"\bnext time\b[\s,:]*(?P<rest>.+)$", re.I | re.S)
 
 
 def lessons(memories: Sequence[Experience]) -> list[Insight]:

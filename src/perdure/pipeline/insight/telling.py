@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from perdure.domain.derived import Experience
+from perdure.domain.pattern import Pattern
 from perdure.domain.terms import words
 from perdure.pipeline.lexicon import words as entries
 
 _SHARED: Final = 5
 """Letters that two forms of one word share at least."""
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
-_DENIED = re.compile(r"\b(?:not|never|no|without)\b|n't\b", re.IGNORECASE)
+_SENTENCE = Pattern(r"[^.!?\n]+[.!?]*")
+_DENIED = Pattern(r"\b(?:not|never|no|without)\b|n't\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

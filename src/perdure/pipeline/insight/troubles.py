@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final
 
 from perdure.domain.derived import Experience, Insight
+from perdure.domain.pattern import Pattern
 from perdure.domain.terms import words
 from perdure.pipeline.insight.telling import Telling, is_topic, told
 from perdure.pipeline.lexicon import words as entries
@@ -16,7 +16,7 @@ from perdure.pipeline.lexicon import words as entries
 COMMON: Final = 2
 """Tellings from which a trouble is a common one."""
 
-_WORD = re.compile(r"[^\W_][\w-]*")
+_WORD = Pattern(r"[^\W_][\w-]*")
 _HISSING = ("s", "x", "ch", "sh", "z")
 
 

@@ -10,15 +10,17 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from perdure.domain.pattern import Pattern
+
 _MAX_DEPTH: Final = 16
 """Levels of nesting that an answer may have: far more than any answer needs, and no danger to the stack."""
 
-_OPENING = re.compile(r"[\[{]")
-_JSON_LIKE = re.compile(r"[\[{]\s*[\"'\[{]")
-_SPACE = re.compile(r"\s*")
-_STRING = re.compile(r"\"[^\"\\]*(?:\\.[^\"\\]*)*\"|'[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL)
-_SCALAR = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z]+")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_OPENING = Pattern(r"[\[{]")
+_JSON_LIKE = Pattern(r"[\[{]\s*[\"'\[{]")
+_SPACE = Pattern(r"\s*")
+_STRING = Pattern(r"\"[^\"\\]*(?:\\.[^\"\\]*)*\"|'[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL)
+_SCALAR = Pattern(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z]+")
+_ESCAPE = Pattern(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORDS: Final = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _CUT: Final = object()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+from perdure.domain.pattern import Pattern
+
+_NUMBER = Pattern(r"\d+(?:[.,]\d+)*")
 
 
 def numbers(text: str) -> frozenset[str]:

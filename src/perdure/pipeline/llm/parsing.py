@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 
 from perdure.domain.clock import read_moment
 from perdure.domain.errors import LLMError
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.llm.lenient_json import find_json
 from perdure.pipeline.llm.thoughts import without_thoughts
 
@@ -28,10 +29,10 @@ _FACT_TYPES: Final = frozenset({"semantic", "procedural", "episodic"})
 _EVENTS: Final = {"add": "ADD", "update": "UPDATE", "delete": "DELETE", "none": "NONE", "noop": "NONE"}
 _EXCERPT: Final = 80
 
-_THOUGHT_END = re.compile(r"\A.*</(?:think|thinking)>[ \t]*(?=[\n\[{`])", re.DOTALL | re.IGNORECASE)
-_FENCED = re.compile(r"^\s*```[\w-]*[ \t]*$(.*?)(?:^\s*```|\Z)", re.DOTALL | re.MULTILINE)
-_NUMBER = re.compile(r"(?:id|memory|mem|fact)?[\s:#_-]*(\d{1,9})", re.IGNORECASE)
-_YEAR_OR_MONTH = re.compile(r"\d{4}(?:-\d{2})?")
+_THOUGHT_END = Pattern(r"\A.*</(?:think|thinking)>[ \t]*(?=[\n\[{`])", re.DOTALL | re.IGNORECASE)
+_FENCED = Pattern(r"^\s*```[\w-]*[ \t]*$(.*?)(?:^\s*```|\Z)", re.DOTALL | re.MULTILINE)
+_NUMBER = Pattern(r"(?:id|memory|mem|fact)?[\s:#_-]*(\d{1,9})", re.IGNORECASE)
+_YEAR_OR_MONTH = Pattern(r"\d{4}(?:-\d{2})?")
 
 
 class UnreadableAnswer(LLMError):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.memory import MemoryItem
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.llm.parsing import Operation, Reading
 
 _SAME_STATEMENT: Final = 0.8
 """Share of a fact's words in a memory from which a NONE that names only the memory is taken to mean that fact."""
 _SAME_MATTER: Final = 0.5
 """Share of a fact's words in an operation's text from which an operation without a fact is taken to be about it."""
-_WORD = re.compile(r"\w+")
+_WORD = Pattern(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
+
 # A thought opens a line; inside a fact the same letters are text.
-_THOUGHT = re.compile(r"^\s*<(think|thinking)>.*?(?:</\1>|\Z)\s*", re.DOTALL | re.IGNORECASE | re.MULTILINE)
+_THOUGHT = Pattern(r"^\s*<(think|thinking)>.*?(?:</\1>|\Z)\s*", re.DOTALL | re.IGNORECASE | re.MULTILINE)
 
 
 def without_thoughts(answer: str) -> str:

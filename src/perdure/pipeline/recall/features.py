@@ -7,12 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.domain.terms import is_unspaced, runs, stems
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.recall.weights import LONG_WORDS, PASSAGE_WORDS
 
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_SENTENCE_END = Pattern(r"(?<=[.!?。！？])\s+|\n+")
+_CODE = Pattern(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

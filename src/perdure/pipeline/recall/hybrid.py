@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.recall.min_max import min_max
 
 MEANING, WORDS, LETTERS = 0.7, 0.2, 0.1
@@ -20,7 +20,7 @@ K1, B = 1.2, 0.75
 GRAM: Final = 3
 """Letters in a gram (B9)."""
 
-_TOKEN = re.compile(r"[^\W_]+")
+_TOKEN = Pattern(r"[^\W_]+")
 
 
 def hybrid(query: str, texts: Sequence[str], cosines: Sequence[float], mode: str = "weighted") -> list[float]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import words
 
 SHOUTED = 0.5
 """Share of words in capitals from which a text is shouted: its capitals then say nothing."""
 
-_WORD = re.compile(r"[^\W_]+(?:[-'’&][^\W_]+)*")
-_POSSESSIVE = re.compile(r"['’](?:s|S)?$")
-_STARTS = re.compile(r"(?:\A|[.!?…:;\n•]|(?:^|\n)\s*[-*#>\d.)]+)[\s\"'“”‘’«»„¿¡()\[\]*_]*\Z")
-_TITLE = re.compile(r"\b(?:Dr|Mrs?|Ms|Mx|St|Prof|Sr|Jr|Mt)\.\s*\Z")
-_AS_SUBJECT = re.compile(r"['’]s\b|,| (?:is|was|has|had|did|does|and|or)\b")
+_WORD = Pattern(r"[^\W_]+(?:[-'’&][^\W_]+)*")
+_POSSESSIVE = Pattern(r"['’](?:s|S)?$")
+_STARTS = Pattern(r"(?:\A|[.!?…:;\n•]|(?:^|\n)\s*[-*#>\d.)]+)[\s\"'“”‘’«»„¿¡()\[\]*_]*\Z")
+_TITLE = Pattern(r"\b(?:Dr|Mrs?|Ms|Mx|St|Prof|Sr|Jr|Mt)\.\s*\Z")
+_AS_SUBJECT = Pattern(r"['’]s\b|,| (?:is|was|has|had|did|does|and|or)\b")
 _REACH = 16
 """Characters before a word that tell whether it begins a sentence."""
 _GAPS = frozenset(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.domain.terms import is_unspaced, query_words, runs
 from perdure.pipeline.lexicon import lines
 from perdure.pipeline.recall.features import stop_runs
@@ -15,7 +16,7 @@ from perdure.pipeline.recall.names import named
 from perdure.pipeline.recall.renewals import asks_how_things_stand
 from perdure.pipeline.recall.time_window import Window, parse
 
-_SPACES = re.compile(r"\s+")
+_SPACES = Pattern(r"\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

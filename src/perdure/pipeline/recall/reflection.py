@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from perdure.domain.errors import ConfigError
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.recall.budget import fit
 from perdure.pipeline.recall.decay import HALF_LIFE_DAYS, half_life_decay
 
@@ -23,7 +24,7 @@ logger = logging.getLogger("perdure")
 TOKENS_PER_WORD: Final = 1.3
 """001's estimate of a text's length: tokens = ceil(1.3 x words) (B11)."""
 
-_WORD = re.compile(r"\w+")
+_WORD = Pattern(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)

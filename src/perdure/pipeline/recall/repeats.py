@@ -39,4 +39,5 @@ def _key(slots: Slots | None) -> tuple[str, str, bool] | None:
 
 @lru_cache(maxsize=4_096)
 def _read(text: str) -> Slots | None:
-    return read_slots(text)
+    """The slots of a text that is about the user; without that word it cannot be, and need not be read."""
+    return None if text.isascii() and USER not in text.lower() else read_slots(text)

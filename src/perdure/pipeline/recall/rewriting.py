@@ -14,6 +14,7 @@ from typing import Any, Final
 from perdure.backends.llms.base import LLM
 from perdure.domain.errors import LLMError
 from perdure.domain.message import Message
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.prompts import load
 
 MAX_TOKENS: Final = 100
@@ -31,11 +32,11 @@ MAX_ANSWER_LENGTH: Final = 500
 
 _SPOKEN = ("user", "assistant")
 # A chat template may put the opening tag into the prompt, and then the answer holds the closing one alone.
-_THOUGHTS = re.compile(
+_THOUGHTS = Pattern(
     r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?^\s*</think(?:ing)?>",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
-_PARAGRAPHS = re.compile(r"\n\s*\n")
+_PARAGRAPHS = Pattern(r"\n\s*\n")
 _QUOTES = ('""', "''", "``", "“”", "„“", "‘’", "«»", "「」")
 
 

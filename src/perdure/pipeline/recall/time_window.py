@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines, pairs
 from perdure.pipeline.recall.written_dates import SEASONS, Written, written_dates
 
@@ -47,21 +48,21 @@ _COUNT = (
     r"(?:a )?few|(?:a )?couple(?: of)?|an?)"
 )
 _SPAN = "|".join(["week", "month", "year", "weekend", *_DAY_OF, *(name for name in SEASONS)])
-_RELATIVE = re.compile(
+_RELATIVE = Pattern(
     rf"\b(?:{_COUNT} {_UNIT} ago|(?P<before>the day before yesterday)|(?P<yesterday>yesterday|last night)|"
     r"(?P<today>today|tonight|this (?:morning|afternoon|evening))|"
     rf"(?:last|past) {_COUNT.replace('count', 'back')} {_UNIT.replace('unit', 'of')}|"
     rf"(?P<which>last|past|this past|this) (?P<span>{_SPAN}))\b",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(
+_BESIDE = Pattern(
     rf"\b(?:{_COUNT} |the |last )?(?P<unit>day|week|weekend|month|{'|'.join(_DAY_OF)})s? (?P<side>before|after) $", re.I
 )
-_SIDE = re.compile(r"\b(?P<side>since|before|prior to|after|until|till|up to|by|starting)(?: the)? $", re.I)
-_LAST = re.compile(r"\b(?P<which>last|this|past) $", re.I)
-_FROM = re.compile(r"\b(?:between|from)(?: the)? $", re.I)
-_TO = re.compile(r"\s*(?:,? ?and|to|until|till|through|-|–)(?: the)?\s*", re.I)
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_SIDE = Pattern(r"\b(?P<side>since|before|prior to|after|until|till|up to|by|starting)(?: the)? $", re.I)
+_LAST = Pattern(r"\b(?P<which>last|this|past) $", re.I)
+_FROM = Pattern(r"\b(?:between|from)(?: the)? $", re.I)
+_TO = Pattern(r"\s*(?:,? ?and|to|until|till|through|-|–)(?: the)?\s*", re.I)
+_WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHIFT = {"day": 1, "week": 7, "weekend": 7, "month": 31} | dict.fromkeys(_DAY_OF, 7)
 _FINENESS: dict[Grain, int] = {"day": 0, "week": 1, "month": 2, "season": 3, "span": 4, "year": 5}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines
 
-_WORD = re.compile(r"\w+(?:'\w+)*")
+_WORD = Pattern(r"\w+(?:'\w+)*")
 
 PROCEDURAL: Final = "procedural"
 """The type of memories that say how something is done (001 §3)."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import pairs, words
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
@@ -32,30 +33,30 @@ PARTS = {
 
 _YEAR = r"(?:19|20)\d\d"
 _NO_DIGIT = r"(?![\d/]|[.:-]\d)"
-_ISO = re.compile(rf"(?<![\d/-])(?P<year>{_YEAR})(?P<mark>[-/])(?P<month>\d\d?)(?P=mark)(?P<day>\d\d?){_NO_DIGIT}")
-_NUMERIC = re.compile(
+_ISO = Pattern(rf"(?<![\d/-])(?P<year>{_YEAR})(?P<mark>[-/])(?P<month>\d\d?)(?P=mark)(?P<day>\d\d?){_NO_DIGIT}")
+_NUMERIC = Pattern(
     rf"(?<![\d/.-])(?P<one>\d\d?)(?:/(?P<two>\d\d?)/(?P<year>{_YEAR}|\d\d)|"
     rf"(?P<mark>[.-])(?P<two_>\d\d?)(?P=mark)(?P<year_>{_YEAR})){_NO_DIGIT}"
 )
-_SEASON = re.compile(
+_SEASON = Pattern(
     rf"\b(?:(?P<before>{_YEAR}) )?(?P<season>{'|'.join(SEASONS)})(?:(?: of|,)? (?P<after>{_YEAR}))?\b", re.IGNORECASE
 )
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = Pattern(r"[^\W\d_]+")
 _TO = r" ?(?:-|–|to|and|until) ?"
 _DAY = r"(?P<one>\d\d?)(?P<suffix>st|nd|rd|th|er|º|\.)?"
 _LAST_DAY = r"(?P<two>\d\d?)(?:st|nd|rd|th|\.)?"
-_DAY_BEFORE = re.compile(rf"(?<![\w.,:/$€£]){_DAY}(?:{_TO}{_LAST_DAY})? (?:of |de )?$", re.IGNORECASE)
-_AFTER_MONTH = re.compile(
+_DAY_BEFORE = Pattern(rf"(?<![\w.,:/$€£]){_DAY}(?:{_TO}{_LAST_DAY})? (?:of |de )?$", re.IGNORECASE)
+_AFTER_MONTH = Pattern(
     rf"\.?(?:,? (?:the )?{_DAY}(?![\d:])(?:{_TO}{_LAST_DAY}(?![\d:]))?)?(?:,? ?(?:of |del? )?(?P<year>{_YEAR})\b)?",
     re.IGNORECASE,
 )
 REACH = 24
 """Characters before a date that may belong to it."""
-_BARE_YEAR = re.compile(rf"(?<![\w.,$€£/-])(?P<year>{_YEAR})\b(?![-/:.,]\d|%)")
-_WORD_BEFORE = re.compile(r"([^\W\d_]+)(?: the)?[ -]$")
-_MONTH_BEFORE = re.compile(rf"([^\W\d_]+)(?: {_YEAR})? [^\W\d_]+ $")
-_WORD_AFTER = re.compile(r"[ -]([^\W\d_]+)")
-_PART = re.compile(rf"\b(?P<part>{'|'.join(PARTS)})[ -]$", re.IGNORECASE)
+_BARE_YEAR = Pattern(rf"(?<![\w.,$€£/-])(?P<year>{_YEAR})\b(?![-/:.,]\d|%)")
+_WORD_BEFORE = Pattern(r"([^\W\d_]+)(?: the)?[ -]$")
+_MONTH_BEFORE = Pattern(rf"([^\W\d_]+)(?: {_YEAR})? [^\W\d_]+ $")
+_WORD_AFTER = Pattern(r"[ -]([^\W\d_]+)")
+_PART = Pattern(rf"\b(?P<part>{'|'.join(PARTS)})[ -]$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ import re
 from collections.abc import Set
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.slots.stems import fold
 
 ALIKE_WORDS = 5
 """Words in common at the start from which more say nothing more."""
 
-_WORD = re.compile(r"[\w'&@.:/-]*\w")
+_WORD = Pattern(r"[\w'&@.:/-]*\w")
 _WEAK = frozenset({"a", "an", "the", "user", "user's", "their", "they", "now", "is", "are", "has", "have", "was"})
 
 Found = dict[str, float]

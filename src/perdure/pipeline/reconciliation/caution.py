@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.reconciliation.evidence import told_by_sign
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
@@ -25,13 +26,13 @@ SAME_ALONE = 0.74
 _SHORTEST_CODE = 1000
 """Numbers below it are counts, and none of a code that is written without its dashes."""
 
-_DETAIL = re.compile(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: ")
+_DETAIL = Pattern(r"^(?!To )(?:(?!got |is |was |has |had )[\w'&.-]+ ?){1,6}: ")
 
 
-_ALTERNATE = re.compile(r"\bevery (?:other|second) ", re.IGNORECASE)
+_ALTERNATE = Pattern(r"\bevery (?:other|second) ", re.IGNORECASE)
 
 
-_AGAIN = re.compile(r"\bagain\b", re.IGNORECASE)
+_AGAIN = Pattern(r"\bagain\b", re.IGNORECASE)
 
 
 def is_detail(text: str) -> bool:

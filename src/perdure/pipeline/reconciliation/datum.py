@@ -6,36 +6,37 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import pairs
 from perdure.pipeline.slots import Reading
 from perdure.pipeline.slots.stems import fold
 
-_DIGITS = re.compile(r"\d(?:[ .-]?\d){2,}|\b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{5,}\b", re.IGNORECASE)
-_PLACE = re.compile(
+_DIGITS = Pattern(r"\d(?:[ .-]?\d){2,}|\b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{5,}\b", re.IGNORECASE)
+_PLACE = Pattern(
     r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:https?://|www\.)\S+|\b[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}\b|"
     r"\b(?:at|address is|lives? (?:at|on|in)) .*\d|\b\d+[a-z]? [\w' ]+\b"
     r"(?:st|street|road|rd|lane|avenue|ave|row|close)\b",
     re.IGNORECASE,
 )
-_AGE = re.compile(
+_AGE = Pattern(
     r"\b(?:is|turns?|turned|turning|aged?|be) (?:now |already )?\d{1,3}(?:$|[,.;]| years?\b| this| in| on| next| and)|"
     r"\bhas \d{1,3} years\b|\b\d{1,3}[- ]years?[- ]old\b|\bage is \d",
     re.IGNORECASE,
 )
-_MONEY = re.compile(
+_MONEY = Pattern(
     r"[$€£]\s?\d|\b\d[\d,.]*k?\s?(?:euros?|dollars?|pounds?|quid|bucks|grand|k|usd|eur|gbp|"
     r"a (?:month|year|week|hour))\b|"
     r"\b(?:ow(?:es?|ed|ing)|earns?|earned|earning|pa(?:ys?|id)|makes?|made) .*\d",
     re.IGNORECASE,
 )
-_WAGE = re.compile(r"\b(?:earn\w*|salary|wages?|paid|makes?|income|takes? home|brings? home|is on) .*\d", re.IGNORECASE)
-_OWED = re.compile(r"\b(?:ow(?:es?|ed|ing)|debts?|loans?|borrow\w*|behind with)\b", re.IGNORECASE)
-_MAIL = re.compile(r"\S+@\S+\.\w+")
-_BORN = re.compile(r"\bborn\b|\bbirth\w*", re.IGNORECASE)
-_LONG = re.compile(r"\b\d(?:[.,]\d+)? ?(?:m|cm|ft|foot|feet|metres?|meters?)\b|\btall\b", re.IGNORECASE)
-_WEIGHS = re.compile(r"\bweigh\w* .*\d|\d ?(?:kg|kilos?|lbs?|pounds|stone|st)\b", re.IGNORECASE)
+_WAGE = Pattern(r"\b(?:earn\w*|salary|wages?|paid|makes?|income|takes? home|brings? home|is on) .*\d", re.IGNORECASE)
+_OWED = Pattern(r"\b(?:ow(?:es?|ed|ing)|debts?|loans?|borrow\w*|behind with)\b", re.IGNORECASE)
+_MAIL = Pattern(r"\S+@\S+\.\w+")
+_BORN = Pattern(r"\bborn\b|\bbirth\w*", re.IGNORECASE)
+_LONG = Pattern(r"\b\d(?:[.,]\d+)? ?(?:m|cm|ft|foot|feet|metres?|meters?)\b|\btall\b", re.IGNORECASE)
+_WEIGHS = Pattern(r"\bweigh\w* .*\d|\d ?(?:kg|kilos?|lbs?|pounds|stone|st)\b", re.IGNORECASE)
 
-_KINDS: dict[str, re.Pattern[str]] = {
+_KINDS: dict[str, Pattern] = {
     "digits": _DIGITS,
     "place": _PLACE,
     "age": _AGE,

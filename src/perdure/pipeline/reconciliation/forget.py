@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from perdure.domain.fact import Neighbour
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines, pairs
 from perdure.pipeline.reconciliation.datum import Datum, datum, of_same
 from perdure.pipeline.reconciliation.pairing import content, folded, generic, uncovered, values_fit
@@ -23,7 +24,7 @@ _STRIPS = 4
 """How many openings are taken off a request's matter ("everything", "that was said about")."""
 
 
-_NAMED_ASKS = re.compile(r"^[^:]{1,80}? asked to forget ", re.IGNORECASE)
+_NAMED_ASKS = Pattern(r"^[^:]{1,80}? asked to forget ", re.IGNORECASE)
 """What the extraction writes before the matter, where the speaker has a name."""
 
 
@@ -120,7 +121,7 @@ def _spread(
     return []
 
 
-_OLD = re.compile(r"\b(?:old|previous|former|earlier|wrong|outdated)\b ?", re.IGNORECASE)
+_OLD = Pattern(r"\b(?:old|previous|former|earlier|wrong|outdated)\b ?", re.IGNORECASE)
 
 
 def _new(old: Reading) -> bool:
@@ -186,7 +187,7 @@ def _together(
     return touching and not uncovered(rest, held.union(*told))
 
 
-_POINTING = re.compile(r"\b(?:it|this|them)$", re.IGNORECASE)
+_POINTING = Pattern(r"\b(?:it|this|them)$", re.IGNORECASE)
 
 
 def _told_with(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from perdure.domain.fact import Fact, Neighbour
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.reconciliation.caution import is_detail
 from perdure.pipeline.reconciliation.ends import judge_ends
 from perdure.pipeline.reconciliation.pairing import Pair, alias_table, numbered_apart
@@ -20,12 +20,12 @@ from perdure.pipeline.slots import Party, Reading, read
 RETIRE = 0.7
 """Confidence from which a finding changes a memory; a weaker one only links the two."""
 
-_SO = re.compile(
+_SO = Pattern(
     r",? so (?!that\b|far\b|much\b|many\b|long\b|often\b|as\b|on\b|to\b|called\b)(?=[\w'-]+ )"
     r"|,? and (?=User(?:'s)? |[Tt]he \w|[A-Z][\w'-]+ (?:is|are|has|will|does|[a-z]+s) )"
 )
 """Where a fact goes on to what follows from its first clause, or to a second one."""
-_CLAUSE = re.compile(
+_CLAUSE = Pattern(
     r",? (?:and|but) (?=(?:is|was|has|had|lives?|lived|works?|worked|likes?|owns?|plays?|speaks?|used to)\b)"
 )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.reconciliation.pairing import Pair, content, everything, generic, uncovered
 from perdure.pipeline.slots import Chunk, Reading, Value, comparable, fits
 from perdure.pipeline.slots.lexis import concept_of
 from perdure.pipeline.slots.scan import scan
 from perdure.pipeline.slots.typed import type_values
 
-_LIST = re.compile(r"(?P<members>(?:[^\W\d_][\w'-]*, )*[^\W\d_][\w'-]*) and (?P<last>[^\W\d_][\w'-]*)")
+_LIST = Pattern(r"(?P<members>(?:[^\W\d_][\w'-]*, )*[^\W\d_][\w'-]*) and (?P<last>[^\W\d_][\w'-]*)")
 
 
 def merged(pair: Pair, new_text: str) -> str:

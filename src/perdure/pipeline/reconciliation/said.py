@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import lines
 from perdure.pipeline.reconciliation.pairing import (
     Pair,
@@ -41,8 +42,8 @@ PLACES = frozenset(
         "below",
     ]
 )
-_PRESENT = re.compile(r"\b(?:present|current)\b", re.IGNORECASE)
-_ARTICLE = re.compile(r"\ban? (?:[\w-]+[ -])?$")
+_PRESENT = Pattern(r"\b(?:present|current)\b", re.IGNORECASE)
+_ARTICLE = Pattern(r"\ban? (?:[\w-]+[ -])?$")
 
 
 def said_otherwise(pair: Pair, mine: tuple[Chunk, ...], theirs: tuple[Chunk, ...], sure: float) -> Verdict | None:

@@ -8,45 +8,42 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.relate.grounds import read_thing
 from perdure.pipeline.relate.names import NAME, lines, trimmed, type_of
 from perdure.pipeline.relate.times import Times, take_times
 from perdure.pipeline.relate.words import adverbs, begins_predicate, past_words, unsure
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W_a-z])|\s*\n+\s*|;\s+")
-_ABBREVIATED = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Inc|Ltd|Corp|Co|vs|e\.g|i\.e|No|Jr|Sr)|\b[A-Z])\.$")
-_QUOTED = re.compile(r"[\"“”„«»‹›]|(?<!\w)['‘][^'’]{3,}['’](?!\w)|^\s*>")
-_JOINT = re.compile(r"(,? (?:and|but|while|whereas|then) |, )")
-_OPENER = re.compile(
+_SENTENCE_END = Pattern(r"(?<=[.!?])\s+(?=[^\W_a-z])|\s*\n+\s*|;\s+")
+_ABBREVIATED = Pattern(r"(?:\b(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Inc|Ltd|Corp|Co|vs|e\.g|i\.e|No|Jr|Sr)|\b[A-Z])\.$")
+_QUOTED = Pattern(r"[\"“”„«»‹›]|(?<!\w)['‘][^'’]{3,}['’](?!\w)|^\s*>")
+_JOINT = Pattern(r"(,? (?:and|but|while|whereas|then) |, )")
+_OPENER = Pattern(
     r"^(?:[-*•–]\s+|(?:update|note|fyi|heads up|reminder|status|news|so|and|also|but|btw|by the way|well|yes|"
     r"good news|as you know|remember|then|later|afterwards|before that|today|meanwhile|since then|these days|"
     r"at the moment)\s*[:,–-]?\s+(?=\S))+",
     re.IGNORECASE,
 )
-_AT_END = re.compile(r"[, ]+(?:now|currently|again|too|as well|these days|at the moment|right now|already|together)$")
-_ADVERBIAL = re.compile(r"^(?:Since|After|Before|During|With|Following|At|On|For|Under|In) [^,]{3,50}, (?=\S)")
-_BESIDE = re.compile(r" ?\(([^()]*)\)")
-_GONE = re.compile(
+_AT_END = Pattern(r"[, ]+(?:now|currently|again|too|as well|these days|at the moment|right now|already|together)$")
+_ADVERBIAL = Pattern(r"^(?:Since|After|Before|During|With|Following|At|On|For|Under|In) [^,]{3,50}, (?=\S)")
+_BESIDE = Pattern(r" ?\(([^()]*)\)")
+_GONE = Pattern(
     r"\bno longer\b|\b(?:(?:does|do)|(?P<verb>is|are|am))(?:n['’]t| not)(?P<kept>.{0,60}?)\b(?:any ?more|any longer)\b",
     re.IGNORECASE,
 )
-_FORMER = re.compile(r"\b(?:formerly|previously|once)\b,? ?", re.IGNORECASE)
+_FORMER = Pattern(r"\b(?:formerly|previously|once)\b,? ?", re.IGNORECASE)
 _VERB = r"(?P<verb>is|was|became|will be|has been)(?: named| called)?"
-_OWNED_ROLE = re.compile(
-    rf"(?P<owner>[Mm]y|{NAME}['’]s) (?P<role>[A-Za-z][a-zA-Z' -]{{1,30}}) {_VERB} (?P<name>{NAME})"
-)
-_THE_ROLE = re.compile(
+_OWNED_ROLE = Pattern(rf"(?P<owner>[Mm]y|{NAME}['’]s) (?P<role>[A-Za-z][a-zA-Z' -]{{1,30}}) {_VERB} (?P<name>{NAME})")
+_THE_ROLE = Pattern(
     rf"(?:[Tt]he|[Oo]ur) (?P<role>(?!(?:project|team) (?:is|was))[A-Za-z][\w' -]{{1,50}}?) {_VERB} (?P<name>{NAME})"
 )
-_SEVERAL = re.compile(rf"({NAME}(?:, {NAME})*,? and {NAME}) (?=\S)")
-_OWNED = re.compile(rf"(?P<owner>{NAME}?)['’]s? (?P<role>[a-z][\w' -]{{1,30}}?),? (?P<name>{NAME}),? ")
-_MINE = re.compile(rf"(?P<owner>[Mm]y|[Oo]ur|[Tt]he) (?P<role>[a-zA-Z][\w' -]{{1,30}}?),? (?P<name>{NAME}),? ")
-_ONE = re.compile(rf"({NAME})(?:,? \((?P<beside>[^()]+)\)|, (?P<apposed>(?:the|our|a|an)? ?[^,]{{3,50}}),)? (?=\S)")
-_PRONOUN = re.compile(r"(he|she|they) ", re.IGNORECASE)
-_SELF = re.compile(r"I(?: |(?=['’]))")
-_GROUND = re.compile(
-    r"((?:the|our|their) [\w&'’ -]{2,50}?) (?=(?:is|are|was|were|has been|will be|has) )", re.IGNORECASE
-)
+_SEVERAL = Pattern(rf"({NAME}(?:, {NAME})*,? and {NAME}) (?=\S)")
+_OWNED = Pattern(rf"(?P<owner>{NAME}?)['’]s? (?P<role>[a-z][\w' -]{{1,30}}?),? (?P<name>{NAME}),? ")
+_MINE = Pattern(rf"(?P<owner>[Mm]y|[Oo]ur|[Tt]he) (?P<role>[a-zA-Z][\w' -]{{1,30}}?),? (?P<name>{NAME}),? ")
+_ONE = Pattern(rf"({NAME})(?:,? \((?P<beside>[^()]+)\)|, (?P<apposed>(?:the|our|a|an)? ?[^,]{{3,50}}),)? (?=\S)")
+_PRONOUN = Pattern(r"(he|she|they) ", re.IGNORECASE)
+_SELF = Pattern(r"I(?: |(?=['’]))")
+_GROUND = Pattern(r"((?:the|our|their) [\w&'’ -]{2,50}?) (?=(?:is|are|was|were|has been|will be|has) )", re.IGNORECASE)
 
 LONGEST = 500
 """Characters of a sentence that is read: who writes longer ones writes no memories."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.lexicon import pairs
 
 _MONTHS = {name: int(kind.split()[0]) for name, kind in pairs("recall_months.tsv").items() if "foreign" not in kind}
@@ -174,7 +175,7 @@ def _named_day(found: re.Match[str], reference: Reference) -> Period | None:
     return _day(day.year, day.month, day.day)
 
 
-_EDGE = re.compile(r"(?:the )?(?P<edge>end|start|beginning) of (?:the )?", re.IGNORECASE)
+_EDGE = Pattern(r"(?:the )?(?P<edge>end|start|beginning) of (?:the )?", re.IGNORECASE)
 _PATTERNS: tuple[tuple[str, _Read], ...] = (
     (r"(?P<year>(?:19|20)\d\d)-(?P<number>\d\d)(?:-(?P<day>\d\d))?(?![\d-])", _iso),
     (rf"q(?P<number>[1-4])\b(?:[ /-](?:of )?{_YEAR})?", _quarter),
@@ -191,4 +192,4 @@ _PATTERNS: tuple[tuple[str, _Read], ...] = (
     (rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s? ago\b", _ago),
     (r"(?P<word>yesterday|today|tomorrow|now)\b", _named_day),
 )
-_READERS = tuple((re.compile(pattern, re.IGNORECASE), read) for pattern, read in _PATTERNS)
+_READERS = tuple((Pattern(pattern, re.IGNORECASE), read) for pattern, read in _PATTERNS)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from perdure.domain.graph import DEFAULT_TYPE
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.relate.names import NAME, lines, table, trimmed, type_of
 
-_ARTICLE = re.compile(r"^(?:the|our|their|its|his|her|my|a|an|this|that)\s+(?:new |whole |entire )?", re.IGNORECASE)
-_DOING = re.compile(r"[a-z]{4,}ing")
+_ARTICLE = Pattern(r"^(?:the|our|their|its|his|her|my|a|an|this|that)\s+(?:new |whole |entire )?", re.IGNORECASE)
+_DOING = Pattern(r"[a-z]{4,}ing")
 _PLAIN = r"[a-z0-9][\w&+'’-]*"
 
 
@@ -47,7 +48,7 @@ def head(words: str) -> str:
     return _ONWARD.split(words, maxsplit=1)[0].strip(" ,.")
 
 
-_ONWARD = re.compile(
+_ONWARD = Pattern(
     r"\s*(?:[,;:()]|\s[-–—]\s)|\s+(?:as|with|and|in|on|for|where|which|who|because|to|at|by|from|but|while|after|"
     r"before|together|remotely|full-time|part-time|now|again|too|so|along|alongside|via|under|over|during|when|than|"
     r"currently|these days|anymore|any more|any longer)(?=\s|$|[,.;])"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib.resources import files
 
 from perdure.domain.graph import DEFAULT_TYPE, entity_key
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 
 _CAPITALS = "".join(chr(code) for code in range(0x41, 0x530) if chr(code).isupper()).replace("\\", "")
@@ -18,10 +18,10 @@ NAME = (
     rf"(?:{WORD}|\d{{1,4}}(?!\w)))*(?:,? (?:Jr|Sr)\.)?"
 )
 """A name, as a pattern without groups."""
-_ONE_NAME = re.compile(NAME)
-_OWNER = re.compile(r"['’]s ")
+_ONE_NAME = Pattern(NAME)
+_OWNER = Pattern(r"['’]s ")
 _BEFORE_POSTS = frozenset({"former", "current", "new", "interim", "acting", "our", "the"})
-_POSSESSIVE = re.compile(r"['’]s?$")
+_POSSESSIVE = Pattern(r"['’]s?$")
 
 
 def table(name: str) -> tuple[tuple[str, ...], ...]:

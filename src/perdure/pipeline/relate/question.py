@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from perdure.domain.clock import EARLIEST, iso
 from perdure.domain.graph import entity_key
+from perdure.domain.pattern import Pattern
 from perdure.domain.terms import runs
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.relate.names import NAME, names_in, trimmed
@@ -21,10 +22,10 @@ MOST_NAMES = 60
 """Names of one question; a longer text is no question."""
 LONGEST = 2_000
 """Characters of a question that are read."""
-_PAST = re.compile(r"\b(?:did|been)\b", re.IGNORECASE)
-_FUTURE = re.compile(r"\b(?:will|going to)\b", re.IGNORECASE)
-_BEFORE = re.compile(rf"\b(?:before|preced(?:ed|ing)|prior to) ({NAME})")
-_AFTER = re.compile(rf"\b(?:after|replaced|succeeded|followed) ({NAME})")
+_PAST = Pattern(r"\b(?:did|been)\b", re.IGNORECASE)
+_FUTURE = Pattern(r"\b(?:will|going to)\b", re.IGNORECASE)
+_BEFORE = Pattern(rf"\b(?:before|preced(?:ed|ing)|prior to) ({NAME})")
+_AFTER = Pattern(rf"\b(?:after|replaced|succeeded|followed) ({NAME})")
 _TICK = timedelta(microseconds=1)
 
 
@@ -85,6 +86,6 @@ def _phrases(text: str) -> Iterator[str]:
                 yield " ".join(run)
 
 
-def _beside(pattern: re.Pattern[str], text: str) -> str | None:
+def _beside(pattern: Pattern, text: str) -> str | None:
     found = pattern.search(text)
     return (trimmed(found[1]) or None) if found else None

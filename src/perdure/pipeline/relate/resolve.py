@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
 from perdure.domain.graph import DEFAULT_TYPE, Entity, entity_key
+from perdure.domain.pattern import Pattern
 
 _TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx", "dr", "prof", "sir"})
 _FORMS = frozenset(
     {"inc", "incorporated", "ltd", "limited", "llc", "gmbh", "corp", "corporation", "co", "ag", "sa", "plc"}
 )
-_BREAKS = re.compile(r"[^\w]+|_+")
-_POSSESSIVE = re.compile(r"['’]s$")
+_BREAKS = Pattern(r"[^\w]+|_+")
+_POSSESSIVE = Pattern(r"['’]s$")
 LONG_WORD = 7
 """Letters that a word must have for a slip in it to be told from another word."""
 

@@ -8,27 +8,28 @@ from dataclasses import dataclass
 from functools import cache
 
 from perdure.domain.graph import DEFAULT_TYPE, entity_key
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.relate.grounds import Thing, head, read_thing
 from perdure.pipeline.relate.names import NAME, lines, table, trimmed, type_of
 
-_DEFINITE = re.compile(r"^(?:the|our|their|its)\s+", re.IGNORECASE)
-_INDEFINITE = re.compile(r"^(?:an?|one of (?:the|our))\s+", re.IGNORECASE)
-_ADJECTIVE = re.compile(
+_DEFINITE = Pattern(r"^(?:the|our|their|its)\s+", re.IGNORECASE)
+_INDEFINITE = Pattern(r"^(?:an?|one of (?:the|our))\s+", re.IGNORECASE)
+_ADJECTIVE = Pattern(
     r"^(?:new|current|interim|acting|official|overall|sole|first|permanent|former|next|only|main|senior|junior)\s+"
 )
-_FORMER = re.compile(r"^(?:(?:the|our|a|an|their)\s+)?(?:former|previous|ex)[ -]", re.IGNORECASE)
-_OWNED = re.compile(rf"(?P<owner>{NAME})['’]s? (?P<role>[a-zA-Z][\w' -]*)")
-_OF = re.compile(r"^(?P<role>[\w' -]+?) (?P<word>of|for|at|in|on|with) (?P<thing>.+)$")
-_STATES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"in charge of (?P<thing>.+)"), "leads"),
-    (re.compile(r"(?:based|located|headquartered) in (?P<thing>.+)"), "based_in"),
-    (re.compile(r"(?:happily )?married to (?P<thing>.+)"), "married_to"),
-    (re.compile(r"engaged to (?P<thing>.+)"), "engaged_to"),
-    (re.compile(r"employed (?:by|at) (?P<thing>.+)"), "works_at"),
-    (re.compile(r"born in (?P<thing>.+)"), "born_in"),
-    (re.compile(r"(?:on|part of) (?P<thing>the .+)"), "member_of"),
-    (re.compile(r"friends with (?P<thing>.+)"), "friend_of"),
+_FORMER = Pattern(r"^(?:(?:the|our|a|an|their)\s+)?(?:former|previous|ex)[ -]", re.IGNORECASE)
+_OWNED = Pattern(rf"(?P<owner>{NAME})['’]s? (?P<role>[a-zA-Z][\w' -]*)")
+_OF = Pattern(r"^(?P<role>[\w' -]+?) (?P<word>of|for|at|in|on|with) (?P<thing>.+)$")
+_STATES: tuple[tuple[Pattern, str], ...] = (
+    (Pattern(r"in charge of (?P<thing>.+)"), "leads"),
+    (Pattern(r"(?:based|located|headquartered) in (?P<thing>.+)"), "based_in"),
+    (Pattern(r"(?:happily )?married to (?P<thing>.+)"), "married_to"),
+    (Pattern(r"engaged to (?P<thing>.+)"), "engaged_to"),
+    (Pattern(r"employed (?:by|at) (?P<thing>.+)"), "works_at"),
+    (Pattern(r"born in (?P<thing>.+)"), "born_in"),
+    (Pattern(r"(?:on|part of) (?P<thing>the .+)"), "member_of"),
+    (Pattern(r"friends with (?P<thing>.+)"), "friend_of"),
 )
 ANY = "*"
 """What every post of a project is of, where a text names none: the project that its memory belongs to."""

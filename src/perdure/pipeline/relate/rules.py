@@ -13,6 +13,7 @@ from datetime import datetime
 
 from perdure.domain.clock import parse_moment
 from perdure.domain.graph import DEFAULT_TYPE, Mention, Relation, entity_key
+from perdure.domain.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.relate.actions import read_action
 from perdure.pipeline.relate.clauses import LONGEST as LONGEST_SENTENCE
@@ -30,8 +31,8 @@ USER = "User"
 LONGEST = 20_000
 """Characters of a text that are read; a memory is a sentence or two."""
 
-_AFFILIATED = re.compile(rf"(?P<name>{NAME}),? (?:at|from|@) (?P<place>{NAME})")
-_MEETING = re.compile(
+_AFFILIATED = Pattern(rf"(?P<name>{NAME}),? (?:at|from|@) (?P<place>{NAME})")
+_MEETING = Pattern(
     r"\b(?:met|meet(?:s|ing)?|lunch|dinner|coffee|breakfast|drinks|party|saw|seen|see|conference|talk|event|concert|"
     r"visit(?:s|ed)?|keynote|interview\w*|shopping|stayed|waiting|waited)\b",
     re.IGNORECASE,

@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.relate.grounds import Thing, head, read_thing
 from perdure.pipeline.relate.names import NAME, trimmed
 from perdure.pipeline.relate.roles import Role, read_role
 from perdure.pipeline.relate.stated import BEGINS, ENDS, FUTURE, Tie
 
 _ROLE = r"as (?P<role>.+)"
-_REPLACED = re.compile(
+_REPLACED = Pattern(
     rf"(?P<verb>replaced|succeeded|has replaced|has succeeded|will replace|will succeed|replaces|succeeds|"
     rf"took over from|takes over from|has taken over from|will take over from) (?P<other>{NAME}) {_ROLE}"
 )
-_WAS_REPLACED = re.compile(
+_WAS_REPLACED = Pattern(
     rf"(?P<verb>was|has been|is|will be) (?:being )?(?:replaced|succeeded) by (?P<other>{NAME}) {_ROLE}"
 )
-_TOOK_ROLE = re.compile(rf"(?P<verb>took over|takes over|has taken over|will take over) {_ROLE} from (?P<other>{NAME})")
-_TOOK = re.compile(
+_TOOK_ROLE = Pattern(rf"(?P<verb>took over|takes over|has taken over|will take over) {_ROLE} from (?P<other>{NAME})")
+_TOOK = Pattern(
     rf"(?P<verb>took over|takes over|has taken over|will take over) (?P<thing>.+?)(?: from (?P<other>{NAME}))?"
 )
-_HANDED = re.compile(
+_HANDED = Pattern(
     rf"(?P<verb>handed|hands|has handed|will hand|passed) (?:over )?(?P<thing>.+?) (?:over |on )?to (?P<other>{NAME})"
 )
 

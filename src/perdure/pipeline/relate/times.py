@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perdure.domain.clock import iso
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.relate.dates import Period, Reference, read_period
 
-_LEAD = re.compile(
+_LEAD = Pattern(
     r"(?:(?<=^)|(?<=[\s,(]))"
     r"(?P<lead>(?:ever )?since|starting(?: (?:in|from|on|with))?|beginning (?:in|on|with)|effective|as of|as from|from|"
     r"until|till|'til|up to|up until|through|throughout|during|before|prior to|after|between|back in|in|on|at|for)?"
     r"(?: |(?<=^)|(?<=[\s,(]))(?:the )?",
     re.IGNORECASE,
 )
-_TO = re.compile(r"\s*(?:-|–|—|(?P<lead>to|until|till|through|and))\s*(?:the )?", re.IGNORECASE)
-_BARE = re.compile(
+_TO = Pattern(r"\s*(?:-|–|—|(?P<lead>to|until|till|through|and))\s*(?:the )?", re.IGNORECASE)
+_BARE = Pattern(
     r"(?:the )?(?:last|this|next|previous|current) (?:week|month|quarter|year)|yesterday|today|tomorrow|\w+ \w+ ago",
     re.IGNORECASE,
 )

@@ -17,7 +17,7 @@ _GIVES = frozenset({"be", "", "mov", "call", "becom", "read", "say"})
 """Verbs that give a named attribute its value."""
 _THINGS = frozenset({"car", "phone"})
 """Attributes that are things: "the car is in the garage" tells where it is, not which it is."""
-_AGE_WORDS = frozenset(concept_of(word) for word in ("year", "old", "age"))
+_AGE_WORDS = ("year", "old", "age")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _is_age(chunk: Chunk) -> bool:
     if len(chunk.values) != 1 or chunk.lead:
         return False
     value = chunk.values[0]
-    aged = set(chunk.concepts) <= _AGE_WORDS
+    aged = set(chunk.concepts) <= {concept_of(word) for word in _AGE_WORDS}
     return value.kind == "number" and aged and 0 < value.amount <= MAX_AGE
 
 

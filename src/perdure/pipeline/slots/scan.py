@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.slots.stems import fold, stem
 from perdure.pipeline.slots.values import Value
 
 MAX_TOKENS = 96
 """Tokens that are read of one statement: a memory is one sentence, and longer texts compare by their beginning."""
 
-_SCAN = re.compile(
+_SCAN = Pattern(
     r"""
     (?P<iso>(?<!\d)\d{4}-\d{2}-\d{2}(?!\d))
   | (?P<phone>(?<![\w.])\+?\d{2,5}(?:[ -]\d{2,5}){1,5}(?![\w]|[.,:]\d))

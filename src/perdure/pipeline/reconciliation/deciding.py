@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.pattern import Pattern
 from perdure.pipeline.reconciliation.caution import is_apart, may_be_known, may_retire
 from perdure.pipeline.reconciliation.forget import holders, requested
 from perdure.pipeline.reconciliation.judge import judge_all, judge_reading
@@ -39,8 +40,8 @@ SAME_LENIENCE, LENIENT_NEAR = 1.3, 0.65
 """How much likelier a new matter must be than a known one, where the two texts are this near: nothing is lost by a NONE
 that names a near memory, and paraphrases are what the evidence sees least of."""
 _ORDER = {"same": 3, "ends": 2, "replaces": 1, "refines": 1, "soft": 0}
-_TOLD_TO = re.compile(r"\bassistant(?: to (?:(?:always|never|not|please|only) )*(?P<verb>\w+)|: \")", re.IGNORECASE)
-_AND = re.compile(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
+_TOLD_TO = Pattern(r"\bassistant(?: to (?:(?:always|never|not|please|only) )*(?P<verb>\w+)|: \")", re.IGNORECASE)
+_AND = Pattern(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
 
 
 def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
