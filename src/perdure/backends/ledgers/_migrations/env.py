@@ -9,6 +9,7 @@ from alembic import context
 from sqlalchemy import Connection, create_engine
 
 from perdure.backends.ledgers._tables import metadata
+from perdure.backends.ledgers.runtime import _tables as _runtime_tables  # noqa: F401 - they join the others
 
 
 def _run(connection: Connection) -> None:

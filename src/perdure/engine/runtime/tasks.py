@@ -1,0 +1,98 @@
+"""Tasks: which are due, and working them off, each by one process at a time (Z41; C15)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perdure.backends.ledgers.runtime.base import Query
+from perdure.domain.runtime import Task
+from perdure.engine.calls import call
+from perdure.engine.kernel import Kernel
+from perdure.engine.runtime.tables import Tables
+
+logger = logging.getLogger("perdure")
+
+REPEAT = "repeat"
+"""The tag of a task that is due again after it was done, `metadata.updateInterval` milliseconds later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who does the tasks of a name."""
+
+    name: str
+    execute: Callable[[Task], Awaitable[Any]]
+    validate: Callable[[Task], Awaitable[bool]]
+    """Whether a task is to be done now; else it stays due."""
+
+
+class Tasks:
+    """The tasks of runtimes, by their time."""
+
+    def __init__(self, kernel: Kernel, tables: Tables) -> None:
+        self._kernel = kernel
+        self._tables = tables
+
+    async def due(self, agent_id: str, limit: int | None = None) -> list[Task]:
+        """The tasks whose time has come and that are not completed, soonest first."""
+        now = self._tables.now()
+        return await self._tables.find(Query(noun=Task, where={"agent_id": agent_id}, due=now, limit=limit))
+
+    async def complete(self, agent_id: str, id: str) -> bool:
+        """Complete a task: it is not due any more, or, where it repeats, at its next time. False for an unknown one."""
+        task = await self._tables.one(Task, {"agent_id": agent_id, "id": id})
+        if task is None:
+            return False
+        return await self._tables.change(Task, {"agent_id": agent_id, "id": id}, _done(task, self._tables.now()))
+
+    @call
+    async def run(self, agent_id: str, workers: Mapping[str, Worker]) -> list[Task]:
+        """Have what is due done by the worker of its name; the tasks that were, completed or due again.
+
+        A task is taken while it is worked on, so that no two processes do it, and free again where its process dies.
+        One that its worker refuses or fails at stays due; the failure is logged.
+        """
+        ledger = (await self._kernel.required_ledger()).runtime
+        done: list[Task] = []
+        for each in await self.due(agent_id):
+            task = await ledger.take(agent_id, each.id, self._tables.now()) if each.name in workers else None
+            if task is not None:
+                changes: dict[str, Any] = {}
+                try:
+                    if await _did(task, workers[task.name]):
+                        changes = _done(task, self._tables.now())
+                finally:
+                    stood = await ledger.settle(agent_id, task.id, changes)
+                if stood and changes:
+                    done.append(replace(task, **changes))
+        return done
+
+
+def with_due(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A new task's fields, due at `metadata.scheduledFor`, as spec 003 writes it, where they do not say when."""
+    metadata = given.get("metadata")
+    when = metadata.get("scheduledFor") if isinstance(metadata, Mapping) else None
+    return {**given, "due_at": when} if given.get("due_at") is None and when is not None else dict(given)
+
+
+async def _did(task: Task, worker: Worker) -> bool:
+    """Whether the worker did the task; its error is not the caller's, who has others to do."""
+    try:
+        if not await worker.validate(task):
+            return False
+        await worker.execute(task)
+    except Exception as error:  # whatever it is, a task must not stop those after it
+        logger.warning("the task %s failed, and stays due: %s", task.id, type(error).__name__)
+        return False
+    return True
+
+
+def _done(task: Task, now: int) -> dict[str, Any]:
+    """The changes that complete a task."""
+    interval = task.metadata.get("updateInterval")
+    if REPEAT in task.tags and isinstance(interval, (int, float)) and not isinstance(interval, bool) and interval > 0:
+        return {"due_at": now + int(interval), "updated_at": now}
+    return {"completed_at": now, "updated_at": now}

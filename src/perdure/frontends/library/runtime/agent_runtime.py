@@ -1,0 +1,140 @@
+"""AgentRuntime: spec 003's way in, for agents written in Python (`await runtime.createMemory({...}, "messages")`)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+from perdure.backends.vector_stores.base import Vector
+from perdure.domain.errors import ConfigError, InvalidInputError
+from perdure.domain.records import read_uuid
+from perdure.domain.scope import Scope
+from perdure.domain.text import shown
+from perdure.engine.engine import Engine
+from perdure.engine.requests import read_text
+from perdure.engine.runtime.memories import Memories
+from perdure.engine.runtime.queueing import EmbeddingQueue, read_priority
+from perdure.engine.runtime.reading import Reading
+from perdure.engine.runtime.tables import Tables
+from perdure.engine.runtime.tasks import Tasks, Worker
+from perdure.engine.soft import given_up
+from perdure.engine.walls import OPEN, inside
+from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.closing import AsyncClosing
+from perdure.frontends.library.memory import Memory
+from perdure.frontends.library.runtime.documents import RuntimeDocuments
+from perdure.frontends.library.runtime.shapes import Given, read_memory
+from perdure.frontends.library.runtime.tables import RuntimeTables
+
+logger = logging.getLogger("perdure")
+
+EVENT = "EMBEDDING_GENERATION_"
+"""What the queue's events begin with: REQUESTED, COMPLETED, FAILED."""
+
+Listener = Callable[[dict[str, Any]], Awaitable[None] | None]
+"""Hears of an event, with what it is about."""
+
+
+class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
+    """What one agent remembers, in one store that other agents and every other way in may share.
+
+    Each method answers in snake_case and in camelCase, and takes its values as keywords in either case or in the spec's
+    one dictionary. `entityId` is `user_id` elsewhere, `roomId` is `run_id`, `agentId` is `agent_id` (U7).
+    """
+
+    def __init__(self, agent_id: str, memory: AsyncMemory | Memory | Engine) -> None:
+        """An agent over a memory that is open already, which closing leaves open."""
+        if isinstance(memory, Memory):
+            memory = memory._memory
+        if not isinstance(memory, (AsyncMemory, Engine)):
+            raise ConfigError(
+                f"an AgentRuntime stands on an AsyncMemory, a Memory or an Engine, not {shown(memory)}: or open one"
+                " with AgentRuntime.local(path, agent_id=...)",
+                field="memory",
+            )
+        self._own: AsyncMemory | None = None
+        self._engine = memory if isinstance(memory, Engine) else memory._engine
+        self._agent_id = read_text(agent_id, "agent_id")
+        self._walls = OPEN if isinstance(memory, Engine) else memory._walls
+        inside(self._walls, Scope(agent_id=self._agent_id))
+        kernel = self._engine.kernel
+        self._memories = Memories(kernel, self._wait)
+        self._reading = Reading(kernel)
+        self._tables = Tables(kernel, self._memories, self._walls)
+        self._tasks = Tasks(kernel, self._tables)
+        self._workers: dict[str, Worker] = {}
+        self._queue = EmbeddingQueue(self._embed, self._told)
+        self._listeners: dict[str, list[Listener]] = {}
+
+    @classmethod
+    def local(cls, path: str | os.PathLike[str] = "~/.memory", *, agent_id: str) -> Self:
+        """An agent over the embedded set in one folder: no key, no server, no download (DESIGN §4)."""
+        memory = AsyncMemory.local(path)
+        runtime = cls(agent_id, memory)
+        runtime._own = memory
+        return runtime
+
+    @property
+    def agent_id(self) -> str:
+        """Whose runtime this is."""
+        return self._agent_id
+
+    # ------------------------------------------------------------------ events
+    def register_event(self, event: str, handler: Listener) -> None:
+        """Have a function called with each event of a name; it may be a coroutine function."""
+        if not callable(handler):
+            raise InvalidInputError(f"handler must be callable, not {shown(handler)}", field="handler", value=handler)
+        self._listeners.setdefault(read_text(event, "event"), []).append(handler)
+
+    async def emit_event(self, event: str, payload: dict[str, Any] | None = None) -> None:
+        """Tell everybody who registered for an event; what one of them raises is logged, and the others hear it."""
+        for handler in self._listeners.get(event, []):
+            try:
+                answer = handler({} if payload is None else payload)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:  # a listener's fault is none of the memory's
+                logger.exception("a listener of %s failed", event)
+
+    # ------------------------------------------------------------------ life
+    async def settled(self) -> None:
+        """Return once no memory waits to be embedded any more."""
+        await self._queue.settled()
+
+    async def close(self) -> None:
+        """Embed what waits with high priority, and close the memory that `local` opened; twice is no error."""
+        await self._queue.stop()
+        if self._own is not None:
+            await self._own.close()
+
+    # ------------------------------------------------------------------ the queue
+    async def queue_embedding_generation(self, memory: Given, priority: str = "normal") -> None:
+        """Have a stored memory embedded later: high before normal before low.
+
+        Nothing happens where it has a vector already, or no text. It ends in the event EMBEDDING_GENERATION_COMPLETED
+        or, after three more tries, EMBEDDING_GENERATION_FAILED.
+        """
+        chosen, read = read_priority(priority), read_memory(memory)
+        if read.embedding is not None or not read.text.strip():
+            return
+        if read.id is None:
+            raise InvalidInputError("id is required: only a memory that is kept can be embedded later", field="id")
+        await self._told("requested", {"memory_id": read.id, "priority": chosen})
+        self._queue.add(read_uuid(read.id), read.text, chosen)
+
+    def _wait(self, id: str, text: str) -> None:
+        self._queue.add(id, text)
+
+    async def _embed(self, id: str, text: str) -> Vector | None:
+        return await self._memories.embed(id, text, self._scope())
+
+    async def _told(self, what: str, payload: dict[str, Any]) -> None:
+        """Tell who listens of an embedding; how it ended is in the log too (C11)."""
+        if what != "requested":
+            body = {name: value for name, value in payload.items() if name != "embedding"}
+            with given_up("an embedding is not in the log"):
+                await self.log(type="embedding_event", body={"status": what, **body})
+        await self.emit_event(f"{EVENT}{what.upper()}", payload)

@@ -1,0 +1,372 @@
+"""The memory methods of spec 003's runtime; each answers in camelCase too, and takes one dictionary (`calling`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perdure.domain.errors import EmbeddingError, InvalidInputError
+from perdure.domain.memory import new_id
+from perdure.domain.naming import camel
+from perdure.domain.records import milliseconds, read_time, read_uuid
+from perdure.domain.scope import Scope
+from perdure.domain.text import shown
+from perdure.engine.engine import Engine
+from perdure.engine.requests import read_flag, read_limit, read_share, read_text
+from perdure.engine.runtime.drafts import Draft, moment_of, read_own_table, read_table, read_vector
+from perdure.engine.runtime.memories import Memories, Revision
+from perdure.engine.runtime.reading import Asked, Reading, by_words
+from perdure.engine.runtime.tables import Tables
+from perdure.engine.soft import given_up
+from perdure.engine.walls import inside
+from perdure.frontends.library.runtime.calling import EitherCase
+from perdure.frontends.library.runtime.shapes import (
+    Given,
+    ModelType,
+    RuntimeMemory,
+    read_content,
+    read_memory,
+    read_metadata,
+    text_of,
+)
+
+SEARCH_COUNT = 10
+"""Memories that a search gives unless told otherwise (U13); lists have no bound."""
+ALL_TABLES = ("memories", "messages", "facts", "documents")
+"""What `get_all_memories` reads (C2)."""
+ALL_COUNT = 10_000
+"""Memories that it reads of each."""
+_FIXED = ("entity_id", "agent_id", "room_id", "world_id")
+"""Fields of a memory that an update cannot change."""
+
+
+class RuntimeMemories(EitherCase):
+    """Memories in named tables; each method sees what is the agent's own unless `agent_id` asks for another's (Z44)."""
+
+    _agent_id: str
+    _engine: Engine
+    _walls: Scope
+    _memories: Memories
+    _reading: Reading
+    _tables: Tables
+
+    # ------------------------------------------------------------------ writing
+    async def create_memory(self, memory: Given, table_name: str, unique: bool | None = None) -> str:
+        """Keep a memory in a table, and answer with its id; it is embedded unless it brings a vector of its own.
+
+        `unique=True`, here or in the memory, answers with the id of one like it in the same room and of the same
+        entity, if there is one, and keeps nothing; None marks it by whether there is one. An id that is there already
+        changes nothing. A memory without a room stands in the agent's own. What fails to be embedded is kept, and
+        queued.
+        """
+        draft = self._draft(read_memory(memory), read_own_table(table_name), unique)
+        id = await self._memories.create(draft, self._scope(agent=draft.scope.agent_id))
+        await self._ensure(draft.scope)
+        return id
+
+    async def update_memory(
+        self,
+        memory: Given | None = None,
+        *,
+        id: str | None = None,
+        content: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        embedding: Sequence[float] | None = None,
+        unique: bool | None = None,
+    ) -> bool:
+        """Replace a memory's content, metadata or both, each as a whole; False for an id that there is not.
+
+        A new text is embedded anew, unless a vector comes with it. The old text stays as a version, as everywhere.
+        """
+        values = {"id": id, "content": content, "metadata": metadata, "embedding": embedding, "unique": unique}
+        if memory is not None:
+            given = read_memory(memory)
+            values |= {name: value for name in values if (value := getattr(given, name)) not in (None, {})}
+            await self._check_fixed(given)
+        if values["id"] is None:
+            raise InvalidInputError("id is required", field="id")
+        text, beside = None, None
+        if values["content"] is not None:
+            text, beside = text_of(read_content(values["content"]))
+        vector = values["embedding"]
+        revision = Revision(
+            text=text,
+            content=beside,
+            metadata=None if values["metadata"] is None else self._metadata(read_metadata(values["metadata"])),
+            vector=None if vector is None else read_vector(vector, self._dimension),
+            unique=None if values["unique"] is None else read_flag(values["unique"], "unique"),
+        )
+        return await self._memories.update(read_uuid(values["id"]), revision, self._scope())
+
+    async def delete_memory(self, memory_id: str) -> None:
+        """Remove a memory, a document with its fragments; one that there is not is no error (U4)."""
+        await self._memories.delete([read_uuid(memory_id, "memory_id")], self._scope())
+
+    async def delete_many_memories(self, memory_ids: Sequence[str]) -> None:
+        """Remove memories as `delete_memory` does, in batches of 100."""
+        await self._memories.delete(_ids(memory_ids, "memory_ids"), self._scope())
+
+    async def delete_all_memories(self, room_id: str, table_name: str) -> None:
+        """Remove what a room has in one table; other rooms and tables stay as they are."""
+        asked = Asked(scope=self._scope(room=_wall(room_id, "roomId")), table=read_table(table_name))
+        await self._memories.delete_all(asked, self._scope())
+
+    async def clear_all_agent_memories(self) -> None:
+        """Remove every memory of the agent's, whatever its table."""
+        scope = self._scope()
+        await self._memories.delete_all(Asked(scope=scope, table=None), scope)
+
+    # ------------------------------------------------------------------ reading
+    async def get_memories(
+        self,
+        *,
+        table_name: str,
+        entity_id: str | None = None,
+        agent_id: str | None = None,
+        room_id: str | None = None,
+        world_id: str | None = None,
+        count: int | None = None,
+        offset: int | None = None,
+        unique: bool | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        document_id: str | None = None,
+    ) -> list[RuntimeMemory]:
+        """The memories of a table, newest first, with their vectors.
+
+        `count` bounds them and `offset` skips the newest; `start` and `end` are milliseconds, both included;
+        `unique=True` leaves out those whose flag is false; `document_id` keeps what was cut from that document.
+        """
+        if offset is not None and (isinstance(offset, bool) or not isinstance(offset, int) or offset < 0):
+            raise InvalidInputError("offset must be a non-negative number", field="offset", value=offset)
+        asked = Asked(
+            scope=self._scope(entity_id, agent_id, room_id, world_id),
+            table=read_table(table_name),
+            unique=_flag(unique),
+            start=None if start is None else read_time(start, "start"),
+            end=None if end is None else read_time(end, "end"),
+            document_id=None if document_id is None else read_uuid(document_id, "document_id"),
+        )
+        most = None if count is None else read_limit(count, "count")
+        found = await self._reading.newest(asked, count=most, offset=offset or 0, with_vectors=True)
+        return [RuntimeMemory.of(each) for each in found]
+
+    async def get_memory_by_id(self, id: str, agent_id: str | None = None) -> RuntimeMemory | None:
+        """The memory with this id, or None."""
+        found = await self._reading.by_ids([read_uuid(id)], self._scope(agent=agent_id))
+        return RuntimeMemory.of(found[0]) if found else None
+
+    async def get_memories_by_ids(
+        self, ids: Sequence[str], table_name: str | None = None, agent_id: str | None = None
+    ) -> list[RuntimeMemory]:
+        """The memories of these ids, newest first, of one table where it is named; unknown ids are skipped."""
+        table = None if table_name is None else read_table(table_name)
+        found = await self._reading.by_ids(_ids(ids, "ids"), self._scope(agent=agent_id), table)
+        return [RuntimeMemory.of(each) for each in found]
+
+    async def get_memories_by_room_ids(
+        self, *, table_name: str, room_ids: Sequence[str], limit: int | None = None, agent_id: str | None = None
+    ) -> list[RuntimeMemory]:
+        """The memories of a table in any of these rooms, newest first, without their vectors."""
+        asked = Asked(scope=self._scope(agent=agent_id), table=read_table(table_name), rooms=_rooms(room_ids))
+        if not asked.rooms:
+            return []
+        found = await self._reading.newest(asked, count=None if limit is None else read_limit(limit))
+        return [RuntimeMemory.of(each) for each in found]
+
+    async def get_memories_by_world_id(
+        self,
+        *,
+        world_id: str,
+        count: int | None = None,
+        table_name: str = "messages",
+        agent_id: str | None = None,
+    ) -> list[RuntimeMemory]:
+        """The memories of a table in one world, newest first, without their vectors."""
+        asked = Asked(scope=self._scope(agent=agent_id, world=_wall(world_id, "worldId")), table=read_table(table_name))
+        found = await self._reading.newest(asked, count=None if count is None else read_limit(count, "count"))
+        return [RuntimeMemory.of(each) for each in found]
+
+    async def get_all_memories(self) -> list[RuntimeMemory]:
+        """The newest 10,000 of each of memories, messages, facts and documents, without their vectors."""
+        found: list[RuntimeMemory] = []
+        for table in ALL_TABLES:
+            newest = await self._reading.newest(Asked(scope=self._scope(), table=table), count=ALL_COUNT)
+            found += [RuntimeMemory.of(each) for each in newest]
+        return found
+
+    async def count_memories(
+        self, room_id: str, unique: bool = True, table_name: str | None = None, agent_id: str | None = None
+    ) -> int:
+        """How many memories a room has in a table; those whose flag is false only with `unique=False`."""
+        scope = self._scope(agent=agent_id, room=_wall(room_id, "roomId"))
+        return await self._reading.count(Asked(scope=scope, table=read_table(table_name), unique=_flag(unique)))
+
+    async def search_memories(
+        self,
+        *,
+        table_name: str,
+        query: str | None = None,
+        embedding: Sequence[float] | None = None,
+        match_threshold: float | None = None,
+        count: int | None = None,
+        unique: bool | None = None,
+        room_id: str | None = None,
+        world_id: str | None = None,
+        entity_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[RuntimeMemory]:
+        """The memories of a table that are like a query, or like the vector that stands for it; 10 by default.
+
+        Every one has its `similarity`, a score in [0, 1], of at least `match_threshold`. A vector is asked of no model;
+        a query's words help to order what was found, best first, and lose nothing.
+        """
+        if query is None and embedding is None:
+            raise InvalidInputError("query or embedding is required", field="query")
+        found = await self._reading.search(
+            Asked(
+                scope=self._scope(entity_id, agent_id, room_id, world_id),
+                table=read_table(table_name),
+                unique=_flag(unique),
+            ),
+            query=None if query is None else read_text(query, "query"),
+            vector=None if embedding is None else read_vector(embedding, self._dimension),
+            floor=None if match_threshold is None else read_share(match_threshold, "match_threshold"),
+            count=SEARCH_COUNT if count is None else read_limit(count, "count"),
+        )
+        return [RuntimeMemory.of(each) for each in found]
+
+    async def rerank_memories(self, query: str, memories: Sequence[Given]) -> list[RuntimeMemory]:
+        """All of the memories, those first that share words with the query beside being like it (C7)."""
+        read = [read_memory(each) for each in memories]
+        texts = [each.text for each in read]
+        order = by_words(read_text(query, "query"), texts, [each.similarity or 0.0 for each in read])
+        return [read[place] for place in order]
+
+    # ------------------------------------------------------------------ embedding
+    async def use_model(self, model_type: str, params: Mapping[str, Any] | str) -> list[float]:
+        """The vector of a text: `use_model("TEXT_EMBEDDING", {"text": ...})`. EmbeddingError where there is none."""
+        if model_type != ModelType.TEXT_EMBEDDING:
+            raise InvalidInputError(
+                f"modelType must be {ModelType.TEXT_EMBEDDING}, not {shown(model_type)}",
+                field="modelType",
+                value=model_type,
+            )
+        text = params if isinstance(params, str) else params.get("text") if isinstance(params, Mapping) else None
+        return await self._embedded(read_text(text, "text"))
+
+    async def add_embedding_to_memory(self, memory: Given) -> RuntimeMemory:
+        """A copy of the memory with the vector of its text, and with an id if it had none; nothing is kept.
+
+        One that has a vector stays as it is. EmbeddingError where the model fails.
+        """
+        read = read_memory(memory)
+        read.id = new_id() if read.id is None else read_uuid(read.id)
+        if read.embedding is None:
+            if not read.text.strip():
+                raise InvalidInputError(
+                    "Cannot generate embedding: Memory content is empty", field="content.text", value=read.text
+                )
+            read.embedding = await self._embedded(read.text)
+        return read
+
+    async def ensure_embedding_dimension(self, dimension: int | None = None) -> int:
+        """The length of every vector here; InvalidInputError where another is asked for."""
+        if dimension is not None and dimension != self._dimension:
+            raise InvalidInputError(
+                f"dimension is {self._dimension}, the embedder's, not {shown(dimension)}: configure another embedder",
+                field="dimension",
+                value=dimension,
+            )
+        return self._dimension
+
+    # ------------------------------------------------------------------ pieces
+    @property
+    def _dimension(self) -> int:
+        return self._engine.kernel.embedding.embedder.dimension
+
+    async def _embedded(self, text: str) -> list[float]:
+        embedding = self._engine.kernel.embedding
+        vector = await embedding.query(text)
+        if vector is None:
+            raise EmbeddingError(f"there is no embedder: {embedding.embedder.unavailable()}")
+        return [float(number) for number in vector]
+
+    def _scope(
+        self, entity: str | None = None, agent: str | None = None, room: str | None = None, world: str | None = None
+    ) -> Scope:
+        given = Scope(user_id=entity, agent_id=agent or self._agent_id, run_id=room, world_id=world)
+        return inside(self._walls, given)
+
+    def _draft(self, memory: RuntimeMemory, table: str, unique: bool | None) -> Draft:
+        text, beside = text_of(memory.content)
+        agent = memory.agent_id or self._agent_id
+        room = memory.room_id or self._walls.run_id or agent
+        created_at = None if memory.created_at is None else read_time(memory.created_at, "created_at")
+        return Draft(
+            table=table,
+            scope=self._scope(memory.entity_id, agent, room, memory.world_id),
+            text=text,
+            content=beside,
+            metadata=self._metadata(memory.metadata, created_at),
+            id=None if memory.id is None else read_uuid(memory.id),
+            created_at=None if created_at is None else moment_of(created_at),
+            vector=None if memory.embedding is None else read_vector(memory.embedding, self._dimension),
+            unique=memory.unique if unique is None else read_flag(unique, "unique"),
+        )
+
+    def _metadata(self, metadata: dict[str, Any], created_at: int | None = None) -> dict[str, Any]:
+        """A document's metadata has the time of its making, now where none was given (C1)."""
+        if metadata.get("type") != "document" or metadata.get("timestamp") is not None:
+            return metadata
+        now = milliseconds(self._engine.kernel.ticker.now())
+        return {**metadata, "timestamp": now if created_at is None else created_at}
+
+    async def _check_fixed(self, given: RuntimeMemory) -> None:
+        """InvalidInputError where a memory was to be moved: where it stands is what tells it from others."""
+        stated = {name: value for name in _FIXED if (value := getattr(given, name)) is not None}
+        if stated and given.id is not None:
+            found = await self._reading.by_ids([read_uuid(given.id)], self._scope())
+            stored = RuntimeMemory.of(found[0]) if found else given
+            for name, value in stated.items():
+                if value != getattr(stored, name):
+                    raise InvalidInputError(
+                        f"{camel(name)} of a memory cannot be changed: create it anew", field=name, value=value
+                    )
+
+    async def _ensure(self, scope: Scope) -> None:
+        """What a memory names is in the tables from now on (C19)."""
+        with given_up("the tables do not know what a memory names"):
+            await self._tables.ensure(
+                str(scope.agent_id),
+                entities=filter(None, [scope.user_id]),
+                rooms=filter(None, [scope.run_id]),
+                worlds=filter(None, [scope.world_id]),
+            )
+
+
+def _ids(given: object, name: str) -> list[str]:
+    return [read_uuid(each, f"{name}[{place}]") for place, each in enumerate(_listed(given, name))]
+
+
+def _rooms(given: object) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_wall(each, "roomIds") for each in _listed(given, "roomIds")))
+
+
+def _listed(given: object, name: str) -> Sequence[Any]:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise InvalidInputError(f"{name} must be a list of ids, not {shown(given)}", field=name, value=given)
+    return given
+
+
+def _wall(value: object, name: str) -> str:
+    """A room or a world that must be named; `Scope` reads the rest."""
+    if value is None or value == "":
+        raise InvalidInputError(f"{name} is required", field=name, value=value)
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{name} must be text, not {shown(value)}", field=name, value=value)
+    return value
+
+
+def _flag(unique: object) -> bool:
+    return unique is not None and read_flag(unique, "unique")

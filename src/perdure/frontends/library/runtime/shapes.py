@@ -1,0 +1,155 @@
+"""Memories as spec 003 writes them: how they are read from what callers give, and how they look when they come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from perdure.domain.clock import read_moment
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.memory import Answer, check_json, check_metadata
+from perdure.domain.naming import camel, read_names, snake
+from perdure.domain.records import milliseconds
+from perdure.domain.stored_memory import MemoryType
+from perdure.domain.text import check_unicode, shown
+from perdure.engine.runtime.drafts import check_kind, shown_vector
+from perdure.engine.runtime.reading import Found
+
+__all__ = ["Given", "MemoryType", "ModelType", "RuntimeMemory", "read_content", "read_memory", "read_metadata"]
+
+
+class ModelType(StrEnum):
+    """The models of `use_model`: there is one, the embedder."""
+
+    TEXT_EMBEDDING = "TEXT_EMBEDDING"
+
+
+@dataclass(slots=True, kw_only=True)
+class RuntimeMemory(Answer):
+    """One memory with the fields of spec 003; `createdAt` in milliseconds since 1970.
+
+    It answers by key and by attribute in either case (`memory["entityId"]`, `memory.entity_id`), and `model_dump()`
+    gives the spec's object. `similarity` is the score in [0, 1] of a search (U11).
+    """
+
+    id: str | None = None
+    entity_id: str | None = None
+    agent_id: str | None = None
+    created_at: int | None = None
+    content: dict[str, Any] = field(default_factory=dict)
+    embedding: list[float] | None = None
+    room_id: str | None = None
+    world_id: str | None = None
+    unique: bool | None = None
+    similarity: float | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: Found) -> RuntimeMemory:
+        """A stored memory as the spec shows it."""
+        item = found.item
+        moment = read_moment(item.created_at)
+        return cls(
+            id=item.id,
+            entity_id=item.scope.user_id,
+            agent_id=item.scope.agent_id,
+            created_at=None if moment is None else milliseconds(moment),
+            content={"text": item.memory, **item.content},
+            embedding=None if found.vector is None else shown_vector(found.vector),
+            room_id=item.scope.run_id,
+            world_id=item.scope.world_id,
+            unique=item.unique is not False,
+            similarity=item.score,
+            metadata=dict(item.metadata),
+        )
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return str(self.content.get("text") or "")
+
+    def model_dump(self) -> dict[str, Any]:
+        """The spec's object: camelCase, without what has no value."""
+        return {camel(name): value for name in FIELDS if (value := getattr(self, name)) is not None}
+
+    def __getattr__(self, name: str) -> Any:
+        """A field by its name in camelCase: `memory.createdAt`."""
+        if snake(name) == name or snake(name) not in FIELDS:
+            raise AttributeError(f"a memory has no {name!r}")
+        return getattr(self, snake(name))
+
+    def __getitem__(self, key: str) -> Any:
+        name = snake(key) if isinstance(key, str) else ""
+        if name not in FIELDS or getattr(self, name) is None:
+            raise KeyError(key)
+        return getattr(self, name)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and snake(key) in FIELDS and getattr(self, snake(key)) is not None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a field in either case, or the default where it has none."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+
+FIELDS = tuple(each.name for each in fields(RuntimeMemory))
+Given = RuntimeMemory | Mapping[str, Any]
+"""A memory as callers give it: the spec's object, its names in either case."""
+
+
+def read_memory(given: object) -> RuntimeMemory:
+    """A copy of a caller's memory; InvalidInputError names what is no field of a memory, or wrong."""
+    if isinstance(given, RuntimeMemory):
+        values = {name: getattr(given, name) for name in FIELDS}
+    elif isinstance(given, Mapping):
+        values = read_names(given, FIELDS, "a memory")
+    else:
+        raise InvalidInputError(f"memory must be an object, not {shown(given)}", field="memory", value=given)
+    if values.get("unique") is not None and not isinstance(values["unique"], bool):
+        raise InvalidInputError(
+            f"unique must be true or false, not {shown(values['unique'])}", field="unique", value=values["unique"]
+        )
+    if isinstance(values.get("embedding"), np.ndarray):
+        values["embedding"] = values["embedding"].tolist()
+    content, metadata = values.pop("content", None), values.pop("metadata", None)
+    return RuntimeMemory(
+        **values,
+        content={} if content is None else read_content(content),
+        metadata={} if metadata is None else read_metadata(metadata),
+    )
+
+
+def read_content(content: object) -> dict[str, Any]:
+    """A memory's content: an object of JSON values, whose `text` is text if it has one."""
+    if not isinstance(content, Mapping):
+        raise InvalidInputError(f"content must be an object, not {shown(content)}", field="content", value=content)
+    read = dict(content)
+    check_json("content", read)
+    text = read.get("text")
+    if text is not None and not isinstance(text, str):
+        raise InvalidInputError(f"content.text must be text, not {shown(text)}", field="content.text", value=text)
+    check_unicode(text or "", "content.text")
+    return read
+
+
+def read_metadata(metadata: object) -> dict[str, Any]:
+    """A memory's metadata, with what its type demands."""
+    if isinstance(metadata, Mapping):
+        metadata = dict(metadata)
+        if isinstance(metadata.get("type"), StrEnum):
+            metadata["type"] = metadata["type"].value
+    read = check_metadata(metadata)
+    check_kind(read)
+    return read
+
+
+def text_of(content: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The text of a content, and what stands beside it."""
+    return str(content.get("text") or ""), {name: value for name, value in content.items() if name != "text"}
