@@ -1,1 +1,1 @@
-"""Floor 1: the world outside. A folder is a family, a file is a provider, `base.py` is the port."""
+"""What the `markdown` store stands on: names, front matter, what is noted of files, and their versions in git."""

@@ -1,0 +1,152 @@
+"""Where the file of a row lies: names and folders, computed from its payload alone (002 §2.1, K12 to K14, A23 to A28).
+
+`entries/<conversation>/facts/<created_at>__<id>.md`. No name leaves the folder, and two different conversations never
+share one: whatever had to be changed in a name is told by eight digits of its digest (A28).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from perdure.domain.memory import VERSION
+from perdure.domain.scope import SCOPE_FIELDS
+
+ENTRIES = "entries"
+"""Folder of all files, below the root."""
+DELETED = "deleted"
+"""Folder of tombstones, directly below a conversation's (A25: the spec's place)."""
+COLLECTIONS = "collections"
+"""Where other collections than the main one lie, each with `entries` of its own."""
+SUFFIX = ".md"
+
+LONGEST = 80
+"""Characters of a value in a name."""
+_LONGEST_FOLDER = 180
+"""Characters of a folder's name; file systems take 255 bytes."""
+_MARKED = re.compile(r"-[0-9a-f]{8}$")
+_OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
+_WINDOWS = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+_NUMBERED = re.compile(r"\.[0-9]+\.md$")
+_FOLDERS = {"facts": "facts", "messages": "turns", "summaries": "summaries"}
+
+
+def slug(value: str, reserved: frozenset[str] = frozenset()) -> str:
+    """The value as one part of a path; two different values never get the same, save by chance in 32 bits."""
+    name = _OUTSIDE.sub("_", value)[:LONGEST]
+    if name.startswith("."):
+        name = "_" + name[1:]
+    name = name.rstrip(".") or "_"
+    if _WINDOWS.fullmatch(name):
+        name = f"_{name}"
+    if name == value and name.lower() not in reserved and not _MARKED.search(name):
+        return name
+    return f"{name}-{_digest(value, 8)}"
+
+
+def _digest(value: str, digits: int) -> str:
+    return sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def _text(payload: Mapping[str, Any], key: str) -> str:
+    value = payload.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def folder_of(payload: Mapping[str, Any]) -> str:
+    """The folder of a row's conversation, below `entries`: of its run, and of its other walls where it has some."""
+    run = _text(payload, "run_id")
+    others = [
+        f"@{axis.removesuffix('_id')}-{slug(_text(payload, axis))}"
+        for axis in SCOPE_FIELDS
+        if axis != "run_id" and _text(payload, axis)
+    ]
+    name = (slug(run, frozenset({DELETED})) if run else "") + "".join(others)
+    if not name:
+        return "@"
+    if len(name) <= _LONGEST_FOLDER:
+        return name
+    return f"{name[:_LONGEST_FOLDER]}@-{_digest(name, 16)}"
+
+
+def walls_of(folder: str) -> dict[str, str]:
+    """The walls that a folder's name tells by itself, for files that do not name theirs; a changed name tells none."""
+    run, *others = folder.split("@")
+    walls = {"run_id": run} if run else {}
+    for each in others:
+        axis, _, value = each.partition("-")
+        if f"{axis}_id" not in SCOPE_FIELDS or not value or _MARKED.search(value):
+            return {}
+        walls[f"{axis}_id"] = value
+    return walls
+
+
+def subfolder_of(payload: Mapping[str, Any]) -> str:
+    """The folder of a row's kind: `facts`, `turns/user`, `turns/assistant`, `summaries` or another kind's."""
+    kind = _text(payload, "kind") or "rows"
+    if kind == "messages":
+        return f"turns/{slug(_text(payload, 'role') or 'user')}"
+    return _FOLDERS.get(kind) or slug(kind, frozenset({DELETED, "turns"}))
+
+
+def name_of(id: str, payload: Mapping[str, Any]) -> str:
+    """The name of a row's file: `<created_at>__<id>.md`, or `summary.md`."""
+    if payload.get("kind") == "summaries":
+        return f"summary{SUFFIX}"
+    created = re.sub(r"[^A-Za-z0-9._-]", "-", _text(payload, "created_at"))[:LONGEST].lstrip(".")
+    return f"{created}__{slug(id)}{SUFFIX}"
+
+
+def is_tombstone(payload: Mapping[str, Any]) -> bool:
+    """Whether a row keeps what a memory said before it was replaced or deleted."""
+    return payload.get("state") == VERSION and isinstance(payload.get("version_of"), str)
+
+
+def place_of(id: str, payload: Mapping[str, Any]) -> str:
+    """Where a row's file lies, below `entries`, unless another row's has that name already (`numbered`)."""
+    folder, subfolder = folder_of(payload), subfolder_of(payload)
+    if is_tombstone(payload):
+        return f"{folder}/{DELETED}/{subfolder}/{name_of(payload['version_of'], payload)}"
+    return f"{folder}/{subfolder}/{name_of(id, payload)}"
+
+
+def numbered(place: str, number: int) -> str:
+    """The name of the second, third, ... file of the same name (K14); the first has none."""
+    return place if number == 1 else f"{place.removesuffix(SUFFIX)}.{number}{SUFFIX}"
+
+
+def unnumbered(place: str) -> str:
+    """The name that a numbered one was made of."""
+    return _NUMBERED.sub(SUFFIX, place)
+
+
+def in_deleted(place: str) -> bool:
+    """Whether a place below `entries` is among the tombstones of its conversation (A26: only directly below it)."""
+    return place.split("/")[1:2] == [DELETED]
+
+
+def kind_in(place: str) -> tuple[str, str]:
+    """The kind and the role that a file's folder tells, for files that do not name theirs."""
+    parts = place.split("/")[1:-1]
+    if parts[:1] == [DELETED]:
+        parts = parts[1:]
+    if parts[:1] == ["turns"]:
+        return "messages", parts[1] if len(parts) > 1 else "user"
+    if parts[:1] == ["summaries"]:
+        return "summaries", "summary"
+    return "facts", "memory"
+
+
+def root_of(base: str, main: str) -> str:
+    """Where the entries of a collection lie, below the root."""
+    return ENTRIES if base == main else f"{COLLECTIONS}/{slug(base)}/{ENTRIES}"
+
+
+def generation(name: str) -> tuple[str, int]:
+    """The base name and the number of a collection: `memories--2` is the second of `memories`, with the same files."""
+    base, mark, number = name.rpartition("--")
+    if mark and base and number.isascii() and number.isdigit() and not number.startswith("0"):
+        return base, int(number)
+    return name, 1

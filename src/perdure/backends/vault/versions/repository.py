@@ -1,0 +1,293 @@
+"""The repository under a folder: found or made, its trees read, the folder's state written as one.
+
+Commits are made with an index of our own, so that what a user has staged is neither taken nor lost, and a lock that
+somebody holds on theirs holds up nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.vault.layout import COLLECTIONS, ENTRIES
+from perdure.backends.vault.versions.git import FAILED, NO_GIT, Git, reason
+from perdure.domain.errors import ConflictError, VectorStoreError
+
+IGNORE, README = ".gitignore", "README.md"
+PATHS = (ENTRIES, COLLECTIONS, IGNORE, README)
+"""What is kept in versions, below the folder; all else there is derived, or settings, which may hold keys."""
+IGNORED = (
+    "index/", "memory_index.json", "history.db*", "graph.db*", "chroma/", "backups/", "perdure.toml",
+    "__pycache__/", "*.tmp", "*.swp", "*~", ".DS_Store",
+)  # fmt: skip
+ABOUT = """# Memory
+
+Every file below `entries/` is a memory: a fact, a message, or the summary of a conversation. Read them, edit them,
+delete them; perdure takes in what you change. What was deleted or replaced stands in the `deleted` folders.
+
+`perdure log` tells what was learned when, `perdure diff` what differs between two moments, and `perdure revert` takes
+a version back.
+"""
+NOBODY = ("perdure", "perdure@localhost")
+"""Who commits where nobody has said so (A31)."""
+FIRST = "Initial commit"
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+_REGULAR = ("100644", "100755")
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file in two states; None where it is not there."""
+
+    path: str
+    """Relative to the memory's folder, with forward slashes."""
+    before: bytes | None
+    after: bytes | None
+
+
+class Repository:
+    """The repository that a folder has, or lies in."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git = Git(root)
+        self.prefix = ""
+        """The folder below the top of the repository, with a slash at its end; empty where it is the top."""
+        self._directory = root / ".git"
+        self._identity: dict[str, str] = {}
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the folder is the top of its repository."""
+        return not self.prefix
+
+    # ------------------------------------------------------------------ opening
+    async def open(self) -> None:
+        """Find the repository, or make one; one that ignores the folder is none."""
+        if not Git.is_there():
+            raise VectorStoreError("git is not installed", code=NO_GIT)
+        self.root.mkdir(parents=True, exist_ok=True)
+        if not await self._find():
+            await self._init()
+        await self._identify()
+        is_new = self.is_own and await self.head() is None
+        await run_blocking(self._describe, is_new)
+        if is_new:
+            await self._begin()
+
+    async def _find(self) -> bool:
+        git = Git(self.root)
+        arguments = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
+        status, out, err = await git.run(*arguments)
+        if status:
+            if "not a git repository" in err:
+                return False
+            raise VectorStoreError(f"the folder's repository cannot be used: {reason(err)}", code=FAILED)
+        top, directory, prefix = (*out.decode("utf-8", "surrogateescape").split("\n"), "", "")[:3]
+        if prefix:
+            ignored, _, _ = await Git(Path(top)).run("check-ignore", "-q", "--", prefix.rstrip("/"))
+            if ignored == 0:
+                return False
+        self.git, self._directory, self.prefix = Git(Path(top)), Path(directory), prefix
+        return True
+
+    async def _init(self) -> None:
+        self.git = Git(self.root)
+        await self.git("init", "-q", "-b", "main", "--template=")
+        await self._find()
+
+    async def _identify(self) -> None:
+        """Commit as perdure where the user has not said who they are; only in a repository of our own for good."""
+        for number, part in enumerate(("name", "email")):
+            status, out, _ = await self.git.run("config", f"user.{part}")
+            if (status == 0 and out.strip()) or os.environ.get(f"GIT_AUTHOR_{part.upper()}"):
+                continue
+            if self.is_own:
+                await self.git("config", f"user.{part}", NOBODY[number])
+            for who in ("AUTHOR", "COMMITTER"):
+                self._identity[f"GIT_{who}_{part.upper()}"] = NOBODY[number]
+
+    def _describe(self, is_new: bool) -> None:
+        """Say what is not to be kept in versions, and in a new repository what this folder is."""
+        if not (self.root / IGNORE).exists():
+            (self.root / IGNORE).write_text("\n".join(IGNORED) + "\n", encoding="utf-8")
+        if is_new and not (self.root / README).exists():
+            (self.root / README).write_text(ABOUT, encoding="utf-8")
+
+    async def _begin(self) -> None:
+        async with self._index(None) as env:
+            there = [name for name in (IGNORE, README) if (self.root / name).exists()]
+            await self.git("add", "--", *there, env=env)
+            tree = await self.git.text("write-tree", env=env)
+        await self.advance(await self.commit_tree(tree, [], FIRST), None)
+        await self.settle_index()
+
+    # ------------------------------------------------------------------ reading
+    async def head(self) -> str | None:
+        """The newest commit; None before the first."""
+        return await self.commit_of("HEAD")
+
+    async def commit_of(self, point: str) -> str | None:
+        """The commit that a name of git's has, or None."""
+        if point.startswith("-") or not point.strip() or "\n" in point or "\x00" in point:
+            return None
+        status, out, _ = await self.git.run("rev-parse", "--verify", "--quiet", f"{point}^{{commit}}")
+        return out.decode().strip() if status == 0 else None
+
+    async def tree_of(self, commit: str | None) -> str:
+        """The tree of a commit; the empty one for None."""
+        if commit is None:
+            return await self.git.text("mktree")
+        return await self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    async def changes(self, before: str, after: str) -> list[FileChange]:
+        """The memory's files that differ between two trees or commits; what is no plain file counts as not there."""
+        out = await self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after, "--", *self.paths())
+        parts = out.decode("utf-8", "surrogateescape").split("\x00")
+        raw = [(parts[at].lstrip(":").split(" "), parts[at + 1]) for at in range(0, len(parts) - 1, 2)]
+        wanted = [(path, _blob(fields[0], fields[2]), _blob(fields[1], fields[3])) for fields, path in raw]
+        ids = dict.fromkeys(id for _, one, two in wanted for id in (one, two) if id is not None)
+        blobs = await self._blobs(list(ids))
+        return [
+            FileChange(path[len(self.prefix) :], blobs.get(one or ""), blobs.get(two or ""))
+            for path, one, two in wanted
+        ]
+
+    async def _blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        if not ids:
+            return {}
+        out = await self.git("cat-file", "--batch", input="".join(f"{id}\n" for id in ids).encode())
+        blobs: dict[str, bytes] = {}
+        at = 0
+        for id in ids:
+            end = out.index(b"\n", at)
+            size = int(out[at:end].split()[2])
+            blobs[id] = out[end + 1 : end + 1 + size]
+            at = end + size + 2
+        return blobs
+
+    async def outside(self, before: str, after: str) -> list[str]:
+        """The names that differ between two commits and are not the memory's."""
+        out = await self.git("diff-tree", "-r", "-z", "--name-only", before, after)
+        names = [name for name in out.decode("utf-8", "replace").split("\x00") if name]
+        return [name for name in names if not self._is_ours(name)]
+
+    def _is_ours(self, name: str) -> bool:
+        return any(name == path or name.startswith(f"{path}/") for path in self.paths())
+
+    def paths(self) -> list[str]:
+        """What is kept in versions, from the top of the repository."""
+        return [self.prefix + path for path in PATHS]
+
+    # ------------------------------------------------------------------ writing
+    def refuse_while_busy(self) -> None:
+        """ConflictError where somebody is in the middle of a merge or a rebase."""
+        if any((self._directory / name).exists() for name in _UNDER_WAY):
+            raise ConflictError("a merge or a rebase is under way in the memory's repository: end it first")
+
+    async def snapshot(self, head: str | None) -> str:
+        """The tree of what the folder holds now, beside what the newest commit holds of other files."""
+        async with self._index(head) as env:
+            for path in PATHS:
+                if (self.root / path).exists():
+                    await self._add(self.prefix + path, env)
+                else:
+                    await self.git("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", self.prefix + path, env=env)
+            return await self.git.text("write-tree", env=env)
+
+    async def _add(self, path: str, env: Mapping[str, str]) -> None:
+        """Take in a file or a folder; a file that goes meanwhile is one that went."""
+        for left in reversed(range(_TRIES)):
+            status, _, err = await self.git.run("add", "-A", "--ignore-errors", "--", path, env=env)
+            if status == 0:
+                return
+            if not left:
+                raise VectorStoreError(f"git add failed: {reason(err)}", code=FAILED)
+
+    @asynccontextmanager
+    async def _index(self, head: str | None) -> AsyncIterator[dict[str, str]]:
+        """An index of our own that holds a commit; it knows the files that the user's knows, and reads only others."""
+        own = self._directory / f"perdure-{uuid4().hex}.index"
+        env = {"GIT_INDEX_FILE": str(own)}
+        try:
+            with suppress(OSError):
+                await run_blocking(shutil.copyfile, self._directory / "index", own)
+            await self.git("read-tree", *(["--empty"] if head is None else ["--reset", head]), env=env)
+            yield env
+        finally:
+            for name in (own, own.with_name(own.name + ".lock")):
+                name.unlink(missing_ok=True)
+
+    async def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """Write a commit, to which nothing points yet."""
+        options = [part for parent in parents for part in ("-p", parent)]
+        text = message.encode("utf-8", "replace")
+        return (
+            (await self.git("commit-tree", tree, *options, "-F", "-", input=text, env=self._identity)).decode().strip()
+        )
+
+    async def advance(self, commit: str, head: str | None) -> bool:
+        """Make a commit the newest of the current branch; False where another has become that meanwhile."""
+        zeros = "0" * len(commit)
+        try:
+            await self.git("update-ref", "-m", "perdure", "HEAD", commit, head or zeros, env=self._identity)
+        except VectorStoreError:
+            if await self.head() == head:
+                raise
+            return False
+        return True
+
+    async def settle_index(self) -> None:
+        """Let the user's index know what was committed of the memory; where it is locked, the next time."""
+        with suppress(VectorStoreError):
+            await self.git("reset", "-q", "--", *self.paths())
+
+    # ------------------------------------------------------------------ files
+    async def land(self, files: Mapping[str, bytes | None]) -> list[Path]:
+        """Write and remove files of the memory, each at once; their paths. None that leads out of the folder."""
+        return await run_blocking(self._land, files)
+
+    def _land(self, files: Mapping[str, bytes | None]) -> list[Path]:
+        paths = [self._place(name) for name in files]
+        for path, data in zip(paths, files.values(), strict=True):
+            if data is None:
+                path.unlink(missing_ok=True)
+                self._tidy(path.parent)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            half = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+            try:
+                half.write_bytes(data)
+                half.replace(path)
+            finally:
+                half.unlink(missing_ok=True)
+        return paths
+
+    def _place(self, name: str) -> Path:
+        path = self.root / name
+        around = list(path.parents)
+        is_linked = any(each.is_symlink() for each in around[: around.index(self.root)])
+        parts = name.split("/")
+        if parts[0] not in PATHS or ".." in parts or is_linked:
+            raise VectorStoreError("a version holds a file that would lie outside of the memory", code=FAILED)
+        return path
+
+    def _tidy(self, folder: Path) -> None:
+        """Remove folders that are empty now, as git does."""
+        while folder not in (self.root, self.root / ENTRIES):
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+
+def _blob(mode: str, id: str) -> str | None:
+    return id if mode in _REGULAR else None
