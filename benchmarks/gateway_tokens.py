@@ -110,7 +110,7 @@ class Gateway:
         self._settings = settings
         self.talk = Conversation(scope=Scope(user_id="ann"), session="long", dialect="responses")
         self.remembering = Remembering(engine, settings)
-        self.compressing = Compressing(engine, settings)
+        self.compressing = Compressing(engine, settings, self.remembering.injects)
         self._recalling = Recalling(engine, settings)
 
     async def sends(self, history: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perdure.domain.bench import BenchReport
+    from perdure.domain.derived import Consolidation, Insight, Reflected
     from perdure.domain.errors import (
         AuthenticationError,
         ClosedError,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from perdure.frontends.library.memory import Memory
     from perdure.frontends.library.memory_client import MemoryClient
     from perdure.frontends.library.memory_store import MemoryStore
+    from perdure.frontends.library.runtime.agent_runtime import AgentRuntime
     from perdure.frontends.library.team import TeamMemory
 
 __version__ = "0.1.0"
@@ -88,6 +90,7 @@ _HOMES = {
         "VectorStoreError",
     ),
     "perdure.domain.bench": ("BenchReport",),
+    "perdure.domain.derived": ("Consolidation", "Insight", "Reflected"),
     "perdure.domain.event": (
         "Absence",
         "AddResult",
@@ -108,6 +111,7 @@ _HOMES = {
     "perdure.frontends.library.memory": ("Memory",),
     "perdure.frontends.library.memory_client": ("MemoryClient",),
     "perdure.frontends.library.memory_store": ("MemoryStore",),
+    "perdure.frontends.library.runtime.agent_runtime": ("AgentRuntime",),
     "perdure.frontends.library.team": ("TeamMemory",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -115,6 +119,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Absence",
     "AddResult",
+    "AgentRuntime",
     "AsyncMemory",
     "AsyncMemoryStore",
     "AsyncTeamMemory",
@@ -123,6 +128,7 @@ __all__ = [
     "ClosedError",
     "ConfigError",
     "ConflictError",
+    "Consolidation",
     "DependencyError",
     "EmbeddingError",
     "ErasureReport",
@@ -131,6 +137,7 @@ __all__ = [
     "GraphDownError",
     "GraphError",
     "HistoryRecord",
+    "Insight",
     "InvalidInputError",
     "LLMError",
     "LedgerError",
@@ -148,6 +155,7 @@ __all__ = [
     "PerdureError",
     "PromotionRequiredError",
     "QuotaError",
+    "Reflected",
     "RerankerError",
     "Scope",
     "ScopeError",

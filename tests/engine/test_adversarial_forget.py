@@ -133,9 +133,9 @@ def test_a_query_that_finds_an_earlier_text_leaves_the_memory_that_stands(quick:
 
 def test_a_query_takes_all_that_score_however_many(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = open_memory(embedder=HASHED, vector_store={"provider": "memory"})
-    memory.add([{"role": "user", "content": "the same words"} for _ in range(1203)], infer=False, **ANA)
+    memory.add([{"role": "user", "content": "the same words"} for _ in range(1003)], infer=False, **ANA)
     report = memory.forget(query="the same words", **ANA)
-    assert len(report.results) == 1203 and texts(memory) == []
+    assert len(report.results) == 1003 and texts(memory) == []
 
 
 def test_the_message_that_asked_to_forget_goes_too(memory: Memory, folder: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from perdure.backends.llms.openai import OpenAILLM
 from perdure.domain.clock import system_clock
 from perdure.domain.message import Message
 from perdure.engine.build import build
@@ -224,3 +226,29 @@ def test_u24_a_request_without_a_key_is_read_without_one(
 
     asyncio.run(held())
     assert model.last.header("authorization") == "Bearer no-key" and "environment" not in repr(model.last)
+
+
+def test_u24_a_lent_key_carries_nothing_of_the_servers_own_account(
+    engine: Engine, model: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-canary")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-canary")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer canary\nX-Team: canary")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-canary")
+
+    async def held() -> None:
+        found = lender(engine)
+        for key in ("one", None):
+            found.lend("s", 1, replace(loan(url=model.url), key=None if key is None else SecretStr(key)))
+            async with found.reader("s", 1) as curator:
+                await facts(engine, curator)
+            assert model.last.header("authorization") == f"Bearer {key or 'no-key'}"
+            assert "canary" not in repr(model.last)
+        await found.close()
+        own = OpenAILLM(OpenAILLM.Settings(base_url=model.url, api_key=SecretStr("own")))
+        await own.generate("Answer.", "Hello")
+        await own.close()
+
+    asyncio.run(held())
+    told = [model.last.header(name) for name in ("openai-organization", "openai-project", "x-team")]
+    assert told == ["org-canary", "proj-canary", "canary"], "a configured model is asked as ever"

@@ -38,7 +38,8 @@ async def talking(
 ) -> AsyncIterator[tuple[World, Compressing]]:
     """A world whose requests are made short."""
     async with world(folder, **options) as opened:
-        compressing = Compressing(opened.engine, GatewaySettings(**(ON if settings is None else settings)))
+        given = GatewaySettings(**(ON if settings is None else settings))
+        compressing = Compressing(opened.engine, given, opened.remembering.injects)
         await compressing.start()
         try:
             yield opened, compressing
@@ -156,7 +157,7 @@ async def test_v83_a_state_ends_with_its_time_and_is_kept_for_longer_while_it_is
 async def test_v83_what_an_earlier_process_left_over_is_built_by_the_next_one(tmp_path: Path) -> None:
     async with world(tmp_path) as opened:
         await say(opened, TEXTS[:12])
-        stopped = Compressing(opened.engine, GatewaySettings(**ON))
+        stopped = Compressing(opened.engine, GatewaySettings(**ON), opened.remembering.injects)
         await stopped.close()
         await stopped(talk(), request(TEXTS[:13]))
         assert await waiting(opened, stopped) == 1

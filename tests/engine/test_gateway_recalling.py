@@ -154,6 +154,30 @@ def test_k29_k30_a_threshold_drops_what_is_below_it_and_none_keeps_all(quick: Me
     assert len(ask(strict, "how much do I like green tea?", threshold=0.0).hits) == 3
 
 
+@pytest.mark.parametrize(
+    ("settings", "chat", "responses"),
+    [
+        ({}, 3, 0),
+        ({"default_similarity_threshold": 0.0}, 3, 3),
+        ({"default_similarity_threshold": 0.99}, 1, 0),
+        ({"chat_similarity_threshold": 0.5}, 1, 0),
+        ({"responses_similarity_threshold": 0.0}, 3, 3),
+        ({"default_similarity_threshold": 0.0, "chat_similarity_threshold": 0.5}, 1, 3),
+        ({"default_similarity_threshold": 0.5, "responses_similarity_threshold": 0.0}, 1, 3),
+    ],
+    ids=["defaults", "none", "all", "chat", "responses", "chat-over-one", "responses-over-one"],
+)
+def test_k29_v57_each_dialect_has_a_threshold_of_its_own_over_the_one_for_both(
+    quick: Memory, settings: dict[str, float], chat: int, responses: int
+) -> None:
+    keep(quick, TEA, CAT, "User lives in Lisbon")
+    found = recalling(quick, **settings)
+    question = "how much do I like green tea?"
+    assert len(ask(found, question).hits) == chat
+    assert len(ask(found, question, RESPONSES).hits) == responses
+    assert len(ask(found, question, RESPONSES, threshold=0.0).hits) == 3, "a request's own word is above them"
+
+
 def test_v9_v25_v57_the_least_score_of_001_is_point_six_and_a_request_may_say_another(
     quick: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:

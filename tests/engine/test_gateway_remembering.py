@@ -18,6 +18,7 @@ from perdure.engine.forget import Request
 from perdure.engine.gateway import working
 from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.gateway.echoing import injected
+from perdure.engine.gateway.turns import dialect_of
 from perdure.pipeline.sanitise import CUT
 from tests.engine.gateway_talks import ANN, World, facts, read_calls, run, scripted, talk, user, world
 
@@ -154,6 +155,37 @@ def test_what_tools_said_is_kept_after_the_users_words_and_gives_a_chat_no_facts
         assert await opened.facts() == ["User has a dog named Rex"]
 
     run(work, tmp_path)
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses"])
+@pytest.mark.parametrize("episodes", ["keep", "off"])
+def test_v32_v83_what_tools_said_alone_goes_on_with_the_turn_that_asked_them(
+    tmp_path: Path, dialect: Dialect, episodes: str
+) -> None:
+    async def work(opened: World) -> None:
+        talked, remembering = talk(dialect=dialect), opened.remembering
+        await opened.say(talked, ["I have a dog named Rex"])
+        await remembering.keep(talked, user("I live in Lisbon. How warm is it?"), "")
+        for answer in ("", "It is warm."):
+            await remembering.keep(talked, user(""), answer, [Message("tool", f"20 degrees. {answer}")])
+        await opened.settle()
+        assert {"User has a dog named Rex", "User lives in Lisbon"} <= set(await opened.facts())
+        ledger = opened.engine.kernel.ledger
+        if episodes == "off" or ledger is None:
+            return
+        session = await ledger.sessions.get("s1", ANN)
+        assert session is not None and (session.turns, session.read_turns) == (2, 2)
+        turns = await ledger.sessions.turns(session.id)
+        kept = {each.id: each for each in (await ledger.list_episodes(ANN)).episodes}
+        told = [(kept[id].role, kept[id].position) for id in turns[1].episodes]
+        assert told == [("user", 0), ("tool", 1), ("tool", 2), ("assistant", 3)]
+        assert {dialect_of(kept[id], turns[1].episodes[0]) for id in turns[1].episodes} == {dialect}
+        await remembering.end_session("s1", ANN)
+        late = await remembering.begin(talked, user(""), [Message("tool", "21 degrees.")])
+        assert late.number == 3, "what comes after the end is a turn of its own"
+
+    settings = {"extraction_batch_size": 2 if dialect == "responses" else 1}
+    run(work, tmp_path, settings=settings, episodes=episodes)
 
 
 def test_b4_where_messages_are_searched_those_that_say_nothing_are_no_rows(tmp_path: Path) -> None:

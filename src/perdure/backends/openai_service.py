@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
@@ -39,6 +39,8 @@ class OpenAISettings(ServiceSettings):
     """Falls back to OPENAI_API_KEY; not needed with a `base_url` of one's own."""
     base_url: str | None = Field(default_factory=partial(text_from, "OPENAI_BASE_URL"))
     """Address of the service, with its /v1; falls back to OPENAI_BASE_URL, then to OpenAI's own."""
+    account: Literal["environment", "none"] = "environment"
+    """Whether OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS go with the key; `none` for another's key."""
 
 
 def openai_key(settings: OpenAISettings, section: str) -> str:
@@ -49,8 +51,12 @@ def openai_key(settings: OpenAISettings, section: str) -> str:
 
 
 def openai_client(sdk: Any, settings: OpenAISettings, key: str) -> openai.AsyncOpenAI:
-    """A client that makes no retries of its own."""
-    return imported(sdk.AsyncOpenAI(api_key=key, base_url=settings.base_url, timeout=settings.timeout, max_retries=0))
+    """A client that makes no retries of its own, and reads of the environment no more than it is told to."""
+    client = sdk.AsyncOpenAI(api_key=key, base_url=settings.base_url, timeout=settings.timeout, max_retries=0)
+    if settings.account == "none":  # the client takes what it is not given from the environment, and nothing less
+        client.organization = client.project = None
+        client._custom_headers = {}
+    return imported(client)
 
 
 def imported(client: openai.AsyncOpenAI) -> openai.AsyncOpenAI:

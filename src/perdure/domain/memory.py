@@ -132,11 +132,22 @@ class MemoryItem(Answer):
     tags: Tags | None = None
     """A team's, on a memory of a team."""
     position: int | None = None
+    content: dict[str, Any] = field(default_factory=dict)
+    """What spec 003 keeps beside the text, by the caller's own names."""
+    unique: bool | None = None
+    """Spec 003's flag; None for what did not come through an agent's runtime."""
+    meta_type: str | None = None
+    """What its metadata says that it is, in spec 003's words: document, fragment, message, description, custom, ..."""
     score: float | None = None
     similarity: float | None = None
     explanation: dict[str, Any] | None = None
     messages: tuple[dict[str, Any], ...] | None = None
     """The messages that it came from, as they were said, where a search was asked for them (`hydrate`)."""
+
+    @property
+    def is_said(self) -> bool:
+        """Whether it is a message of the ledger, made searchable: then its history is that of its facts."""
+        return self.kind == "messages" and self.id in self.sources
 
     def with_(self, **changes: Any) -> MemoryItem:
         """A copy with some fields changed."""
@@ -206,6 +217,9 @@ class MemoryItem(Answer):
         for name in ("explanation", "replaced_by", "origin", "quarantined"):
             if getattr(self, name) is not None:
                 dump[name] = getattr(self, name)
+        for name in ("content", "meta_type"):
+            if getattr(self, name):
+                dump[name] = getattr(self, name)
         if self.older:
             dump["older"] = list(self.older)
         if self.derived_from:
@@ -236,10 +250,15 @@ def check_metadata(metadata: object) -> dict[str, Any]:
     return dict(metadata)
 
 
-def _check_key(key: object) -> None:
+def check_json(field: str, value: object) -> None:
+    """InvalidInputError names the field where the value is none of JSON, or nested deeper than MAX_DEPTH levels."""
+    _check_json(field, value, 0)
+
+
+def _check_key(key: object, field: str = "metadata") -> None:
     if not isinstance(key, str):
-        raise InvalidInputError(f"metadata keys must be text, not {shown(key)}", field="metadata", value=key)
-    check_unicode(key, "metadata")
+        raise InvalidInputError(f"{field} keys must be text, not {shown(key)}", field=field, value=key)
+    check_unicode(key, field)
 
 
 def _check_json(field: str, value: object, depth: int) -> None:
@@ -254,7 +273,7 @@ def _check_json(field: str, value: object, depth: int) -> None:
     elif isinstance(value, (list, tuple, dict)):
         if depth == MAX_DEPTH:
             raise InvalidInputError(f"{field} is nested deeper than {MAX_DEPTH} levels", field=field, value=value)
-        for element in _elements(value):
+        for element in _elements(value, field):
             _check_json(field, element, depth + 1)
     elif value is not None:
         raise InvalidInputError(
@@ -264,10 +283,10 @@ def _check_json(field: str, value: object, depth: int) -> None:
         )
 
 
-def _elements(value: list[Any] | tuple[Any, ...] | dict[Any, Any]) -> Iterator[Any]:
+def _elements(value: list[Any] | tuple[Any, ...] | dict[Any, Any], field: str) -> Iterator[Any]:
     if isinstance(value, dict):
         for key, element in value.items():
-            _check_key(key)
+            _check_key(key, field)
             yield element
     else:
         yield from value

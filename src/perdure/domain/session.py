@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
 
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.event import Episode
+from perdure.domain.job import Job
 from perdure.domain.scope import Scope
 from perdure.domain.text import check_unicode
 
@@ -47,6 +50,30 @@ class SessionTurn:
     """From 1 on, without gaps or repeats."""
     episodes: tuple[str, ...]
     at: str
+
+
+def no_jobs(session_id: str, number: int) -> Sequence[Job]:
+    """Nothing follows a turn."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """Messages that are to be kept together with the turn that they are of, and what of memory they may repeat."""
+
+    scope: Scope
+    name: str | None = None
+    """The session whose next turn they begin; without one, and without `turn`, there are no messages."""
+    turn: tuple[str, int] | None = None
+    """The session's id and the number of a turn that they go on with; where it is gone, they begin one if `name` is
+    given."""
+    episodes: tuple[Episode, ...] = ()
+    at: str = ""
+    """When they were said, ISO 8601."""
+    jobs: Callable[[str, int], Sequence[Job]] = no_jobs
+    """What follows, once it is known which turn of which session it is; called within the transaction."""
+    injected: frozenset[str] = frozenset()
+    """Fingerprints of what was put into the prompt that they come after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

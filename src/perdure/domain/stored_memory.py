@@ -4,28 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 from uuid import UUID
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.memory import Answer, MemoryItem
 from perdure.domain.text import shown
 
+StoredType = Literal["semantic", "procedural", "episodic", "reflective"]
+"""What sort of thing a memory is (001 §3); a search without a type finds every sort (V87)."""
+STORED_TYPES: tuple[str, ...] = get_args(StoredType)
+
 
 class MemoryType(StrEnum):
-    """What sort of thing a memory is (001 §3); a search without a type finds every sort (V87)."""
+    """The words of two specs, which are two axes (U17): the first four are 001's `type`, the rest 003's metadata type.
+
+    Each way in takes its own alone.
+    """
 
     SEMANTIC = "semantic"
     PROCEDURAL = "procedural"
     EPISODIC = "episodic"
     REFLECTIVE = "reflective"
+    DOCUMENT = "document"
+    FRAGMENT = "fragment"
+    MESSAGE = "message"
+    DESCRIPTION = "description"
+    CUSTOM = "custom"
 
 
 def read_type(value: object, field: str = "type") -> str:
-    """The name of a memory type; InvalidInputError for what is none."""
-    if not isinstance(value, str) or value not in {*MemoryType}:
+    """The name of one of 001's types; InvalidInputError for what is none."""
+    if not isinstance(value, str) or value not in STORED_TYPES:
         raise InvalidInputError(
-            f"{field} must be one of {', '.join(MemoryType)}, not {shown(value)}", field=field, value=value
+            f"{field} must be one of {', '.join(STORED_TYPES)}, not {shown(value)}", field=field, value=value
         )
     return MemoryType(value).value
 

@@ -45,3 +45,13 @@ def check_unicode(text: str, field: str) -> str:
             value=near,
         )
     return text
+
+
+def utf8_of(header: str, name: str) -> str:
+    """The text of a header whose bytes were read as Latin-1; InvalidInputError names one that is no UTF-8."""
+    if header.isascii():
+        return header
+    try:
+        return header.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        raise InvalidInputError(f"the header {name} must be UTF-8 text", field=name) from None

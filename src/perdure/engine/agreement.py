@@ -83,6 +83,27 @@ def last_word(records: Iterable[HistoryRecord]) -> bytes | None:
     return None if last is None else _says(last)
 
 
+async def last_words(ledger: Ledger) -> dict[str, bytes]:
+    """What history says last of every memory."""
+    last: dict[str, _Last] = {}
+    after = 0
+    while records := await ledger.events_of_scope(Scope(), PAGE, after):
+        for record in records:
+            _note(last, record)
+        after = records[-1].sequence
+    return {id: word.says for id, word in last.items()}
+
+
+def says_deleted(word: bytes) -> bool:
+    """Whether history says last that a memory was deleted."""
+    return word == _DELETED
+
+
+def says_text(word: bytes, text: str) -> bool:
+    """Whether history says last that a memory has this text."""
+    return word == _digest(text)
+
+
 def rift_between(text: str | None, says: bytes | None, *, replaced: bool = False) -> Rift | None:
     """How the text that the store holds (None: no such row) disagrees with the last word of history."""
     if text is None:
@@ -120,10 +141,7 @@ class _Walk:
         after = 0
         while records := await self._ledger.events_of_scope(Scope(), PAGE, after):
             for record in records:
-                moment = (record.timestamp, record.sequence)
-                known = self._last.get(record.memory_id)
-                if known is None or known.moment < moment:
-                    self._last[record.memory_id] = _Last(moment, _says(record))
+                _note(self._last, record)
             after = records[-1].sequence
             self.found.history += len(records)
             self._tell()
@@ -148,7 +166,7 @@ class _Walk:
                     self._replaced.add(item.version_of)
                 if item.version_of not in self._last:
                     self._suspects[item.version_of, "version"] = None
-        elif item.kind == "messages":
+        elif item.is_said:
             self.found.messages += 1
         else:
             self.found.memories += 1
@@ -163,7 +181,7 @@ class _Walk:
             return
         missing = await missing_episodes(self._ledger, items)
         for item in items if missing else ():
-            if item.kind == "messages" and item.state == LIVE:
+            if item.is_said and item.state == LIVE:
                 if item.id in missing:
                     self._suspects[item.id, "episode"] = None
             elif missing.intersection(item.sources):
@@ -218,6 +236,13 @@ async def missing_episodes(ledger: Ledger, items: Sequence[MemoryItem]) -> set[s
     named = {source for item in items for source in item.sources}
     kept = await ledger.get_episodes(sorted(named)) if named else []
     return named - {episode.id for episode in kept}
+
+
+def _note(last: dict[str, _Last], record: HistoryRecord) -> None:
+    moment = (record.timestamp, record.sequence)
+    known = last.get(record.memory_id)
+    if known is None or known.moment < moment:
+        last[record.memory_id] = _Last(moment, _says(record))
 
 
 def _says(record: HistoryRecord) -> bytes:

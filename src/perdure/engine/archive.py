@@ -99,7 +99,7 @@ class Row:
     @property
     def is_message(self) -> bool:
         """Whether the row is an episode made searchable, which has no history of its own."""
-        return bool(self.payload.get("kind") == "messages")
+        return self.payload.get("kind") == "messages" and self.payload.get("id") in self.payload.get("sources", ())
 
     def says_the_same(self, payload: Mapping[str, Any]) -> bool:
         """Whether another row of the same id is of the same text and moment."""

@@ -30,6 +30,8 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
     With `any_embedder` the memories may be of another one than is configured, as they are until they are re-embedded.
     """
     store_settings = _with_path(config.vector_store.provider, config.vector_store.config, config.path)
+    if config.vector_store.provider == "markdown":
+        store_settings.setdefault("collection", config.vector_store.collection_name)
     fresh_store = partial(registry.build, "vector_stores", config.vector_store.provider, store_settings)
     store: VectorStore = fresh_store()
     embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
@@ -82,10 +84,12 @@ def _graph(config: MemoryConfig) -> Callable[[], GraphStore] | None:
 
 
 def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The settings of a store; a `sqlite` one that names no file, also one behind another, lies in the folder."""
+    """The settings of a store; a `sqlite` or `markdown` one without a path, also behind another, is in the folder."""
     found = dict(settings)
     if provider == "sqlite":
         found.setdefault("path", folder / "memories.db")
+    if provider == "markdown":
+        found.setdefault("path", folder)
     behind = found.get("store")
     if provider == "cached" and isinstance(behind, dict) and isinstance(behind.get("config", {}), dict):
         found["store"] = {**behind, "config": _with_path(str(behind.get("provider")), behind.get("config", {}), folder)}

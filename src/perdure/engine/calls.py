@@ -52,11 +52,13 @@ class Calls:
     async def ended(self) -> None:
         """Return once every call has ended; one whose event loop has stopped never will, and is not waited for."""
         pause = _FIRST_PAUSE
-        while self._are_under_way():
+        while self.are_under_way:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
-    def _are_under_way(self) -> bool:
+    @property
+    def are_under_way(self) -> bool:
+        """Whether there are any."""
         with self._guard:
             return any(loop.is_running() for loop in self._loops.values())
 

@@ -57,7 +57,9 @@ class Carrier:
         )
 
     def _has_vector(self, row: Point) -> bool:
-        return row.vector is not None if self.embedding is None else self.embedding.available
+        if self.embedding is None:
+            return row.vector is not None
+        return self.embedding.available and bool(text_of(row).strip())
 
     async def _with_vectors(self, rows: Sequence[Point], there: dict[str, Point]) -> list[Point]:
         if self.embedding is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.filter import Condition, Filter, Or, all_of, eq
-from perdure.domain.memory import VERSION, MemoryItem
+from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.kernel import Kernel
 from perdure.engine.walls import reaches
@@ -22,6 +22,18 @@ async def derived_from(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scop
     user may come from what one project of theirs holds.
     """
     return await _naming(kernel, "derived_from", ids, scopes, walls)
+
+
+async def fragments_of(kernel: Kernel, ids: Iterable[str], walls: Scope) -> list[Point]:
+    """The rows that stand inside of the walls and were cut from one of these documents (spec 003, C9)."""
+    stated = Condition(
+        "unique", "in", (True, False)
+    )  # by an agent's runtime: nothing else that is derived has the flag
+    found: list[Point] = []
+    for some in _some(list(ids)):
+        within = all_of(scope_filter(walls), eq("state", LIVE), stated, Condition("derived_from", "in", some))
+        found += (await kernel.store.list(kernel.collection, within, with_vectors=True)).points
+    return [row for row in found if reaches(walls, MemoryItem.from_payload(row.payload).scope)]
 
 
 async def taken_in_by(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scope], walls: Scope) -> list[str]:

@@ -215,7 +215,8 @@ class MemoryConfig(BaseSettings):
     def _folder(self) -> Path:
         store_path = self.vector_store.config.get("path")
         if isinstance(store_path, (str, os.PathLike)):
-            return Path(store_path).expanduser().parent
+            found = Path(store_path).expanduser()
+            return found if self.vector_store.provider == "markdown" else found.parent
         return self.path.expanduser()
 
 

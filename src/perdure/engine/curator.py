@@ -14,7 +14,7 @@ from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.message import Message
 from perdure.engine.answers import Answers, RememberingLLM
 from perdure.engine.soft import given_up, kept_from_failing
-from perdure.pipeline.extraction import extract
+from perdure.pipeline.extraction import Contexts, extract
 from perdure.pipeline.llm.extraction import extract_facts
 from perdure.pipeline.llm.parsing import UnreadableAnswer
 from perdure.pipeline.llm.reconciliation import Outcome, decide_batch, decide_one
@@ -82,6 +82,9 @@ class RulesCurator:
     one_at_a_time = True
     asks_again = False
 
+    def __init__(self) -> None:
+        self._contexts = Contexts()
+
     async def read(
         self,
         messages: Sequence[Message],
@@ -98,9 +101,9 @@ class RulesCurator:
         earlier, fresh = [*context, *messages[:read_before]], messages[read_before:]
         with kept_from_failing("no facts were extracted, the messages are kept", warnings):
             if sum(len(message.content) for message in (*earlier, *fresh)) <= INLINE_CHARACTERS:
-                facts = extract(fresh, now=now, context=earlier)
+                facts = extract(fresh, now=now, context=earlier, contexts=self._contexts)
             else:
-                facts = await run_blocking(extract, fresh, now=now, context=earlier)
+                facts = await run_blocking(extract, fresh, now=now, context=earlier, contexts=self._contexts)
             reading.facts = [_moved(fact, read_before) for fact in facts] if read_before else facts
             reading.unread = False
         return reading

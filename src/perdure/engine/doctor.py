@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.backends.vault.base import FileStore
 from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 from perdure.engine import mending
 from perdure.engine.agreement import Progress, compare
+from perdure.engine.embedding import wanting
 from perdure.engine.engine import Engine
 from perdure.engine.kernel import Kernel
 from perdure.engine.undecided import undecided
@@ -25,7 +27,7 @@ class Finding(Answer):
     """One thing that is not as it should be."""
 
     kind: str
-    """store, ledger, journal, embedder, unembedded, pending, graph, quarantine, contradiction, or a rift of
+    """store, ledger, journal, file, embedder, unembedded, pending, graph, quarantine, contradiction, or a rift of
     `agreement`."""
     id: str
     """The memory, message or part that it is about."""
@@ -92,6 +94,7 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
     await kernel.ready()
     findings = [Finding("store", kernel.collection, sentence, True) for sentence in await _store_says(kernel)]
     findings += await _embedder(kernel)
+    findings += await _files(kernel)
     ledger = kernel.ledger
     if ledger is None:
         sentence = "the ledger could not be opened: there is no history, and a crash may lose changes (see the log)"
@@ -149,13 +152,23 @@ async def _embedder(kernel: Kernel) -> list[Finding]:
     if reason is not None:
         sentence = f"memories are searched by their words alone: {reason}"
         findings.append(Finding("embedder", embedder.name, sentence, notice=True))
-    bare = await kernel.store.unembedded(kernel.collection, PENDING)
+    bare = await wanting(kernel.store, kernel.collection, PENDING)
     if bare:
         count = f"{len(bare)} or more" if len(bare) == PENDING else str(len(bare))
         sentence = f"{count} rows have no vector, and are found by their words alone"
         mendable = reason is None
         findings.append(Finding("unembedded", bare[0].id, sentence, mendable, notice=not mendable))
     return findings
+
+
+async def _files(kernel: Kernel) -> list[Finding]:
+    """Files that are no memories, or only in part, where memories are files."""
+    if not isinstance(kernel.store, FileStore):
+        return []
+    return [
+        Finding("file", problem.path, f"{problem.path}: {problem.sentence}", notice=problem.read)
+        for problem in await kernel.store.problems()
+    ]
 
 
 async def _graph(engine: Engine) -> list[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from perdure.backends.embedders.base import Embedder
-from perdure.backends.vector_stores.base import Vector
+from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.errors import EmbeddingError
 from perdure.engine.soft import given_up
 
@@ -26,6 +26,8 @@ class Embedded:
     vectors: list[Vector | None]
     failed: set[int] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
+    down: EmbeddingError | None = None
+    """Why none could be embedded, where that has to do with the service and with no text of these."""
 
 
 class Embedding:
@@ -53,9 +55,22 @@ class Embedding:
         return await self.embedder.embed(text) if self.available else None
 
     async def texts(self, texts: Sequence[str]) -> Embedded:
-        """The vectors of texts in one batch; if the batch fails, one by one, and a text that fails is named."""
-        if not texts or not self.available:
+        """The vectors of texts in one batch; if the batch fails, one by one, and a text that fails is named.
+
+        A blank text has none: what a model makes of it would be like anything.
+        """
+        places = [place for place, text in enumerate(texts) if text.strip()]
+        if not places or not self.available:
             return Embedded([None] * len(texts))
+        if len(places) == len(texts):
+            return await self._all(texts)
+        some = await self._all([texts[place] for place in places])
+        vectors: list[Vector | None] = [None] * len(texts)
+        for place, vector in zip(places, some.vectors, strict=True):
+            vectors[place] = vector
+        return Embedded(vectors, {places[place] for place in some.failed}, some.warnings)
+
+    async def _all(self, texts: Sequence[str]) -> Embedded:
         try:
             return Embedded(list(await self.embedder.embed_batch(texts)))
         except EmbeddingError as error:
@@ -64,7 +79,7 @@ class Embedding:
             return await self._one_by_one(texts)
 
     def _none(self, texts: Sequence[str], error: EmbeddingError) -> Embedded:
-        result = Embedded([None] * len(texts), failed=set(range(len(texts))))
+        result = Embedded([None] * len(texts), failed=set(range(len(texts))), down=error)
         for text in texts:
             with given_up(_NOT_STORED, result.warnings, text=text[:80]):
                 raise error
@@ -78,3 +93,14 @@ class Embedding:
                 result.vectors[position] = await self.embedder.embed(text)
                 result.failed.discard(position)
         return result
+
+
+async def wanting(store: VectorStore, collection: str, most: int) -> list[Point]:
+    """At most so many rows without a vector, of those that have a text to make one of."""
+    asked = most
+    while True:
+        rows = await store.unembedded(collection, asked)
+        found = [row for row in rows if str(row.payload.get("memory", "")).strip()]
+        if len(found) >= most or len(rows) < asked:
+            return found[:most]
+        asked *= 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perdure.backends.graphs.base import GraphStore
+from perdure.backends.vault.base import FileStore
 from perdure.domain.bench import BenchReport
 from perdure.domain.event import Absence
 from perdure.domain.scope import Scope
@@ -28,6 +29,8 @@ from perdure.engine.trusting import Trusting
 from perdure.engine.upkeep.chores import Chores
 from perdure.engine.upkeep.consolidating import Consolidate
 from perdure.engine.upkeep.reflecting import Reflect
+from perdure.engine.vault.chronicle import FileVersions
+from perdure.engine.vault.keeping import FileKeeper
 from perdure.engine.why_not import WhyNot
 from perdure.engine.write_path import WritePath
 
@@ -39,6 +42,10 @@ class Engine:
         self.kernel = self._kernel = kernel
         keeper = None if fresh_graph is None else Keeper(kernel, fresh_graph)
         kernel.follower = keeper
+        files: FileKeeper | None = None
+        if isinstance(kernel.store, FileStore):
+            kernel.vault = files = FileKeeper(kernel, watch=kernel.store.watched)
+        self.versions = FileVersions(kernel, None if files is None else files.versioning)
         self.graph = GraphReads(kernel, keeper)
         self.graph_check = None if keeper is None else Checking(kernel, keeper)
         self._erasing = None if keeper is None else Erasing(keeper)

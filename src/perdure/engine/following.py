@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from perdure.domain.event import Change
 from perdure.domain.job import Job
 from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import Scope
 
 
 class Follower(Protocol):
@@ -40,3 +42,22 @@ class Quota(Protocol):
 
     def note(self, changes: Sequence[Change]) -> None:
         """These changes were made."""
+
+
+class Vault(Protocol):
+    """What is done about memories that are files: others' edits become changes, and changes become versions (002)."""
+
+    async def opened(self) -> None:
+        """The backends were opened: take in what happened to the files meanwhile."""
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """These changes were made."""
+
+    async def stood(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
+        """The memories of a scope that stood at a moment, by the versions of the files; empty where none tells."""
+
+    async def close(self) -> None:
+        """Stop watching, and finish what is begun."""
+
+    def forsake(self) -> None:
+        """This process was forked: begin anew, and leave what runs to the parent."""

@@ -256,7 +256,7 @@ class Forget:
         """Delete the memories as changes like any other; then versions, and the messages' traces in other memories."""
         kernel = self._kernel
         # Messages that are erased go as rows: their history would be that of their facts.
-        items = [item for item in found.live if not (request.erase and item.kind == "messages")]
+        items = [item for item in found.live if not (request.erase and item.is_said)]
         changes = [self._deletion(item, request.erase, is_derived=item.id in found.derived) for item in items]
         if not request.erase:
             vectors = {change.keep.id: found.rows[change.memory_id].vector for change in changes if change.keep}

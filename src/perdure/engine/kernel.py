@@ -8,7 +8,6 @@ import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from uuid import uuid4
 
 from perdure.backends.embedders.base import Embedder
@@ -19,22 +18,22 @@ from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.clock import Clock
 from perdure.domain.errors import NoCollectionError, NotFoundError, PerdureError
 from perdure.domain.event import AddResult, Change, Episode
-from perdure.domain.job import Job
 from perdure.domain.scope import Scope
 from perdure.engine.calls import Calls
 from perdure.engine.chronicle import Chronicle
 from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator
 from perdure.engine.derived import with_derived
-from perdure.engine.embedding import Embedding
+from perdure.engine.embedding import Embedding, wanting
 from perdure.engine.finish import finish
-from perdure.engine.following import Follower, Quota
+from perdure.engine.following import Follower, Quota, Vault
 from perdure.engine.generations import embedded_elsewhere, generations, open_collection
 from perdure.engine.once import Once
 from perdure.engine.rows import episode_item, net_rows, note_vectors, stored_as_said
 from perdure.engine.soft import given_up
 from perdure.engine.team.guard import check_tags
 from perdure.engine.ticker import Ticker
+from perdure.engine.write import Write
 
 logger = logging.getLogger("perdure")
 
@@ -82,6 +81,7 @@ class Kernel(Chronicle):
         self.reranker = reranker
         self.follower: Follower | None = None
         self.quota: Quota | None = None
+        self.vault: Vault | None = None
         self.open = Once(self._open_all)
         self._reopen = Once(self._open_ledger)
         self._close = Once(self._close_all)
@@ -142,6 +142,8 @@ class Kernel(Chronicle):
             logger.info("memories in the `memory` store do not outlive the process")
         elif self.ledger is not None:
             await self._heal()
+        if self.vault is not None:
+            await self.vault.opened()
         if self.store.durable:
             await self._embed_missing()
         if self.follower is not None:
@@ -159,6 +161,8 @@ class Kernel(Chronicle):
 
     async def _close_all(self) -> None:
         await self.calls.ended()
+        if self.vault is not None:
+            await self.vault.close()
         if self.follower is not None:
             await self.follower.close()
         if self.open.done:
@@ -182,8 +186,9 @@ class Kernel(Chronicle):
         self._close.reset()
         self.ticker.reset()
         self.ledger = None
-        if self.follower is not None:
-            self.follower.forsake()
+        for beside in (self.follower, self.vault):
+            if beside is not None:
+                beside.forsake()
         if self.store.durable:
             # Connections must not be carried over a fork, closing them included (SQLite, "How To Corrupt").
             _LEFT_TO_THE_PARENT.append(self.store)
@@ -241,7 +246,7 @@ class Kernel(Chronicle):
             await self.quota.check(changes)
         batch = str(uuid4())
         puts, deletes = await self._rows(changes, vectors, episodes)
-        write = _Write(
+        write = Write(
             batch=batch,
             entries=[
                 JournalEntry(
@@ -261,11 +266,12 @@ class Kernel(Chronicle):
             jobs=self.follower.jobs(changes) if self.follower is not None and self.ledger is not None else [],
         )
         warnings = await finish(self._carry_out(write))
-        if self.quota is not None:
-            self.quota.note(changes)
+        for noting in (self.quota, self.vault):
+            if noting is not None:
+                noting.note(changes)
         return warnings
 
-    async def _carry_out(self, write: _Write) -> list[str]:
+    async def _carry_out(self, write: Write) -> list[str]:
         ledger = self.ledger
         if ledger is not None and not self.store.durable:
             await ledger.record([entry.change for entry in write.entries], write.episodes, write.answer)
@@ -286,7 +292,7 @@ class Kernel(Chronicle):
                 await self.store.apply(self.collection, write.puts, write.deletes)
         return warnings
 
-    async def _followed(self, write: _Write) -> list[str]:
+    async def _followed(self, write: Write) -> list[str]:
         """What follows a batch without a journal: its jobs come after its rows, which nobody could find before."""
         warnings: list[str] = []
         if self.follower is None:
@@ -299,7 +305,7 @@ class Kernel(Chronicle):
             self.follower.wake()
         return warnings
 
-    async def _apply(self, write: _Write, ledger: Ledger, warnings: list[str]) -> None:
+    async def _apply(self, write: Write, ledger: Ledger, warnings: list[str]) -> None:
         try:
             await self.store.apply(self.collection, write.puts, write.deletes)
         except PerdureError:
@@ -331,7 +337,7 @@ class Kernel(Chronicle):
     async def _embed_missing(self) -> None:
         """Embed the memories that were stored while no embedder was there."""
         while self.embedding.available:
-            points = await self.store.unembedded(self.collection, EMBED_MISSING)
+            points = await wanting(self.store, self.collection, EMBED_MISSING)
             if not points:
                 return
             embedded = await self.embedding.texts([point.payload.get("memory", "") for point in points])
@@ -366,20 +372,6 @@ class Kernel(Chronicle):
             Point(episode.id, vector, episode_item(episode).to_payload())
             for episode, vector in zip(episodes, embedded.vectors, strict=True)
         ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
-    """What one batch writes: into the ledger, and the rows that this leaves in the store."""
-
-    batch: str
-    entries: Sequence[JournalEntry]
-    episodes: Sequence[Episode]
-    answer: Remembered | None
-    puts: Sequence[Point]
-    deletes: Sequence[str]
-    jobs: Sequence[Job]
-    """What has to follow it."""
 
 
 def _dump(result: AddResult) -> str:

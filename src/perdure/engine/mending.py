@@ -11,6 +11,7 @@ from perdure.domain.event import Episode, Event, HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.agreement import last_word, missing_episodes, pages, rift_between
+from perdure.engine.embedding import wanting
 from perdure.engine.engine import Engine
 from perdure.engine.soft import given_up
 
@@ -47,7 +48,7 @@ class Mending:
         kernel = self._kernel
         count = 0
         while kernel.embedding.available:
-            points = await kernel.store.unembedded(kernel.collection, BATCH)
+            points = await wanting(kernel.store, kernel.collection, BATCH)
             embedded = await kernel.embedding.texts([point.payload.get("memory", "") for point in points])
             step = 0
             for point, vector in zip(points, embedded.vectors, strict=True):

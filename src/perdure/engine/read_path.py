@@ -10,9 +10,10 @@ from perdure.domain.event import HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import Condition, Filter, all_of
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import Scope
+from perdure.engine.beside import beside
 from perdure.engine.calls import call
 from perdure.engine.fused_search import FusedSearch
-from perdure.engine.graph.related import Related
+from perdure.engine.graph.related import Reached, Related
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.receipts import fused_receipt, similarity_receipt
@@ -79,10 +80,11 @@ class ReadPath:
         search = SimilaritySearch(self._kernel, _shown, warnings)
         scopes = [query.scope] if query.also in (None, query.scope) else [query.scope, query.also]
         withins = [self._within(replace(query, scope=scope, trusted=False)) for scope in scopes]
-        results = newer_first(await search(query, text, *withins))
-        if query.explain:
-            results = [item.with_(explanation=similarity_receipt(item, text, query)) for item in results]
-        results = await self._with_related(query, text, results, warnings)
+        async with beside(self._reach(query, text)) as reaching:
+            results = newer_first(await search(query, text, *withins))
+            if query.explain:
+                results = [item.with_(explanation=similarity_receipt(item, text, query)) for item in results]
+            results = await self._with_related(query, text, results, await reaching, warnings)
         return SearchResult(
             await self._hydrated(query, results),
             coverage=results[0].score or 0.0 if results else 0.0,
@@ -95,17 +97,19 @@ class ReadPath:
         warnings: list[str] = []
         past = None if query.include_past else self._within(query, include_past=True)
         asked = replace(query, limit=max(query.limit, RERANKED)) if query.rerank else query
-        found = await self._fused(asked, text, self._within(query), past)
-        items = [found.item(number, _shown) for number in range(len(found.points))]
-        if query.explain:
-            items = [
-                item.with_(explanation=fused_receipt(item, found, number, query)) for number, item in enumerate(items)
-            ]
-        if query.rerank:
-            items = (await self._reranked(text, items, warnings))[: query.limit]
-        results = newer_first([item for item in items if (item.score or 0.0) >= (query.threshold or 0.0)])
-        coverage = found.coverage(results)
-        results = await self._with_related(query, text, results, warnings)
+        async with beside(self._reach(query, text)) as reaching:
+            found = await self._fused(asked, text, self._within(query), past)
+            items = [found.item(number, _shown) for number in range(len(found.points))]
+            if query.explain:
+                items = [
+                    item.with_(explanation=fused_receipt(item, found, number, query))
+                    for number, item in enumerate(items)
+                ]
+            if query.rerank:
+                items = (await self._reranked(text, items, warnings))[: query.limit]
+            results = newer_first([item for item in items if (item.score or 0.0) >= (query.threshold or 0.0)])
+            coverage = found.coverage(results)
+            results = await self._with_related(query, text, results, await reaching, warnings)
         return SearchResult(
             await self._hydrated(query, results),
             coverage=coverage.value,
@@ -114,12 +118,18 @@ class ReadPath:
             held_back=_earlier_texts(results) + found.skipped_past,
         )
 
-    async def _with_related(
-        self, query: Query, text: str, found: list[MemoryItem], warnings: list[str]
-    ) -> list[MemoryItem]:
+    async def _reach(self, query: Query, text: str) -> Reached:
         if self._related is None or not query.related or query.versions:
+            return Reached()
+        return await self._related.reach(query, text)
+
+    async def _with_related(
+        self, query: Query, text: str, found: list[MemoryItem], reached: Reached, warnings: list[str]
+    ) -> list[MemoryItem]:
+        warnings += reached.warnings
+        if self._related is None or not reached.paths:
             return found
-        return await self._related(query, text, self._within(query), found, shown=_shown, warnings=warnings)
+        return await self._related(query, text, self._within(query), found, reached, shown=_shown, warnings=warnings)
 
     async def _reranked(self, text: str, items: list[MemoryItem], warnings: list[str]) -> list[MemoryItem]:
         """The items by the mean of their rank's share and the reranker's; the best one's score stays the measure."""

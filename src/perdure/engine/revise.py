@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,14 +11,15 @@ from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso
 from perdure.domain.errors import ConflictError, NotFoundError
 from perdure.domain.event import AddResult, Change, MemoryEvent
-from perdure.domain.memory import MemoryItem, text_hash
+from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
+from perdure.engine.cascade import fragments_of
 from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
 from perdure.engine.visibility import visible
-from perdure.engine.walls import OPEN, is_inside, reaches
+from perdure.engine.walls import OPEN, inside, is_inside, reaches
 from perdure.pipeline.firewall import suspect
 from perdure.pipeline.slots import read_slots
 
@@ -74,13 +75,20 @@ class Revise:
 
     @call
     async def delete(self, id: str, walls: Scope = OPEN) -> None:
-        """Remove a memory from every read of the present; its text stays as a version until it is erased."""
+        """Remove a memory from every read of the present; its text stays as a version until it is erased.
+
+        A document's fragments go with it (U4).
+        """
         kernel = self._kernel
-        scope = (await self._standing(id, walls))[0].scope
-        async with kernel.lock(scope):
+        standing = (await self._standing(id, walls))[0]
+        is_document = standing.meta_type == "document"
+        async with kernel.lock(walls if is_document else standing.scope):  # they may stand in any room
             before, vector = await self._standing(id, walls)
             batch = Batch(kernel.ticker)
             batch.remove(before, vector, actor="delete", reason="explicit")
+            agent = inside(walls, Scope(agent_id=before.scope.agent_id))
+            for row in await fragments_of(kernel, [id], agent) if is_document else ():
+                batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete", reason="derived")
             await kernel.commit(batch.changes, batch.vectors)
 
     @call
@@ -92,7 +100,7 @@ class Revise:
 
     async def _remove_all(self, scope: Scope) -> int:
         kernel = self._kernel
-        everything = visible(scope, now=kernel.ticker.now(), kinds=("facts", "messages"), include_past=True)
+        everything = visible(scope, now=kernel.ticker.now(), kinds=(), include_past=True)
         count = 0
         while True:
             page = await kernel.store.list(kernel.collection, everything, PAGE, with_vectors=True)
@@ -141,11 +149,27 @@ class Revise:
                 line = lines.setdefault(change.item.lineage_id or change.memory_id, _TakenBack(change, change.item.id))
                 line.first = change
                 line.hidden.update(dict.fromkeys(change.hides, change.event == "DELETE"))
+            await self._ask_files(lines, scope, to)
             batch = Batch(kernel.ticker)
             for line in lines.values():
                 await self._restore(batch, line, actor="rollback", reason="rollback")
             await kernel.commit(batch.changes, batch.vectors)
         return self._result(batch)
+
+    async def _ask_files(self, lines: dict[str, _TakenBack], scope: Scope, to: datetime) -> None:
+        """Where memories came here as files, after the moment, their own versions tell how they stood at it."""
+        came = [line for line in lines.values() if line.first.event == "ADD" and line.first.actor == "file"]
+        stood = await self._kernel.vault.stood(scope, to) if came and self._kernel.vault is not None else {}
+        for line in came:
+            line.first = replace(line.first, before=stood.pop(line.first.memory_id, None))
+        for id, item in stood.items():
+            later = lines.get(item.lineage_id or id)
+            if later is not None and later in came and later.first.before is None:
+                later.first = replace(later.first, before=item)  # what now stands took its place
+            elif later is None and await self._point(id) is None and not await self._kernel.history(id):
+                moment = self._kernel.ticker.tick()
+                gone = Change(id=new_id(), event="DELETE", memory_id=id, at=moment, told_at=moment, before=item)
+                lines[id] = _TakenBack(gone, id)
 
     # ------------------------------------------------------------------ one memory
     async def _restore(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.fact import Fact
@@ -26,6 +27,8 @@ MOST = 40
 """Directives, and lines of the profile, that are told, the newest: more would fill a prompt."""
 LOOKED_AT = 2_000
 """Newest memories that may be such, of which those are kept that are."""
+_KNOWN = 2_000
+"""Messages that are not read twice, as each would be with every later one, and the characters of such a message."""
 
 
 def is_directive(item: MemoryItem) -> bool:
@@ -56,6 +59,15 @@ def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
 
 def _instruction(text: str) -> str | None:
     """The sentence of a message that says how to answer; a preference counts where it is of answers."""
+    return _known_instruction(text) if len(text) <= _KNOWN else _read_instruction(text)
+
+
+@lru_cache(_KNOWN)
+def _known_instruction(text: str) -> str | None:
+    return _read_instruction(text)
+
+
+def _read_instruction(text: str) -> str | None:
     told = directive(text)
     if told is not None:
         return told

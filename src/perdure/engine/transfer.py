@@ -9,7 +9,7 @@ from perdure import __version__
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.filter import Filter, Not, all_of, eq, scope_filter
+from perdure.domain.filter import Condition, Filter, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE
 from perdure.domain.scope import Scope
 from perdure.engine import archive
@@ -68,7 +68,8 @@ async def export_archive(
 
 async def _rows(engine: Engine, scope: Scope, with_vectors: bool) -> AsyncIterator[Point]:
     """Memories, then their versions, then searched messages: an import knows what is live before it reads the rest."""
-    live, message = eq("state", LIVE), eq("kind", "messages")
+    own = Condition("unique", "in", (True, False))  # a runtime's messages are memories like any other
+    live, message = eq("state", LIVE), all_of(eq("kind", "messages"), Not(own))
     parts: tuple[tuple[Filter, ...], ...] = ((live, Not(message)), (Not(live),), (live, message))
     for part in parts:
         cursor: str | None = None

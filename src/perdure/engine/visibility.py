@@ -23,12 +23,14 @@ def visible(
     filters: Filter | None = None,
     state: str = LIVE,
 ) -> And:
-    """The filter of a read, of rows that stand now unless `state` or `as_of` says otherwise.
+    """The filter of a read, of rows that stand now unless `state` or `as_of` says otherwise; without kinds, of any.
 
     With `as_of`, rows that had been told by then and not yet replaced, versions included (DESIGN §5); what is past its
     `valid_to` or `expires_at` at that moment (else now) is left out unless `include_past`.
     """
-    kind: Filter = eq("kind", kinds[0]) if len(kinds) == 1 else Condition("kind", "in", kinds)
+    kind: Filter | None = None
+    if kinds:
+        kind = eq("kind", kinds[0]) if len(kinds) == 1 else Condition("kind", "in", kinds)
     moment = Moment(iso(as_of or now))
     parts: list[Filter | None] = [scope_filter(scope), kind]
     if as_of is None:

@@ -131,9 +131,12 @@ class WritePath:
         """Reconcile facts that were read elsewhere, each with when it was told and the episodes that it came from.
 
         With `banded`, a fact that the curator would add updates a near-equal memory of its type about the same matter
-        (001 §6, V38 to V42, U8).
+        (001 §6, V38 to V42, U8). EmbeddingError, and nothing is stored, where the embedder's service is down: who reads
+        the facts elsewhere can do so again. A fact that alone cannot be embedded is left out, and named in warnings.
         """
-        return await self._reconcile(told, telling, None, banded=banded, idempotency_key=idempotency_key)
+        return await self._reconcile(
+            told, telling, None, banded=banded, idempotency_key=idempotency_key, again_later=True
+        )
 
     @call
     @counted
@@ -224,13 +227,17 @@ class WritePath:
         idempotency_key: str | None = None,
         warnings: Sequence[str] = (),
         banded: bool = False,
+        again_later: bool = False,
     ) -> AddResult:
         """Store what becomes of the facts; `pending` are kept messages that have been read by now.
 
-        A fact that could not be embedded is not stored: its messages wait, or go on waiting, to be read again.
+        A fact that could not be embedded is not stored: its messages wait, or go on waiting, to be read again. With
+        `again_later` an embedder that is down is an EmbeddingError instead.
         """
         kernel = self._kernel
         embedded = await kernel.embedding.texts([_meant(fact) for fact, _, _ in facts])
+        if again_later and embedded.down is not None:
+            raise embedded.down
         if embedded.failed:
             episodes = [replace(episode, pending=True) for episode in episodes]
         told = [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perdure.domain.scope import Scope
-from perdure.pipeline.echo import STATE, strip_injected
+from perdure.engine.hearing import bare_sentence
+from perdure.pipeline.echo import STATE, fingerprint, strip_injected
 from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.scripts import Reply, completion, tool_call
 from tests.frontends.gateway.talks import PATH, Numbered, Talk
@@ -173,3 +175,43 @@ def test_v83_compression_is_off_unless_it_is_asked_for(model: Upstream, tmp_path
             body = chat(talk, [each for each in history(turn + 1) if each["content"] != TOPIC])
             talk.settled()
             assert model.last.body == body
+
+
+@pytest.mark.parametrize("compresses", [True, False], ids=["state", "whole"])
+def test_v84_the_words_of_a_state_that_went_up_are_noted_as_injected(
+    tmp_path: Path, model: Upstream, who: str, compresses: bool
+) -> None:
+    """The state's own words were put into the prompt by perdure: who repeats them has said nothing new."""
+    settings = knowing(model, {**SETTINGS, "compression": {"enabled": compresses}, "summaries": False})
+    plan = "We decided to stay at the Hilton Waikiki"
+    model.always(CHAT, Reply.of_json(completion("I see.")))
+    with gateway_to(tmp_path / "memory", model.url, gateway=settings) as gateway:
+        talk = Talk(gateway, who)
+        said = [TOPIC, f"{plan}.", *(question(turn) for turn in range(3, 14))]
+        for turn, text in enumerate(said, 1):
+            chat(talk, [*(message for each in said[: turn - 1] for message in pair(each)), user(text)])
+            talk.settled()
+        if compresses:
+            until_told(talk)
+            chat(talk, [*(message for each in said for message in pair(each)), user("Where do we stay?")])
+            talk.settled()
+            (state,) = states(model.last.messages)
+            words = json.loads(next(line for line in state["content"].splitlines() if line.startswith("{")))
+            texts = [each for value in words.values() for each in (value if isinstance(value, list) else [value])]
+        else:
+            texts = [plan]
+        scope = Scope(user_id=who)
+
+        async def noted() -> set[str]:
+            ledger = await gateway.service.ledger()
+            return await ledger.known_fingerprints(scope, {fingerprint(bare_sentence(text)) for text in texts})
+
+        assert texts and len(gateway.wait(noted())) == (len({*texts}) if compresses else 0)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def pair(text: str) -> list[dict[str, Any]]:
+    return [user(text), {"role": "assistant", "content": "I see."}]

@@ -102,6 +102,7 @@ def test_a_tool_that_repeats_what_was_injected_teaches_nothing(talk: Talk, model
     call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c", "output": f"- {BERGEN}"}
     talk.post([call, result], headers=SESSION, memory_config=WITHOUT)
+    talk.post("And which one is the cheapest?", headers=SESSION, memory_config=WITHOUT)
     talk.until_read("s", 2)
     assert talk.memories == ([] if has_memory else [BERGEN])
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
+from perdure.frontends.cli import proxying
+from perdure.frontends.server import logs
 from tests.frontends.cli_runs import PROGRAM
 from tests.frontends.gateway.scripts import Play, Reply, completion, delta, event
 from tests.frontends.gateway.upstream import Upstream
@@ -176,3 +180,23 @@ def test_v59_v60_v89_a_file_of_001s_settings(model: Upstream, tmp_path: Path) ->
     )  # fmt: skip
     assert refused.returncode == 2
     assert "memory.embedding.dimension must be 384" in refused.stderr
+
+
+def test_k58_the_score_threshold_is_a_chats_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process: a server is made, and not run."""
+    made: list[Any] = []
+
+    def run(_: Any, listening: socket.socket, make: Callable[[], Any]) -> None:
+        listening.close()
+        made.append(make().state.gateway.settings)
+
+    monkeypatch.setattr(proxying.serving, "begin", lambda: None)
+    monkeypatch.setattr(proxying.serving, "run", run)
+    monkeypatch.setattr(logs, "to_standard_error", lambda: None)
+    levels = {name: logging.getLogger(name).level for name in ("perdure", "uvicorn")}
+    for threshold in (None, 0.35):
+        proxying.proxy(port=0, base_url="http://127.0.0.1:9/v1", score_threshold=threshold, path=tmp_path)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    told = [(each.threshold("chat"), each.threshold("responses")) for each in made]
+    assert told == [(None, None), (0.35, None)]

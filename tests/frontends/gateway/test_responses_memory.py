@@ -297,6 +297,11 @@ def test_item1_the_users_words_are_kept_once_however_often_tools_are_asked(talk:
     said = talk.said()
     assert [each for each in said if each[0] == "user"] == [("user", "What is the weather where I live?")]
     assert ("tool", "sunny in Lisbon") in said
+    session = talk.session(first)
+    assert session is not None and session["turns"] == 1, "what a tool said belongs to the turn that asked for it"
+    talk.say("And tomorrow, over there?", previous_response_id=first)
+    talk.settled()
+    assert (talk.session(first) or {})["turns"] == 2
 
 
 def test_v58_the_specs_own_example(talk: Talk, model: Upstream) -> None:

@@ -183,7 +183,8 @@ class Tenant:
         assert keeper is not None
         graph = await keeper.store()
         talk = [await ledger.chains.get(id, Scope(user_id=self.user)) for id in self.ids["response"]]
-        sessions = await ledger.sessions.list(Scope(user_id=self.user))
+        listed = await ledger.sessions.list(Scope(user_id=self.user))
+        sessions = [each for each in listed if self._is_mine(each.scope.given())]  # not in a stranger's own project
         for scope in (Scope(user_id=self.user), Scope(project_id=self.project), Scope(team_id=self.team)):
             records = await ledger.events_of_scope(scope, 100_000)
             history += [(r.id, r.event, r.old_value, r.new_value) for r in records if r.memory_id in mine]

@@ -55,7 +55,8 @@ class SqliteGraphStore(GraphStore):
     # ------------------------------------------------------------------ life
     async def open(self) -> None:
         """Open the file, and make it and its folder if they are missing."""
-        await run_unit(self._open_file)
+        if self._open is None:  # every search asks
+            await run_unit(self._open_file)
 
     def _open_file(self) -> None:
         with self._opening:

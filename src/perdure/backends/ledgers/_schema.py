@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, inspect, select
 
 from perdure.backends.ledgers._tables import COUNTERS, HEAD, counters, history, metadata, versions
+from perdure.backends.ledgers.runtime import _tables as _runtime_tables  # noqa: F401 - they join the others
 from perdure.domain.errors import LedgerError
 
 MIGRATIONS = Path(__file__).parent / "_migrations"

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from perdure.domain.scope import SCOPE_FIELDS
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest migration: what a ledger must be at to be used."""
 
 metadata = MetaData()
@@ -291,9 +291,10 @@ counters = Table(
     Column("value", BigInteger, nullable=False),
 )
 """`change` numbers journal entries and history, `episode` episodes, `ticket` locks, `desk` jobs, keys, promotions and
-audit. Its row makes writers take turns, so that numbers become visible in their order on every database."""
+audit, `runtime` the records of agent runtimes. Its row makes writers take turns, so that numbers become visible in
+their order on every database."""
 
-COUNTERS = ("change", "episode", "ticket", "desk")
+COUNTERS = ("change", "episode", "ticket", "desk", "runtime")
 
 marks = Table(
     "marks",

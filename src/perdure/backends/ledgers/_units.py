@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from perdure.backends.ledgers.desk import _promotions as promotions
     from perdure.backends.ledgers.desk import _sessions as sessions
     from perdure.backends.ledgers.desk import _settings as settings
+    from perdure.backends.ledgers.runtime import _records as records
 
 __all__ = ["audit", "caches", "chains", "episodes", "erasure", "feed", "history", "jobs", "journal", "keys", "load",
-           "locks", "promotions", "schema", "sessions", "settings", "upkeep"]  # fmt: skip
-_AT_THE_DESK = ("audit", "chains", "jobs", "keys", "promotions", "sessions", "settings")
+           "locks", "promotions", "records", "schema", "sessions", "settings", "upkeep"]  # fmt: skip
+_FOLDERS = {
+    **dict.fromkeys(("audit", "chains", "jobs", "keys", "promotions", "sessions", "settings"), "desk."),
+    "records": "runtime.",
+}
 
 
 def load() -> None:
@@ -39,6 +43,5 @@ def load() -> None:
 def __getattr__(name: str) -> ModuleType:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    folder = "perdure.backends.ledgers.desk" if name in _AT_THE_DESK else "perdure.backends.ledgers"
-    module = globals()[name] = import_module(f"{folder}._{name}")
+    module = globals()[name] = import_module(f"perdure.backends.ledgers.{_FOLDERS.get(name, '')}_{name}")
     return module

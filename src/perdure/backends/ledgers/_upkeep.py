@@ -30,6 +30,7 @@ from perdure.backends.ledgers._tables import (
     sessions,
 )
 from perdure.backends.ledgers.desk import _jobs, _sessions
+from perdure.backends.ledgers.runtime._tables import COUNTER, TABLES
 
 _JSON = {
     journal.c.change: "change of journal entry",
@@ -42,6 +43,12 @@ _JSON = {
     session_turns.c.episodes: "list of what was said in a turn of session",
     links.c["items"]: "list of items of response",
     links.c.episodes: "list of messages of response",
+    **{
+        column: f"{column.name} of {noun.noun()}"
+        for noun, table in TABLES.items()
+        for column in table.c
+        if "json" in column.info
+    },
 }
 _CLEARED = (
     history,
@@ -91,7 +98,10 @@ def stats(connection: Connection) -> dict[str, int]:
 
 
 def reset(connection: Connection) -> None:
-    """Clear everything but the keys, which lock a server, and the counters, so that no number is ever given twice."""
+    """Clear everything but what is no memory, and the counters, so that no number is ever given twice.
+
+    Keys lock a server, and what agent runtimes keep is the state of a service that runs.
+    """
     for table in _CLEARED:
         connection.execute(delete(table))
     (number,) = take_numbers(connection, "change", 1)  # by which those who keep copies know that theirs are old
@@ -140,6 +150,7 @@ def _numbers(connection: Connection) -> list[str]:
         ("episode", episodes.c.seq),
         ("ticket", locks.c.ticket),
         *(("desk", table.c.seq) for table in (jobs, api_keys, promotions, audit)),
+        *((COUNTER, table.c.seq) for table in TABLES.values()),
     )
     given: dict[str, int] = {row.name: row.value for row in connection.execute(select(counters))}
     sentences = []

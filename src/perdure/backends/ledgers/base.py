@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.backends.ledgers.desk.base import Audit, Chains, Jobs, Keys, Promotions, Sessions, Settings
+from perdure.backends.ledgers.runtime.base import RuntimeTables
 from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.job import Job
 from perdure.domain.scope import Scope
@@ -316,6 +317,11 @@ class Ledger(ABC):
     def chains(self) -> Chains:
         """Responses of models, each of which may go on from an earlier one."""
 
+    @property
+    @abstractmethod
+    def runtime(self) -> RuntimeTables:
+        """Records of agent runtimes (spec 003)."""
+
     # ------------------------------------------------------------------ caches
     @abstractmethod
     async def remembered(self, key: str, scope: Scope) -> str | None:
@@ -379,7 +385,7 @@ class Ledger(ABC):
     # ------------------------------------------------------------------ upkeep
     @abstractmethod
     async def reset(self) -> None:
-        """Clear all but keys and settings, to be called under `lock(Scope())`.
+        """Clear all but keys, settings and `runtime`, to be called under `lock(Scope())`.
 
         Keys stay: a server that asks for them must not be open afterwards.
         """

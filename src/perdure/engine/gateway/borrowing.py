@@ -189,9 +189,9 @@ class Borrowing:
         named = LLMConfig(
             provider="openai", config={"model": loan.model, "base_url": loan.base_url, "timeout": PATIENCE}
         )
-        # One that is left out would be taken from the environment.
+        # What is left out would be taken from the environment: the server's own key, and who pays for it.
         key = loan.key.get_secret_value() if loan.key is not None else NO_KEY
-        llm: LLM = registry.build("llms", named.provider, {**named.config, "api_key": key})
+        llm: LLM = registry.build("llms", named.provider, {**named.config, "api_key": key, "account": "none"})
         return _Asked(llm, reader_by(self._config, named, llm))
 
     def _say(self, what: str) -> None:

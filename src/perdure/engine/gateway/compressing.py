@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -21,17 +21,19 @@ from perdure.domain.event import Episode
 from perdure.domain.job import Job
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message, text_of
+from perdure.domain.scope import Scope
 from perdure.domain.session import Session
 from perdure.engine.engine import Engine
 from perdure.engine.finish import finish
 from perdure.engine.gateway.accounts import Accounts
 from perdure.engine.gateway.conversation import Conversation
+from perdure.engine.gateway.echoing import marks_of
 from perdure.engine.gateway.extraction import PATIENCE
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
 from perdure.engine.soft import given_up
 from perdure.engine.worker import Worker, is_ending
-from perdure.pipeline.compress import COVERED, MOST_READ, bounded, compressed, joined, state_of, turns_of
+from perdure.pipeline.compress import COVERED, MOST_READ, bounded, compressed, joined, state_of, turns_of, words_of
 from perdure.pipeline.echo import strip_injected
 from perdure.pipeline.firewall import suspect
 from perdure.pipeline.llm.state import told_state
@@ -48,13 +50,16 @@ IDLE = 30.0
 """Seconds after which a worker looks whether another process has left work."""
 
 Messages = list[dict[str, Any]]
+Injected = Callable[[Scope, frozenset[str]], None]
+"""Is told what was put into a prompt of a scope, as fingerprints."""
 
 
 class Compressing:
     """Replaces what is old in requests, and keeps the states of sessions; a failure costs nothing but tokens."""
 
-    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+    def __init__(self, engine: Engine, settings: GatewaySettings, injected: Injected) -> None:
         self._kernel = engine.kernel
+        self._injected = injected
         self._settings = settings.compression
         self._seconds = settings.recall_seconds
         self._is_on = settings.enabled and settings.compression.enabled
@@ -101,7 +106,10 @@ class Compressing:
             self._worker.wake()
         if not session.state:
             return messages
-        return await run_blocking(_with_state, messages, session, self._settings.keep_turns)
+        short, state = await run_blocking(_with_state, messages, session, self._settings.keep_turns)
+        if short is not messages:
+            self._injected(conversation.scope, marks_of((), "\n".join(words_of(state))))
+        return short
 
     def _is_due(self, session: Session) -> bool:
         """Whether enough was said since the state was built, or half of its time is over while it is asked for."""
@@ -207,8 +215,8 @@ class Compressing:
         return await run_blocking(state_of, fresh, facts, previous, unfit=_unfit)
 
 
-def _with_state(messages: Messages, session: Session, keep_turns: int) -> Messages:
-    """The request with the session's state, brought up to what is left out of it here.
+def _with_state(messages: Messages, session: Session, keep_turns: int) -> tuple[Messages, dict[str, Any]]:
+    """The request with the session's state, brought up to what is left out of it here; and that state.
 
     Turns that the state does not tell of, newer ones and those before the session was counted, are read by the rules.
     """
@@ -219,13 +227,13 @@ def _with_state(messages: Messages, session: Session, keep_turns: int) -> Messag
     state: dict[str, Any] = dict(session.state)
     unknown = len(begins) - session.turns - 1
     if unknown > MOST_UNKNOWN:
-        return messages
+        return messages, state
     if unknown > 0:
         earlier = _heard(messages[: begins[min(unknown, left_out)]])
         state = joined(state_of(earlier, (), {}, unfit=_unfit), state, unfit=_unfit)
     if first < left_out:
         state = state_of(_heard(messages[begins[first] : begins[left_out]]), (), state, unfit=_unfit)
-    return compressed(messages, state, keep_turns)
+    return compressed(messages, state, keep_turns), state
 
 
 def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:

@@ -23,13 +23,18 @@ async def injected(kernel: Kernel, scope: Scope, items: Iterable[MemoryItem], su
     A write into the ledger: call it after the answer, not before. It never fails; what could not be noted may be
     extracted again from an echo, where it is an exact repeat of a memory that stands.
     """
-    texts = [item.memory for item in items]
-    if summary is not None:
-        texts += [summary, *summary.splitlines()]
-    marks = {fingerprint(bare_sentence(text)) for text in texts if text.strip()}
+    marks = marks_of(items, summary)
     with kept_from_failing(_NOT_NOTED, []), given_up(_NOT_NOTED), kernel.calls.one():
         if kernel.ledger is not None and marks:
             await kernel.ledger.add_fingerprints(scope, marks)
+
+
+def marks_of(items: Iterable[MemoryItem], summary: str | None = None) -> frozenset[str]:
+    """The fingerprints of memories and of a summary, by which an echo of them is known again."""
+    texts = [item.memory for item in items]
+    if summary is not None:
+        texts += [summary, *summary.splitlines()]
+    return frozenset(fingerprint(bare_sentence(text)) for text in texts if text.strip())
 
 
 def standing_in(body: bytes, recalled: Recalled) -> tuple[Sequence[MemoryItem], str | None]:

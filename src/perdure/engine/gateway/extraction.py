@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from perdure.domain.clock import read_moment
+from perdure.domain.errors import EmbeddingError
 from perdure.domain.event import Episode, MemoryEvent
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
@@ -21,7 +22,6 @@ from perdure.engine.gateway.turns import is_forged
 from perdure.engine.hearing import heard, unechoed
 from perdure.engine.plan import Telling, told_at
 from perdure.engine.standing import unnoted
-from perdure.engine.write_path import CONTEXT_MESSAGES
 from perdure.pipeline.entropy import is_chatter
 from perdure.pipeline.policy import PROXY, ROUTER, ExtractionPolicy, limit, select
 
@@ -31,6 +31,8 @@ PATIENCE = 30.0
 """Seconds that a model may take to read (V61)."""
 OVERLAP = 5
 """Turns that a window reaches back beyond those that nobody has read (V33)."""
+MOST_CONTEXT = 48
+"""Messages before a chat's last that make it clear to the rules."""
 _POLICIES: dict[Dialect, ExtractionPolicy] = {"chat": PROXY, "responses": ROUTER}
 
 
@@ -88,10 +90,16 @@ class Extraction:
             (fact, told_at(fact, moments, now), tuple(ids[position] for position in fact.sources) if kept else ())
             for fact in limit(facts, _POLICIES[dialect])
         ]
+        if not told:  # as most turns: there is nothing to hold off other writers for
+            return Extracted()
         telling = Telling(scope=scope, metadata={}, actor="gateway")
-        result = await self._engine.write.keep_facts(
-            told, telling, banded=dialect == "responses", idempotency_key=key if kept else None
-        )
+        try:
+            result = await self._engine.write.keep_facts(
+                told, telling, banded=dialect == "responses", idempotency_key=key if kept else None
+            )
+        except EmbeddingError as error:  # for whatever is said, until the embedder's service is back
+            logger.warning("Embedding failed, batch skipped: %s", error.code)
+            return Extracted(failed=True)
         stored = sum(1 for event in result.results if event.event in ("ADD", "UPDATE"))
         if stored:
             logger.info("Memory: Stored %d facts", stored)
@@ -134,7 +142,7 @@ def _to_read(
         return before, fresh
     selection = select([_message(episode) for episode in fresh], PROXY)
     context = [*before, *(fresh[place] for place in selection.context)]
-    return context[-CONTEXT_MESSAGES:], [fresh[place] for place in selection.positions]
+    return context[-MOST_CONTEXT:], [fresh[place] for place in selection.positions]
 
 
 def _told_in(reading: Reading, messages: Sequence[Message], earlier: int) -> list[Fact]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from itertools import takewhile
 
@@ -26,7 +26,8 @@ from perdure.pipeline.drift import has_drifted, tells_a_topic
 logger = logging.getLogger("perdure")
 
 CONTEXT_TURNS = 12
-"""Turns before a chat's that make it clear to the rules."""
+"""Turns before a chat's that make it clear to the rules, at least: it begins at a twelfth turn, so that what was read
+of it with one turn is known with the next."""
 LOOKED_BACK = 500
 """Last turns of a session among which its last sitting is looked for."""
 
@@ -34,8 +35,16 @@ LOOKED_BACK = 500
 class SessionReading:
     """Reads the turns of sessions that a ledger counts."""
 
-    def __init__(self, engine: Engine, settings: GatewaySettings, borrowing: Borrowing) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: GatewaySettings,
+        borrowing: Borrowing,
+        shown: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`shown` returns once the messages that are kept by now are rows, which count as entries."""
         self._engine = engine
+        self._shown = shown
         self._kernel = engine.kernel
         self._settings = settings
         self._extraction = Extraction(engine, settings)
@@ -66,7 +75,7 @@ class SessionReading:
     async def _step(self, session: Session, done: int, through: int) -> tuple[int, list[MemoryEvent]] | None:
         """Read the next turns: up to which, and what was learned; None where they could not be read."""
         ledger = await self._kernel.required_ledger()
-        longest = max(self._extraction.every("responses") + OVERLAP, CONTEXT_TURNS + 1)
+        longest = max(self._extraction.every("responses") + OVERLAP, 2 * CONTEXT_TURNS)
         turns = await ledger.sessions.turns(session.id, max(1, done + 1 - longest), min(through, done + longest))
         episodes = await self._episodes(turns)
         said = {turn.number: [episodes[id] for id in turn.episodes if id in episodes] for turn in turns}
@@ -75,7 +84,7 @@ class SessionReading:
             return through, []  # they were erased
         dialect = _dialect(unread[0], episodes)
         if dialect == "chat":
-            read, reach = unread[:1], CONTEXT_TURNS + 1
+            read, earliest = unread[:1], _beginning(done)
         else:
             reach = self._extraction.every(dialect) + OVERLAP
             alike = takewhile(lambda turn: _dialect(turn, episodes) == dialect, unread)
@@ -85,7 +94,9 @@ class SessionReading:
         is_lent = read[0].number in lent
         read = list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
         last = read[-1].number
-        before = [turn for turn in turns if last - reach < turn.number <= done and (turn.number in lent or not is_lent)]
+        if dialect == "responses":
+            earliest = last - reach + 1
+        before = [turn for turn in turns if earliest <= turn.number <= done and (turn.number in lent or not is_lent)]
         try:
             async with self._borrowing.reader(session.id, read[0].number) as borrowed:
                 extracted = await self._extraction.read(
@@ -108,6 +119,7 @@ class SessionReading:
             await self._summaries.renew(session.scope, events)
         if self._settings.max_entries:
             with given_up("the conversation keeps more than its entries"):
+                await self._shown()
                 await evict(self._engine, session.scope, self._settings.max_entries)
 
     # ------------------------------------------------------------------ drift
@@ -155,6 +167,11 @@ class SessionReading:
         ids = [id for turn in turns for id in turn.episodes]
         found = await ledger.get_episodes(ids) if ids else []
         return {episode.id: episode for episode in found if not episode.hidden}
+
+
+def _beginning(done: int) -> int:
+    """The turn at which the context of a chat begins that has been read so far."""
+    return max(0, done // CONTEXT_TURNS - 1) * CONTEXT_TURNS + 1
 
 
 def _dialect(turn: SessionTurn, episodes: dict[str, Episode]) -> Dialect:

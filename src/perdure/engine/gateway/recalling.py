@@ -18,8 +18,9 @@ from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.engine import Engine
 from perdure.engine.gateway.conversation import Conversation
+from perdure.engine.gateway.giving_way import GivingWay
 from perdure.engine.gateway.settings import GatewaySettings
-from perdure.engine.gateway.summaries import summary_of
+from perdure.engine.gateway.summaries import told_summary
 from perdure.engine.queries import Query
 from perdure.engine.soft import given_up, kept_from_failing
 from perdure.engine.team.member import Member, read_member
@@ -131,6 +132,8 @@ class Recalling:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._late = _Late()
         self._rests_until = 0.0
+        self.way = GivingWay()
+        """What lets other work of the same event loop stand back while one of these looks is under way."""
 
     async def __call__(self, ask: Ask) -> Recalled:
         """What is remembered of a message, within `recall_seconds`; raises nothing but CancelledError."""
@@ -141,7 +144,8 @@ class Recalling:
         if time.monotonic() < self._rests_until:
             return Recalled(status="unavailable", reason="store_unavailable")
         try:
-            return await self._in_time(ask)
+            with self.way.first():
+                return await self._in_time(ask)
         except EmbeddingError:
             logger.warning("Embedding failed, skipping memory")
             return Recalled(status="unavailable", reason="retrieval_error")
@@ -218,8 +222,8 @@ class Recalling:
             looks: list[Coroutine[Any, Any, None]] = [self._directives(ask.conversation, found)]
             if ask.conversation.team is not None and ask.query.strip():
                 looks.append(self._canonical(ask, found))
-            if is_searched:
-                looks += [self._summary(ask.conversation, found), self._search(ask, found)]
+            if is_searched:  # first, for it takes longest: its vector is made while the others are looked up
+                looks = [self._search(ask, found), *looks, self._summary(ask.conversation, found)]
             await asyncio.gather(*looks)
 
     async def _search(self, ask: Ask, found: _Found) -> None:
@@ -249,17 +253,15 @@ class Recalling:
 
     async def _summary(self, conversation: Conversation, found: _Found) -> None:
         with given_up("the summary of the conversation is not told"):
-            summary = await self._rolling(conversation.scope)
-            if summary is not None and summary.quarantined is None:
-                found.summary = summary.memory
+            found.summary = await self._rolling(conversation.scope)
 
     @call
-    async def _rolling(self, scope: Scope) -> MemoryItem | None:
-        return await summary_of(self._kernel, scope)
+    async def _rolling(self, scope: Scope) -> str | None:
+        return await told_summary(self._kernel, scope)
 
     def _query(self, ask: Ask) -> Query:
         settings, conversation = self._settings, ask.conversation
-        threshold = settings.default_similarity_threshold if ask.threshold is None else ask.threshold
+        threshold = settings.threshold(conversation.dialect) if ask.threshold is None else ask.threshold
         return Query(
             text=ask.query,
             scope=conversation.scope,

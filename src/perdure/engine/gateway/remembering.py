@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from perdure.backends.ledgers.base import Ledger
-from perdure.domain.clock import iso
 from perdure.domain.errors import NotFoundError
 from perdure.domain.job import Job
 from perdure.domain.message import Message
@@ -15,28 +14,13 @@ from perdure.engine.engine import Engine
 from perdure.engine.gateway.borrowing import Borrowing, Loan
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.extraction import Extraction
+from perdure.engine.gateway.giving_way import GivingWay
 from perdure.engine.gateway.reading import SessionReading
+from perdure.engine.gateway.saying import Saying, Turn, Utterance
 from perdure.engine.gateway.settings import GatewaySettings
-from perdure.engine.gateway.turns import Turns
-from perdure.engine.gateway.unkept import Unkept, named
+from perdure.engine.gateway.unkept import Unkept
 from perdure.engine.gateway.working import SessionWork
 from perdure.engine.soft import given_up, kept_from_failing
-
-_NOT_KEPT = "the turn is not kept"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One turn of a session: the user's words are kept, the answer may still come."""
-
-    conversation: Conversation
-    user: Message
-    session_id: str | None = None
-    """The ledger's id of the session; None where no ledger counts it."""
-    number: int = 0
-    """Its place in the session, from 1 on; 0 where it could not be counted."""
-    episodes: tuple[str, ...] = ()
-    """The messages that are kept of it so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,67 +40,100 @@ class SessionEnd:
 class Remembering:
     """Keeps turns, and has what is due of them done by jobs; nothing here raises but where it says so."""
 
-    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+    def __init__(self, engine: Engine, settings: GatewaySettings, *, way: GivingWay | None = None) -> None:
         self._kernel = engine.kernel
         self._settings = settings
-        self._turns = Turns(engine.kernel)
         self._extraction = Extraction(engine, settings)
         self._borrowing = Borrowing(engine, settings)
-        self._reading = SessionReading(engine, settings, self._borrowing)
-        self._work = SessionWork(engine, settings, self._borrowing)
+        self._reading = SessionReading(engine, settings, self._borrowing, self._shown)
+        way = way or GivingWay()
+        self._work = SessionWork(engine, settings, self._borrowing, way, self._shown)
         self._unkept = Unkept(engine, settings, self._borrowing)
+        self._saying = Saying(
+            engine.kernel,
+            due=self._due,
+            wake=self._work.wake,
+            borrowing=self._borrowing,
+            unkept=self._unkept,
+            way=way,
+        )
 
     @property
     def borrows(self) -> bool:
         """Whether the loans of turns are used: where their own model is to read them (U24)."""
         return self._borrowing.is_on
 
-    async def begin(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Turn:
-        """Keep what the user said, then what tools said, and count the turn (K37)."""
+    # ------------------------------------------------------------------ what is said
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for the ledger that no further turn is taken."""
+        return self._saying.is_full
+
+    @property
+    def waiting(self) -> int:
+        """What was said and waits to be kept, or to be found."""
+        return len(self._saying)
+
+    async def room(self, seconds: float) -> bool:
+        """Wait until a turn is taken, for so long at most; whether one is."""
+        return await self._saying.room(seconds)
+
+    async def written(self) -> None:
+        """Wait until what was said by now is kept, and can be found."""
+        await self._saying.so_far()
+
+    def opens(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Utterance:
+        """Have what the user said kept, then what tools said, and the turn counted (K37).
+
+        What tools said alone, with a user who says nothing, goes on with the turn in which they were asked.
+        """
         turn = Turn(conversation=conversation, user=user)
-        with kept_from_failing(_NOT_KEPT, []), given_up(_NOT_KEPT), self._kernel.calls.one():
-            await self._kernel.open()
-            turn = await self._begun(turn, tools)
-        return turn
+        return self._saying.put(Utterance(scope=conversation.scope, turn=turn, tools=tuple(tools), begins=True))
 
-    async def _begun(self, turn: Turn, tools: Sequence[Message]) -> Turn:
-        conversation = turn.conversation
-        episodes = self._turns.opening(conversation.dialect, conversation.scope, turn.user, tools)
-        ids = tuple(episode.id for episode in episodes)
-        ledger = self._ledger
-        if ledger is None:
-            return replace(turn, number=self._unkept.begin(conversation, episodes), episodes=ids)
-        await self._turns.keep(episodes)
-        at = episodes[0].told_at if episodes else iso(self._kernel.ticker.now())
-        counted = await ledger.sessions.open_turn(conversation.session, conversation.scope, ids, at)
-        return replace(turn, session_id=counted.session_id, number=counted.number, episodes=ids)
-
-    async def end(self, turn: Turn, answer: str, *, complete: bool = True, loan: Loan | None = None) -> None:
-        """Keep the answer, and queue what is due; one that was broken off is marked so.
+    def answers(self, opening: Utterance, answer: str, *, complete: bool = True, loan: Loan | None = None) -> Utterance:
+        """Have the answer kept, and queue what is due; one that was broken off is marked so.
 
         `loan` is what the turn's own model may read it by, where that is set.
         """
-        with kept_from_failing(_NOT_KEPT, []), given_up(_NOT_KEPT), self._kernel.calls.one():
-            await self._kernel.open()
-            await self._ended(turn, answer, complete, loan)
+        return self._saying.put(
+            Utterance(scope=opening.scope, after=opening, answer=answer, complete=complete, loan=loan)
+        )
 
-    async def _ended(self, turn: Turn, answer: str, complete: bool, loan: Loan | None) -> None:
-        conversation, ledger = turn.conversation, self._ledger
-        said = self._turns.answer(conversation.dialect, conversation.scope, turn.episodes, answer, complete=complete)
-        if turn.number == 0:
-            return
-        if turn.session_id is None or ledger is None:
-            self._borrowing.lend(named(conversation), turn.number, loan)
-            self._unkept.end(conversation, turn.number, said)
-            return
-        self._borrowing.lend(turn.session_id, turn.number, loan)
-        if said is not None:
-            await self._turns.keep([said], asked=turn.user.content)
-        jobs = self._due(turn, turn.session_id)
-        ids = () if said is None else (said.id,)
-        at = iso(self._kernel.ticker.now()) if said is None else said.told_at
-        if await ledger.sessions.add_to_turn(turn.session_id, turn.number, ids, at, jobs) and jobs:
-            self._work.wake()
+    def says(
+        self,
+        conversation: Conversation,
+        user: Message,
+        answer: str,
+        tools: Sequence[Message] = (),
+        *,
+        complete: bool = True,
+        loan: Loan | None = None,
+    ) -> Utterance:
+        """Have both kept, the user's words first (K38)."""
+        if loan is not None:  # it must be lent before anyone may read the turn, which is counted first
+            return self.answers(self.opens(conversation, user, tools), answer, complete=complete, loan=loan)
+        turn = Turn(conversation=conversation, user=user)
+        whole = Utterance(
+            scope=conversation.scope, turn=turn, tools=tuple(tools), begins=True, answer=answer, complete=complete
+        )
+        return self._saying.put(whole)
+
+    def injects(self, scope: Scope, fingerprints: frozenset[str]) -> None:
+        """Have it noted what was put into the prompt of what is said next."""
+        if fingerprints:
+            self._saying.put(Utterance(scope=scope, injected=fingerprints))
+
+    async def begin(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Turn:
+        """The same as `opens`; returns when it is kept."""
+        turn = await _turn(self.opens(conversation, user, tools))
+        await self._saying.shown()
+        return turn
+
+    async def end(self, turn: Turn, answer: str, *, complete: bool = True, loan: Loan | None = None) -> None:
+        """The same as `answers`; returns when it is kept."""
+        said = Utterance(scope=turn.conversation.scope, turn=turn, answer=answer, complete=complete, loan=loan)
+        await _turn(self._saying.put(said))
+        await self._saying.shown()
 
     async def keep(
         self,
@@ -128,7 +145,8 @@ class Remembering:
         loan: Loan | None = None,
     ) -> None:
         """Both, the user's words first (K38)."""
-        await self.end(await self.begin(conversation, user, tools), answer, loan=loan)
+        await _turn(self.says(conversation, user, answer, tools, loan=loan))
+        await self._saying.shown()
 
     async def end_session(self, name: str, scope: Scope) -> SessionEnd:
         """Read what is unread of a session, and tell of it in an episodic memory (V65).
@@ -159,21 +177,25 @@ class Remembering:
                 await self._work.resume(self._kernel.ledger)
 
     async def close(self) -> None:
-        """Stop; what is not done stays in the queue for the next one."""
+        """Keep what was said, and stop; what is not read stays in the queue for the next one."""
+        await self._saying.so_far()
         await self._unkept.settled()
         await self._work.stop()
         await self._borrowing.close()
 
-    @property
-    def _ledger(self) -> Ledger | None:
-        """The ledger, where it keeps what is said."""
-        return None if self._kernel.config.episodes == "off" else self._kernel.ledger
+    async def _shown(self) -> None:
+        await self._saying.shown()
 
-    def _due(self, turn: Turn, session_id: str) -> list[Job]:
+    def _due(self, conversation: Conversation, session_id: str, number: int) -> list[Job]:
         """What is due after a turn: every N-th is read (V32), others where the subject may have changed (V66)."""
-        scope = turn.conversation.scope
-        if turn.number % self._extraction.every(turn.conversation.dialect) == 0:
-            return [self._work.job("read", session_id, scope, turn.number)]
-        if self._settings.drift_threshold is not None and turn.number > 1:
-            return [self._work.job("drift", session_id, scope, turn.number)]
+        if number % self._extraction.every(conversation.dialect) == 0:
+            return [self._work.job("read", session_id, conversation.scope, number)]
+        if self._settings.drift_threshold is not None and number > 1:
+            return [self._work.job("drift", session_id, conversation.scope, number)]
         return []
+
+
+async def _turn(said: Utterance) -> Turn:
+    """The turn of what was said, as soon as that is kept, or cannot be."""
+    await asyncio.shield(said.done)
+    return said.of

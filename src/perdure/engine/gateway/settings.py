@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from perdure.engine.gateway.conversation import Dialect
 from perdure.pipeline.recall.decay import RECENCY_WEIGHT
 from perdure.pipeline.recall.diversify import TRADE
 
@@ -53,6 +54,12 @@ class GatewaySettings(_Section):
     default_similarity_threshold: float | None = Field(
         None, ge=0, le=1, description="Least score of a memory; by default 0.6 for Responses, none for chat (001, 002)"
     )
+    chat_similarity_threshold: float | None = Field(
+        None, ge=0, le=1, description="Least score of a memory in a chat; by default `default_similarity_threshold`"
+    )
+    responses_similarity_threshold: float | None = Field(
+        None, ge=0, le=1, description="The same for Responses; by default `default_similarity_threshold`"
+    )
     recency_weight: float = Field(RECENCY_WEIGHT, ge=0, le=1, description="Share of recency in the score, of chat")
     mmr_lambda: float = Field(TRADE, ge=0, le=1, description="Relevance against variety, of chat; 1 is relevance alone")
     recall_seconds: float = Field(1.0, gt=0, le=1.0, description="Seconds after which a request goes on without memory")
@@ -83,3 +90,8 @@ class GatewaySettings(_Section):
     response_cache_seconds: float = Field(
         0.0, ge=0, description="Seconds for which the answer to the very same request is given again; 0 is never"
     )
+
+    def threshold(self, dialect: Dialect) -> float | None:
+        """Least score of a memory in a dialect, where the request says nothing of it; None is that of its preset."""
+        own = self.chat_similarity_threshold if dialect == "chat" else self.responses_similarity_threshold
+        return self.default_similarity_threshold if own is None else own

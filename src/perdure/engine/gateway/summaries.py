@@ -1,10 +1,14 @@
-"""The rolling summary of a conversation: one memory of its own, renewed when something was learned (002 §4.4)."""
+"""The rolling summary of a conversation: one memory of its own, renewed when something was learned (002 §4.4).
+
+What it was made of may change or go by other ways than by what is said. It is never told as it was then (ADR 18).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import NAMESPACE_URL, uuid5
 
@@ -32,6 +36,8 @@ _MARGIN = timedelta(minutes=2)
 """How far before the last summary a fact may be dated that came after it: another process was writing it then."""
 _TRIES = 4
 """Times that a summary is made anew because what it is made of changed meanwhile."""
+_GONE = "gone"
+"""In a summary's metadata: the ids in `derived_from` that no longer stood when a model wrote it, and knew of it."""
 
 
 def summary_id(scope: Scope) -> str:
@@ -44,6 +50,66 @@ async def summary_of(kernel: Kernel, scope: Scope) -> MemoryItem | None:
     point = await kernel.store.get(kernel.collection, summary_id(scope))
     item = None if point is None else MemoryItem.from_payload(point.payload)
     return item if item is not None and item.state == LIVE and item.kind == KIND else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """How that stands which a summary was made of."""
+
+    standing: tuple[MemoryItem, ...] = ()
+    """What still stands and may enter a prompt, in the summary's order."""
+    lost: frozenset[str] = frozenset()
+    """The ids of what has changed or gone since the summary was written."""
+
+
+async def _parts_of(kernel: Kernel, summary: MemoryItem) -> _Parts:
+    now = visible(summary.scope, now=kernel.ticker.now())
+    points = await kernel.store.get_many(kernel.collection, summary.derived_from)
+    items = [MemoryItem.from_payload(point.payload) for point in points if matches(now, point.payload)]
+    standing = tuple(item for item in items if item.quarantined is None)
+    as_they_were = {item.id for item in standing if item.updated_at <= summary.updated_at}
+    return _Parts(standing, frozenset(summary.derived_from) - as_they_were - set(summary.metadata.get(_GONE, ())))
+
+
+async def is_current(kernel: Kernel, scope: Scope) -> bool:
+    """Whether a conversation has a summary, and all that this was made of stands as it did."""
+    summary = await summary_of(kernel, scope)
+    return summary is not None and not (await _parts_of(kernel, summary)).lost
+
+
+async def told_summary(kernel: Kernel, scope: Scope) -> str | None:
+    """What a prompt is told of a conversation: its summary, if there is one that may enter a prompt.
+
+    Where something of it has changed or gone since, what is left, by the rules, until it is renewed.
+    """
+    summary = await summary_of(kernel, scope)
+    if summary is None or summary.quarantined is not None:
+        return None
+    parts = await _parts_of(kernel, summary)
+    if not parts.lost:
+        return summary.memory
+    text = _by_rules(parts.standing)[0]
+    return text if text and suspect(text, None) is None else None
+
+
+def _by_rules(facts: Sequence[MemoryItem]) -> tuple[str, list[MemoryItem]]:
+    """What the rules tell of facts, "" of none, and those of them that it tells."""
+    parts = [facts[place] for place in chosen([item.memory for item in facts])]
+    return told([item.memory for item in parts]), parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A summary that is to be written."""
+
+    text: str = ""
+    """"" for none."""
+    parts: Sequence[MemoryItem] = ()
+    """The facts that it was made of."""
+    goes_on: MemoryItem | None = None
+    """The summary before, where it was made of that too."""
+    gone: tuple[str, ...] = ()
+    """What stands no more of that which the one before was made of."""
 
 
 class Summaries:
@@ -66,20 +132,24 @@ class Summaries:
         """Try once; False where what it was made of changed meanwhile."""
         kernel = self._kernel
         previous = await summary_of(kernel, scope)
-        facts = await self._facts(scope, previous)
-        made = await self._made(previous, facts, events)
-        if made is None:
+        before = _Parts() if previous is None else await _parts_of(kernel, previous)
+        goes_on = previous
+        if kernel.extractor is not None and before.lost - _told_of(events):
+            # A model that is not told what has changed would go on telling it. It begins anew.
+            goes_on, before = None, _Parts(lost=before.lost)
+        facts = await self._facts(scope, goes_on, before.standing)
+        made = await self._made(goes_on, before, facts, events) if facts else _Made()
+        if made is None or (not facts and previous is None):
             return True
-        text, parts = made
-        embedded = await kernel.embedding.texts([text] if text else [])
+        embedded = await kernel.embedding.texts([made.text] if made.text else [])
         async with kernel.lock(scope):
             if await summary_of(kernel, scope) != previous or not await self._stand(facts):
                 return False
-            await self._write(scope, previous, text, parts, embedded.vectors[0] if text else None)
+            await self._write(scope, previous, made, embedded.vectors[0] if made.text else None)
         return True
 
-    async def _facts(self, scope: Scope, previous: MemoryItem | None) -> list[MemoryItem]:
-        """What the summary before was made of, as far as it stands, and what was learned since; oldest first.
+    async def _facts(self, scope: Scope, previous: MemoryItem | None, parts: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """What still stands of what the summary before was made of, and what was learned since; oldest first.
 
         What is kept out of prompts is kept out of here. Without a summary, all that was learned.
         """
@@ -90,27 +160,20 @@ class Summaries:
             made_at = read_moment(previous.updated_at) or now
             filters.append(Condition("updated_at", "gt", Moment(iso(made_at - _MARGIN))))
         page = await kernel.store.list(kernel.collection, visible(scope, now=now, filters=all_of(*filters)))
-        found = {point.id: point.payload for point in page.points}
-        if previous is not None:
-            points = await kernel.store.get_many(kernel.collection, previous.derived_from)
-            found.update(
-                {point.id: point.payload for point in points if matches(visible(scope, now=now), point.payload)}
-            )
-        items = [MemoryItem.from_payload(payload) for payload in found.values()]
-        trusted = [item for item in items if item.quarantined is None]
+        found = {item.id: item for item in parts}
+        found.update((point.id, MemoryItem.from_payload(point.payload)) for point in page.points)
+        trusted = [item for item in found.values() if item.quarantined is None]
         return sorted(trusted, key=lambda item: (item.told_at, item.created_at, item.id))[-_MOST_FACTS:]
 
     async def _made(
-        self, previous: MemoryItem | None, facts: list[MemoryItem], events: Sequence[MemoryEvent]
-    ) -> tuple[str, list[MemoryItem]] | None:
-        """The text, "" for none, and the facts that it was made of; None where the summary stands as it is."""
+        self, previous: MemoryItem | None, before: _Parts, facts: list[MemoryItem], events: Sequence[MemoryEvent]
+    ) -> _Made | None:
+        """The new summary of some facts; None where the one before stands as it is."""
         llm = self._kernel.extractor
-        if not facts:
-            return None if previous is None else ("", [])
         if llm is None:
-            parts = [facts[place] for place in chosen([item.memory for item in facts])]
-            text = told([item.memory for item in parts])
-            return None if previous is not None and text == previous.memory else (text, parts)
+            text, parts = _by_rules(facts)
+            is_told = previous is not None and text == previous.memory and not before.lost
+            return None if is_told else _Made(text, parts)
         new = [item for item in facts if previous is None or _is_new(item, previous)]
         gone = [event.old_memory or event.memory for event in events if event.event in ("UPDATE", "DELETE")]
         learned = Learned(tuple(item.memory for item in new), tuple(gone) if previous is not None else ())
@@ -118,23 +181,26 @@ class Summaries:
             return None
         try:
             async with asyncio.timeout(PATIENCE):
-                return await summarised(llm, previous.memory if previous is not None else None, learned), new
+                text = await summarised(llm, previous.memory if previous is not None else None, learned)
         except TimeoutError as error:
             raise LLMError("the model did not answer in time", code="timeout") from error
+        left = {item.id for item in before.standing}
+        no_more = () if previous is None else tuple(id for id in previous.derived_from if id not in left)
+        return _Made(text, new, previous, no_more)
 
     async def _stand(self, facts: Sequence[MemoryItem]) -> bool:
-        """Whether all that it may tell still stands: what was forgotten meanwhile must not come back in it."""
+        """Whether all that it may tell stands as it was read: what changed or went must not come back in it."""
         kernel = self._kernel
         points = await kernel.store.get_many(kernel.collection, [item.id for item in facts])
-        return {point.id for point in points} == {item.id for item in facts}
+        return {(point.id, point.payload.get("updated_at")) for point in points} == {
+            (item.id, item.updated_at) for item in facts
+        }
 
-    async def _write(
-        self, scope: Scope, previous: MemoryItem | None, text: str, parts: list[MemoryItem], vector: Vector | None
-    ) -> None:
+    async def _write(self, scope: Scope, previous: MemoryItem | None, made: _Made, vector: Vector | None) -> None:
         kernel = self._kernel
         moment = kernel.ticker.tick()
         vectors: dict[str, Vector | None] = {}
-        after = self._item(scope, previous, text, parts, moment) if text else None
+        after = _item(scope, previous, made, moment) if made.text else None
         keep = None
         if previous is not None:
             keep = version_of(previous, untold_at=moment)
@@ -157,35 +223,41 @@ class Summaries:
         )
         await kernel.commit([change], vectors)
 
-    def _item(
-        self, scope: Scope, previous: MemoryItem | None, text: str, parts: list[MemoryItem], moment: str
-    ) -> MemoryItem:
-        """The summary as it is kept: a model's holds all that went into the one before."""
-        goes_on = previous if self._kernel.extractor is not None else None
-        derived = (*(goes_on.derived_from if goes_on else ()), *(item.id for item in parts))
-        sources = (*(goes_on.sources if goes_on else ()), *(id for item in parts for id in item.sources))
-        made = previous or MemoryItem(
-            id=summary_id(scope),
-            memory=text,
-            hash=text_hash(text),
-            scope=scope,
-            created_at=moment,
-            updated_at=moment,
-            told_at=moment,
-            valid_from=moment,
-            kind=KIND,
-            role="summary",
-        )
-        return made.with_(
-            memory=text,
-            hash=text_hash(text),
-            updated_at=moment,
-            told_at=moment,
-            version=1 if previous is None else previous.version + 1,
-            derived_from=tuple(dict.fromkeys(derived)),
-            quarantined=suspect(text, None),
-            sources=tuple(dict.fromkeys(sources)),
-        )
+
+def _item(scope: Scope, previous: MemoryItem | None, made: _Made, moment: str) -> MemoryItem:
+    """The summary as it is kept: one that goes on from the one before names all that went into that."""
+    goes_on = made.goes_on
+    derived = (*(goes_on.derived_from if goes_on else ()), *(item.id for item in made.parts))
+    sources = (*(goes_on.sources if goes_on else ()), *(id for item in made.parts for id in item.sources))
+    item = previous or MemoryItem(
+        id=summary_id(scope),
+        memory=made.text,
+        hash=text_hash(made.text),
+        scope=scope,
+        created_at=moment,
+        updated_at=moment,
+        told_at=moment,
+        valid_from=moment,
+        kind=KIND,
+        role="summary",
+    )
+    return item.with_(
+        memory=made.text,
+        hash=text_hash(made.text),
+        updated_at=moment,
+        told_at=moment,
+        version=1 if previous is None else previous.version + 1,
+        derived_from=tuple(dict.fromkeys(derived)),
+        metadata={_GONE: list(made.gone)} if made.gone else {},
+        quarantined=suspect(made.text, None),
+        sources=tuple(dict.fromkeys(sources)),
+    )
+
+
+def _told_of(events: Sequence[MemoryEvent]) -> set[str]:
+    """The memories of which events say that they changed or went, by their ids."""
+    changed = [event for event in events if event.event in ("UPDATE", "DELETE")]
+    return {id for event in changed for id in (event.id, event.replaced_id) if id is not None}
 
 
 def _is_new(item: MemoryItem, previous: MemoryItem) -> bool:

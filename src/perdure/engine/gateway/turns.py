@@ -41,22 +41,28 @@ def is_forged(episode: Episode) -> bool:
 
 
 class Turns:
-    """Makes episodes of messages, and keeps them."""
+    """Makes episodes of messages."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
-    def opening(self, dialect: Dialect, scope: Scope, user: Message, tools: Sequence[Message]) -> list[Episode]:
-        """What begins a turn: the user's words, then what tools said. What cannot be kept is left out."""
+    def opening(
+        self, dialect: Dialect, scope: Scope, user: Message, tools: Sequence[Message], before: Sequence[str] = ()
+    ) -> list[Episode]:
+        """What begins a turn: the user's words, then what tools said. What cannot be kept is left out.
+
+        `before` are the messages of a turn that this goes on with.
+        """
         said = [(user, strip_injected(user.content)), *((tool, strip_injected(tool.content)) for tool in tools)]
         fit = [(message, text) for message, content in said if (text := sanitised(content)) is not None]
         ids = [new_id() for _ in fit]
+        first = before[0] if before else ids[0] if ids else ""
         groups = [
-            forged_group_of(id, dialect) if is_forgery(message.content) else group_of(ids[0], dialect)
+            forged_group_of(id, dialect) if is_forgery(message.content) else group_of(first, dialect)
             for id, (message, _) in zip(ids, fit, strict=True)
         ]
         return [
-            self._episode(message, text, scope, id=ids[place], group=groups[place], place=place)
+            self._episode(message, text, scope, id=ids[place], group=groups[place], place=len(before) + place)
             for place, (message, text) in enumerate(fit)
         ]
 
@@ -72,19 +78,6 @@ class Turns:
         return self._episode(
             Message("assistant", text), text, scope, id=id, group=group_of(first, dialect), place=len(episodes)
         )
-
-    async def keep(self, episodes: Sequence[Episode], asked: str | None = None) -> None:
-        """Keep messages; where messages are searched too, those that say nothing are not among the rows (B4).
-
-        `asked` is the user's message that they answer. Messages alone change no memory, so that no writer of memories
-        is waited for.
-        """
-        found = [episode for episode in episodes if not _says_nothing(episode, asked)]
-        empty = [episode for episode in episodes if episode not in found]
-        if empty and self._kernel.ledger is not None and self._kernel.config.episodes != "off":
-            await self._kernel.ledger.insert_episodes(empty)
-        if found:
-            await self._kernel.commit([], {}, episodes=found)
 
     def _episode(self, message: Message, text: str, scope: Scope, *, id: str, group: str, place: int) -> Episode:
         moment: datetime = message.timestamp or self._kernel.ticker.moment()
@@ -102,7 +95,11 @@ class Turns:
         )
 
 
-def _says_nothing(episode: Episode, asked: str | None) -> bool:
+def says_nothing(episode: Episode, asked: str) -> bool:
+    """Whether a message has nothing to be found by, as hello or thanks and their answers: it is no row (B4).
+
+    `asked` is the user's message that an answer answers.
+    """
     if episode.role == "user":
         return is_chatter(episode.content)
-    return episode.role == "assistant" and is_empty_turn(asked or "", episode.content)
+    return episode.role == "assistant" and is_empty_turn(asked, episode.content)

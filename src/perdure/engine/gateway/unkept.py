@@ -48,8 +48,8 @@ class Unkept:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_said = False
 
-    def begin(self, conversation: Conversation, episodes: list[Episode]) -> int:
-        """Take note of a turn's beginning; its number."""
+    def begin(self, conversation: Conversation, episodes: list[Episode], *, goes_on: bool = False) -> int:
+        """Take note of a turn's beginning, or of more of the last one where that is unread; its number."""
         if not self._is_said:
             self._is_said = True
             logger.warning("no messages are kept: facts are read from what this process hears, and no sessions end")
@@ -58,6 +58,9 @@ class Unkept:
         self._sessions.move_to_end(key)
         if len(self._sessions) > MOST_SESSIONS:
             self._sessions.popitem(last=False)
+        if goes_on and heard.unread:
+            heard.unread[-1] += episodes
+            return heard.turns
         heard.turns += 1
         heard.unread.append(episodes)
         return heard.turns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import NAMESPACE_URL, uuid5
@@ -18,6 +19,7 @@ from perdure.domain.session import Session
 from perdure.engine.engine import Engine
 from perdure.engine.finish import finish
 from perdure.engine.gateway.borrowing import Borrowing
+from perdure.engine.gateway.giving_way import GivingWay
 from perdure.engine.gateway.reading import SessionReading
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
@@ -33,6 +35,8 @@ Task = Literal["read", "drift", "end"]
 
 LANES = 4
 """Sessions that are worked on at a time: a model that hangs holds up no more than its own."""
+AT_ONCE = 8
+"""Jobs that are taken at a time where rules read, which take some milliseconds for each."""
 IDLE = 30.0
 """Seconds after which a worker looks whether another process has left work."""
 BUSY = 0.05
@@ -49,15 +53,23 @@ SWEPT = 100
 class SessionWork:
     """The workers of one process."""
 
-    def __init__(self, engine: Engine, settings: GatewaySettings, borrowing: Borrowing) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: GatewaySettings,
+        borrowing: Borrowing,
+        way: GivingWay,
+        shown: Callable[[], Awaitable[None]],
+    ) -> None:
         self._engine = engine
         self._kernel = engine.kernel
-        self._reading = SessionReading(engine, settings, borrowing)
+        self._reading = SessionReading(engine, settings, borrowing, shown)
         self._silence = timedelta(minutes=settings.session_minutes)
         self._sweep_every = min(SWEEP, settings.session_minutes * 60 / 4)
         self._swept_at = 0.0
-        lanes = LANES if self._kernel.extractor is not None or borrowing.is_on else 1
-        self._workers = [Worker(self._work) for _ in range(lanes)]
+        asks_a_model = self._kernel.extractor is not None or borrowing.is_on
+        lanes, self._at_once = (LANES, 1) if asks_a_model else (1, AT_ONCE)
+        self._workers = [Worker(lambda: way.behind(self._work())) for _ in range(lanes)]
 
     # ------------------------------------------------------------------ life
     def wake(self) -> None:
@@ -92,9 +104,9 @@ class SessionWork:
                 ledger = self._kernel.ledger
                 if ledger is None:
                     return IDLE
-                taken = await ledger.jobs.take([self._kind], 1)
+                taken = await ledger.jobs.take([self._kind], self._at_once)
                 if taken:
-                    await self._do(ledger, taken[0])
+                    await self._do(ledger, taken)
                     return 0.0
                 if await self._sweep(ledger):
                     return 0.0
@@ -105,13 +117,16 @@ class SessionWork:
         wait = IDLE if due is None else min(IDLE, max(BUSY, _seconds_until(due)))
         return min(wait, self._sweep_every)
 
-    async def _do(self, ledger: Ledger, job: Job) -> None:
-        done = False
+    async def _do(self, ledger: Ledger, jobs: Sequence[Job]) -> None:
+        done: list[str] = []
         try:
-            done = await self._try(ledger, job)
+            for job in jobs:
+                if await self._try(ledger, job):
+                    done.append(job.id)
         finally:
             # A task that is cancelled gives back what it has not done.
-            await finish(_hand_in(ledger, job, done))
+            left = [job.id for job in jobs if job.id not in done]
+            await finish(_hand_in(ledger, done, left))
 
     async def _try(self, ledger: Ledger, job: Job) -> bool:
         """Do one job; True too where it failed and the queue was told so."""
@@ -185,12 +200,12 @@ class SessionWork:
         return status.processing > 0
 
 
-async def _hand_in(ledger: Ledger, job: Job, done: bool) -> None:
+async def _hand_in(ledger: Ledger, done: Sequence[str], left: Sequence[str]) -> None:
     with given_up("what was due of a session will be done again"):
         if done:
-            await ledger.jobs.done([job.id])
-        else:
-            await ledger.jobs.give_back([job.id], not_before=later(0.0))
+            await ledger.jobs.done(done)
+        if left:
+            await ledger.jobs.give_back(left, not_before=later(0.0))
 
 
 def _told(failure: Exception) -> str:

@@ -8,7 +8,8 @@ Alice's manager covers the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -54,6 +55,15 @@ class _Path:
     bridges: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The entities that a question names, and the memories around them by how they are reached, nearest first."""
+
+    names: list[str] = field(default_factory=list)
+    paths: dict[str, _Path] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Walk:
     """Memories by how they were reached, nearest first."""
@@ -72,24 +82,40 @@ class Related:
         self._kernel = kernel
         self._keeper = keeper
 
+    async def reach(self, query: Query, text: str) -> Reached:
+        """What the graph leads to from whom the question names, whatever is found beside that."""
+        warnings: list[str] = []
+        with _unsearched(warnings):
+            now = query.as_of or self._kernel.ticker.now()
+            question = read_question(text, now=query.reference_time or now)
+            if names := _names(question, text):
+                await self._keeper.settle_quickly(query.scope)
+                return await self._reached(await self._keeper.store(), query, question, names)
+        return Reached(warnings=warnings)
+
     async def __call__(
-        self, query: Query, text: str, within: Filter, found: list[MemoryItem], *, shown: Shown, warnings: list[str]
+        self,
+        query: Query,
+        text: str,
+        within: Filter,
+        found: list[MemoryItem],
+        reached: Reached,
+        *,
+        shown: Shown,
+        warnings: list[str],
     ) -> list[MemoryItem]:
         """What was found and what is related to it, at most the query's limit, best first by `score`."""
-        what = "the graph was not searched"
-        with kept_from_failing(what, warnings), given_up(what, warnings):
-            return await self._join(query, text, within, found, shown)
+        with _unsearched(warnings):
+            return await self._join(query, text, within, found, reached, shown=shown)
         return found
 
     async def _join(
-        self, query: Query, text: str, within: Filter, found: list[MemoryItem], shown: Shown
+        self, query: Query, text: str, within: Filter, found: list[MemoryItem], reached: Reached, *, shown: Shown
     ) -> list[MemoryItem]:
-        kernel = self._kernel
-        await self._keeper.settle_quickly(query.scope)
-        names, paths = await self._reached(await self._keeper.store(), query, text)
+        kernel, paths = self._kernel, reached.paths
         if not paths:
             return found
-        bare = _without(text, names)
+        bare = _without(text, reached.names)
         rows = {point.id: point for point in await kernel.store.get_many(kernel.collection, list(paths))}
         there = {item.id: item for item in found}
         texts = {id: str(point.payload.get("memory", "")) for id, point in rows.items()}
@@ -117,14 +143,12 @@ class Related:
         return kept[: query.limit]
 
     # ------------------------------------------------------------------ walking
-    async def _reached(self, store: GraphStore, query: Query, text: str) -> tuple[list[str], dict[str, _Path]]:
-        """The entities that the question names, and the memories around them by how they are reached, nearest first."""
+    async def _reached(self, store: GraphStore, query: Query, question: Question, asked: list[str]) -> Reached:
         now = query.as_of or self._kernel.ticker.now()
-        question = read_question(text, now=query.reference_time or now)
         as_of = None if query.as_of is None else iso(query.as_of)
-        starts = await store.entities(query.scope, names=_names(question, text), as_of=as_of)
+        starts = await store.entities(query.scope, names=asked, as_of=as_of)
         if not starts:
-            return [], {}
+            return Reached()
         names = [entity.name for entity in starts]
         near = await store.neighbourhood(query.scope, names, depth=STEPS, limit=MOST_RELATIONS, as_of=as_of)
         sight = Sight(self._kernel, query.scope, query.filters, query.as_of)
@@ -149,7 +173,7 @@ class Related:
             if not nexts:
                 break
             paths |= nexts
-        return names, dict(list(walk.paths.items())[:MOST_MEMORIES])
+        return Reached(names, dict(list(walk.paths.items())[:MOST_MEMORIES]))
 
     def _told(self, item: MemoryItem, query: Query, paths: dict[str, _Path], ranks: dict[str, float]) -> MemoryItem:
         """The item with the graph's share of its score, where that was asked."""
@@ -157,6 +181,13 @@ class Related:
             return item
         share = {"through": list(paths[item.id].through), "bm25": round(ranks[item.id], 4), "score": item.score}
         return item.with_(explanation={**(item.explanation or {}), "score": item.score, "graph": share})
+
+
+@contextmanager
+def _unsearched(warnings: list[str]) -> Iterator[None]:
+    what = "the graph was not searched"
+    with kept_from_failing(what, warnings), given_up(what, warnings):
+        yield
 
 
 def _asked_time(query: Query, question: Question, now: datetime) -> tuple[str, str]:

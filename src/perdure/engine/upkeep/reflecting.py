@@ -21,7 +21,6 @@ from perdure.engine.kernel import Kernel
 from perdure.engine.soft import given_up
 from perdure.engine.upkeep.removing import walk
 from perdure.engine.visibility import visible
-from perdure.pipeline.insight import insights, speaks_of
 from perdure.pipeline.llm.insights import read_insights
 
 NEWEST = 1000
@@ -106,6 +105,8 @@ async def _read(
             return found
     episodes = [] if kernel.ledger is None else await kernel.ledger.recent_episodes(scope, NEWEST)
     said = [(episode.id, episode.content) for episode in episodes if episode.role == "user"]
+    from perdure.pipeline.insight import insights  # heavy, and of no use to what does not reflect
+
     return await run_blocking(insights, memories, said)
 
 
@@ -114,6 +115,8 @@ def _is_a_memory(insight: Insight, known: Mapping[str, MemoryItem]) -> bool:
 
 
 def _is_about(topic: str, insight: Insight, known: Mapping[str, MemoryItem]) -> bool:
+    from perdure.pipeline.insight import speaks_of
+
     texts = [insight.content, *(known[id].memory for id in insight.memory_ids)]
     return any(speaks_of(topic, text) for text in texts)
 

@@ -32,6 +32,7 @@ from perdure.frontends.cli import (
     starting,
     tidying,
     trusting,
+    versions,
     writing,
 )
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
@@ -101,6 +102,13 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("forget", removing.forget, "Forget for good, wherever the text lies."),
     ("history", looking.history, "Show everything that happened to a memory."),
     ("undo", writing.undo, "Take back one event."),
+    ("log", versions.log, "Tell what was learned, version by version."),
+    ("diff", versions.diff, "Show what differs between two versions."),
+    ("revert", versions.revert, "Take back what one version changed."),
+    ("branch", versions.branch, "List branches, or go to one."),
+    ("merge", versions.merge, "Take in what another branch learned."),
+    ("pull", versions.pull, "Take in what the remote has learned."),
+    ("push", versions.push, "Bring this branch to the remote."),
     ("trust", trusting.trust, "Let a quarantined memory enter prompts."),
     ("distrust", trusting.distrust, "Keep a memory out of prompts."),
     ("chat", chatting.chat, "Talk to a model that remembers."),

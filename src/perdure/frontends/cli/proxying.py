@@ -65,7 +65,7 @@ RecencyOption = Annotated[
 ]
 ThresholdOption = Annotated[
     float | None,
-    typer.Option("--score-threshold", min=0, max=1, help="Least score of a memory; by default none."),
+    typer.Option("--score-threshold", min=0, max=1, help="Least score of a memory in a chat; by default none."),
 ]
 SummarizationOption = Annotated[
     bool | None,
@@ -119,7 +119,7 @@ def proxy(
         "max_entries": max_entries,
         "mmr_lambda": mmr_lambda,
         "recency_weight": recency_weight,
-        "default_similarity_threshold": score_threshold,
+        "chat_similarity_threshold": score_threshold,
         "summaries": summarization,
     }
     from perdure.frontends.server import logs  # heavy: FastAPI; `perdure --help` must not wait for it

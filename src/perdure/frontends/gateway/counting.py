@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from opentelemetry import trace
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _FOUND = (0, 1, 2, 3, 5, 10, 20, 50, 100)
@@ -40,6 +40,24 @@ class Counting:
         self._uncached = Counter(
             "llm_memory_cache_misses_total", "Requests that the response cache had no answer to.", registry=registry
         )
+
+        self._waiting = Gauge(
+            "llm_memory_turns_waiting", "What was said and waits to be kept, or to be found.", registry=registry
+        )
+        self._unkept = Counter(
+            "llm_memory_turns_unkept_total",
+            "Turns, or answers of turns, that are not kept.",
+            ["why"],
+            registry=registry,
+        )
+
+    def waits(self, count: Callable[[], int]) -> None:
+        """What counts that which waits, whenever that is asked."""
+        self._waiting.set_function(count)
+
+    def unkept(self, why: str) -> None:
+        """Something that was said is not kept: `no_room` where too much waits, `failed` where it cannot be."""
+        self._unkept.labels(why).inc()
 
     @contextmanager
     def recalling(self) -> Iterator[Callable[[str, str, int], None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -19,11 +20,12 @@ from perdure.engine.engine import Engine
 from perdure.engine.gateway.borrowing import Loan
 from perdure.engine.gateway.compressing import Compressing
 from perdure.engine.gateway.conversation import Conversation
-from perdure.engine.gateway.echoing import injected, standing_in
+from perdure.engine.gateway.echoing import marks_of, standing_in
 from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
-from perdure.engine.gateway.remembering import Remembering, Turn
+from perdure.engine.gateway.remembering import Remembering
+from perdure.engine.gateway.saying import Turn, Utterance
 from perdure.engine.gateway.settings import GatewaySettings
-from perdure.engine.soft import given_up
+from perdure.engine.soft import kept_from_failing
 from perdure.frontends.faults import NoUpstreamError
 from perdure.frontends.gateway.counting import Counting
 from perdure.frontends.gateway.tasks import Tasks
@@ -55,12 +57,13 @@ class Gateway:
         self.trust_client_user_id = trust_client_user_id
         """Whether the user that a request's body names is believed."""
         self.recalling = Recalling(engine, settings)
-        self.remembering = Remembering(engine, settings)
-        self.compressing = Compressing(engine, settings)
+        self.remembering = Remembering(engine, settings, way=self.recalling.way)
+        self.compressing = Compressing(engine, settings, self.remembering.injects)
         self.counting = Counting(registry)
+        self.counting.waits(lambda: self.remembering.waiting)
         self.cache = MemoryCache(MemoryCache.Settings()) if settings.response_cache_seconds else None
         """Answers to the very same requests (V30); None where none is given twice."""
-        self._tasks = Tasks()
+        self._tasks = Tasks(self.recalling.way)
         self._upstream = _upstream(settings)
         self._own: frozenset[str] = frozenset()
 
@@ -101,9 +104,14 @@ class Gateway:
 
     # ------------------------------------------------------------------ memory
     async def recall(self, ask: Ask) -> Recalled:
-        """What is remembered for a request."""
+        """What is remembered for a request.
+
+        Where much that was said waits to be kept, the request waits too, for the rest of the time that memory may take.
+        """
+        until = time.monotonic() + self.settings.recall_seconds
         with self.counting.recalling() as told:
             recalled = await self.recalling(ask)
+            await self.remembering.room(until - time.monotonic())
             told(recalled.status, recalled.reason, len(recalled.hits))
         return recalled
 
@@ -120,14 +128,15 @@ class Gateway:
     def note(self, conversation: Conversation, recalled: Recalled, body: bytes) -> None:
         """Remember what of this was put into a body, so that no echo of it is learned; what is kept after it waits."""
         if not recalled.is_empty:
-            items, summary = standing_in(body, recalled)
-            self.later(injected(self.engine.kernel, conversation.scope, items, summary), line_of(conversation))
+            with kept_from_failing("what was injected is not noted: an echo of it may be read as something said", []):
+                items, summary = standing_in(body, recalled)
+                self.remembering.injects(conversation.scope, marks_of(items, summary))
 
     def keeping(
         self, conversation: Conversation, user: Message, tools: Sequence[Message] = (), *, loan: Loan | None = None
     ) -> Keeping:
         """What is to be kept of one request's turn; `loan` is what its own model may read it by."""
-        return Keeping(self, self._tasks, conversation, user, tools, loan=loan)
+        return Keeping(self, conversation, user, tools, loan=loan)
 
     def later(self, work: Coroutine[Any, Any, T], line: str) -> asyncio.Task[T]:
         """Do some work that no answer waits for, after what was begun before it in its line."""
@@ -135,6 +144,7 @@ class Gateway:
 
     async def written(self) -> None:
         """Wait until what was said by now is kept, for who asks for it."""
+        await self.remembering.written()
         await self._tasks.so_far()
 
     # ------------------------------------------------------------------ life
@@ -158,63 +168,75 @@ class Gateway:
 
     @property
     def under_way(self) -> int:
-        """Tasks that nobody waits for and that are not done."""
-        return len(self._tasks)
+        """Work that nobody waits for and that is not done."""
+        return len(self._tasks) + self.remembering.waiting
 
 
 class Keeping:
-    """One turn on its way into memory: nothing here is waited for, and what is said in a scope is kept in order."""
+    """One turn on its way into memory: no answer waits for it, and what is said is kept in the order of saying.
+
+    Where so much waits that a request found no room in time, its turn is not kept, which is logged and counted.
+    """
 
     def __init__(
         self,
         gateway: Gateway,
-        tasks: Tasks,
         conversation: Conversation,
         user: Message,
         tools: Sequence[Message],
         *,
         loan: Loan | None,
     ) -> None:
-        self._remembering = gateway.remembering
-        self._tasks = tasks
+        self._remembering, self._counting = gateway.remembering, gateway.counting
         self._conversation = conversation
         self._user, self._tools = user, tuple(tools)
         self._loan = loan
-        self._line = line_of(conversation)
-        self._begun: asyncio.Task[Turn] | None = None
-        self._ended: asyncio.Task[Turn | None] | None = None
+        self._begun: Utterance | None = None
+        self._ended: Utterance | None = None
+        self._is_refused = False
 
     def begin(self) -> None:
         """Keep the user's words now (K37)."""
-        begun = self._remembering.begin(self._conversation, self._user, self._tools)
-        self._begun = self._tasks.spawn(begun, self._line)
+        if self._is_taken():
+            self._begun = self._counted(self._remembering.opens(self._conversation, self._user, self._tools))
 
     async def episodes(self) -> tuple[str, ...]:
         """The ids under which the user's words are kept, as soon as they are; none where that was not begun."""
-        return (await asyncio.shield(self._begun)).episodes if self._begun is not None else ()
+        turn = await _turn_of(self._begun)
+        return turn.episodes if turn is not None else ()
 
     def end(self, answer: str, *, complete: bool = True) -> None:
         """Keep the answer, and the user's words before it unless they are kept (K38)."""
-        self._ended = self._tasks.spawn(self._end(answer, complete), self._line)
+        if self._begun is not None:
+            said = self._remembering.answers(self._begun, answer, complete=complete, loan=self._loan)
+            self._ended = self._counted(said)
+        elif not self._is_refused and self._is_taken():
+            said = self._remembering.says(
+                self._conversation, self._user, answer, self._tools, complete=complete, loan=self._loan
+            )
+            self._ended = self._counted(said)
 
     async def ended(self) -> Turn | None:
         """The turn as soon as its answer is kept; None where it is not."""
-        return await asyncio.shield(self._ended) if self._ended is not None else None
+        return await _turn_of(self._ended)
 
-    async def _end(self, answer: str, complete: bool) -> Turn | None:
-        turn: Turn | None = None
-        with given_up("a turn is not remembered"):
-            if self._begun is not None:
-                turn = await self._begun
-            else:
-                turn = await self._remembering.begin(self._conversation, self._user, self._tools)
-            await self._remembering.end(turn, answer, complete=complete, loan=self._loan)
-        return turn
+    def _is_taken(self) -> bool:
+        self._is_refused = self._remembering.is_full
+        if self._is_refused:
+            logger.warning("a turn is not kept: %d others wait for the ledger", self._remembering.waiting)
+            self._counting.unkept("no_room")
+        return not self._is_refused
+
+    def _counted(self, said: Utterance) -> Utterance:
+        said.done.add_done_callback(lambda _: None if said.is_kept else self._counting.unkept("failed"))
+        return said
 
 
-def line_of(conversation: Conversation) -> str:
-    """The line of what is kept of a conversation: what is said behind the same walls is kept in order."""
-    return str(sorted(conversation.scope.given().items()))
+async def _turn_of(said: Utterance | None) -> Turn | None:
+    if said is None:
+        return None
+    await asyncio.shield(said.done)
+    return said.of
 
 
 def is_model_route(path: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
+from perdure.domain.text import utf8_of
 from perdure.engine import keys
 
 Pairs = list[tuple[str, str]]
@@ -37,12 +38,13 @@ def upward(
 
     `consumed` are the names of those that held a key of ours, `authorization` is what stands in their place, or where
     there was none; a key of ours in any other place ends here too. `identity` asks for an answer that is not
-    compressed, so that it can be read.
+    compressed, so that it can be read. InvalidInputError for a value that is no UTF-8: no client library sends it on
+    as it came.
     """
     found = _decoded(scope["headers"])
     dropped = _ONE_CONNECTION | _REWRITTEN | _named(found) | {*consumed}
     kept = [
-        (name, value)
+        (name, utf8_of(value, name))
         for name, value in found
         if name.lower() not in dropped
         and not name.lower().startswith(OURS)

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 
 from perdure.domain.access import Caller
 from perdure.domain.scope import Scope
+from perdure.domain.text import utf8_of
 from perdure.engine.gateway.conversation import DEFAULT, GLOBAL, Conversation, Dialect
 from perdure.engine.walls import inside
 from perdure.frontends.gateway.overrides import Overrides
@@ -46,11 +47,12 @@ def conversation(
     run = overrides.memory_id
     if user is None and run is None and walls.run_id is None:
         run = DEFAULT
+    sitting = utf8_of(headers.get(SESSION_HEADER, ""), SESSION_HEADER)
     scope = inside(walls, Scope(user_id=user, run_id=run, project_id=overrides.project_id))
     return Conversation(
         scope=scope,
         shared=_shared(walls, scope),
-        session=headers.get(SESSION_HEADER) or overrides.memory_id or session or _mark(user or "", first),
+        session=sitting or overrides.memory_id or session or _mark(user or "", first),
         dialect=dialect,
         team=team,
         project=scope.project_id,
@@ -61,7 +63,7 @@ def _user(caller: Caller, headers: Headers, body: Mapping[str, Any], overrides: 
     """Whom the request is of: a member of a team is who the token says, whatever the request does."""
     if caller.walls.team_id is not None:
         return caller.subject
-    told = headers.get(USER_HEADER) or caller.walls.user_id
+    told = utf8_of(headers.get(USER_HEADER, ""), USER_HEADER) or caller.walls.user_id
     if told or not trust:
         return told or None
     if overrides.user_id is not None:

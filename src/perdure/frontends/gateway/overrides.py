@@ -15,6 +15,7 @@ from typing import Any
 from starlette.datastructures import Headers
 
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.text import utf8_of
 from perdure.engine.gateway.recalling import Recalled
 from perdure.engine.gateway.settings import GatewaySettings
 
@@ -88,7 +89,9 @@ def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
             _share(_header_number(headers, "x-memory-recency-weight"), "x-memory-recency-weight"),
         ),
         types=_types(config.get("memory_types")),
-        memory_id=_text(body.get("memory_id"), "memory_id") or headers.get("x-memory-id") or None,
+        memory_id=_text(body.get("memory_id"), "memory_id")
+        or utf8_of(headers.get("x-memory-id", ""), "x-memory-id")
+        or None,
         user_id=_text(context.get("user_id"), "memory_context.user_id"),
         project_id=_text(context.get("project_id"), "memory_context.project_id"),
     )

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from perdure.engine.gateway.giving_way import GivingWay
+
 T = TypeVar("T")
 
 
 class Tasks:
-    """Work in the background, in order within each line; it lasts as long as the server does."""
+    """Work in the background, in order within each line and behind recalls; it lasts as long as the server does."""
 
-    def __init__(self) -> None:
+    def __init__(self, way: GivingWay) -> None:
+        self._way = way
         self._under_way: set[asyncio.Task[Any]] = set()
         self._last: dict[str, asyncio.Task[Any]] = {}
 
@@ -25,15 +28,14 @@ class Tasks:
         task.add_done_callback(lambda done: self._last.pop(line) if self._last.get(line) is done else None)
         return task
 
-    @staticmethod
-    async def _after(before: asyncio.Task[Any] | None, work: Coroutine[Any, Any, T]) -> T:
+    async def _after(self, before: asyncio.Task[Any] | None, work: Coroutine[Any, Any, T]) -> T:
         try:
             if before is not None:
                 await asyncio.wait({before})
         except asyncio.CancelledError:
             work.close()
             raise
-        return await work
+        return await self._way.behind(work)
 
     async def so_far(self) -> None:
         """Wait until what has been begun by now is done."""

@@ -20,10 +20,11 @@ from perdure.engine.requests import Filters, Messages, Moment
 from perdure.engine.search_requests import TimeWindow
 from perdure.engine.upkeep.feedback import read_verdict
 from perdure.engine.walls import OPEN, inside
+from perdure.frontends.library.tidying import Tidying
 from perdure.frontends.library.verdicts import Verdicts
 
 
-class AsyncMemory(Verdicts):
+class AsyncMemory(Verdicts, Tidying):
     """Long-term memory for agents: facts are kept, corrected and recalled, and nothing is lost.
 
     Making one checks every setting and opens nothing: files are opened, and what a crash left over is finished, on

@@ -20,7 +20,9 @@ from perdure.engine.search_requests import TimeWindow
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.graph import Graph
 from perdure.frontends.library.portal import PORTAL
+from perdure.frontends.library.sync_tidying import SyncTidying
 from perdure.frontends.library.sync_verdicts import SyncVerdicts
+from perdure.frontends.library.versions import Versions
 
 
 class SyncEmbedder:
@@ -56,7 +58,7 @@ class SyncEmbedder:
         return self._embedder.score(similarity)
 
 
-class Memory(SyncVerdicts):
+class Memory(SyncVerdicts, SyncTidying):
     """AsyncMemory without `await`: usable from any thread, and inside a running event loop (which it blocks)."""
 
     _memory: AsyncMemory
@@ -94,6 +96,11 @@ class Memory(SyncVerdicts):
     def graph(self) -> Graph:
         """The entities that memories name and the relations between them, where a `graph_store` is configured."""
         return Graph(self._memory.graph)
+
+    @property
+    def versions(self) -> Versions:
+        """The versions of a memory whose records are files: log, diff, revert, branches, merges, and a remote."""
+        return Versions(self._memory.versions)
 
     def within(
         self,

@@ -15,6 +15,7 @@ from perdure.engine.config import MemoryConfig, read_config, read_file
 from perdure.engine.engine import Engine
 from perdure.engine.walls import OPEN, inside
 from perdure.frontends.library.async_graph import AsyncGraph
+from perdure.frontends.library.async_versions import AsyncVersions
 from perdure.frontends.library.closing import AsyncClosing
 
 
@@ -73,6 +74,11 @@ class Opened(AsyncClosing):
     def graph(self) -> AsyncGraph:
         """The entities that memories name and the relations between them, where a `graph_store` is configured."""
         return AsyncGraph(self._engine, self._walls)
+
+    @property
+    def versions(self) -> AsyncVersions:
+        """The versions of a memory whose records are files: log, diff, revert, branches, merges, and a remote."""
+        return AsyncVersions(self._engine, self._walls)
 
     # ------------------------------------------------------------------ life
     async def close(self) -> None:

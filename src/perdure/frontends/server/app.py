@@ -14,11 +14,20 @@ from starlette.routing import BaseRoute, Route
 from perdure import __version__
 from perdure.domain.errors import PerdureError
 from perdure.engine.config import MemoryConfig
+from perdure.engine.loading import load_rules
 from perdure.frontends.gateway import passing
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.routes import ROUTERS
 from perdure.frontends.library.async_memory import AsyncMemory
-from perdure.frontends.server import health, routes_graph, routes_mem0, routes_memories, routes_memory, routes_team
+from perdure.frontends.server import (
+    health,
+    routes_graph,
+    routes_mem0,
+    routes_memories,
+    routes_memory,
+    routes_team,
+    routes_upkeep,
+)
 from perdure.frontends.server.around import Around
 from perdure.frontends.server.body import BodyLimit
 from perdure.frontends.server.documents import describe
@@ -67,7 +76,7 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         registry=service.metrics.registry,
     )
     # 001's last: its {memory_id} would take the names below /v1/memory that are 004's.
-    for each in (health, routes_memories, routes_mem0, routes_team, routes_graph, routes_memory):
+    for each in (health, routes_memories, routes_upkeep, routes_mem0, routes_team, routes_graph, routes_memory):
         app.include_router(each.router)
     for router in ROUTERS:
         app.include_router(router)
@@ -99,6 +108,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     """Open the memory, so that what a crash left over is finished at once; close it when all requests are served."""
     service: Service = app.state.service
     gateway: Gateway = app.state.gateway
+    load_rules()
     try:
         await service.engine.kernel.open()
     except PerdureError as error:

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from perdure.domain.access import Caller, Role
 from perdure.domain.errors import AuthenticationError, ForbiddenError
+from perdure.domain.text import utf8_of
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.server.service import Service
 
@@ -60,7 +61,7 @@ def user_of(request: Request, service: Service, caller: Caller, given: str | Non
     """
     told = request.headers.get(USER_HEADER)
     if told:
-        return told
+        return utf8_of(told, USER_HEADER)
     if given is None:
         return caller.walls.user_id or caller.subject
     if not service.settings.trust_client_user_id:

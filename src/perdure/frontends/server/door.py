@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from perdure.domain.access import Caller
 from perdure.domain.errors import AuthenticationError, ForbiddenError, PerdureError
 from perdure.domain.scope import Scope as Walls
+from perdure.domain.text import utf8_of
 from perdure.engine import keys
 from perdure.frontends.faults import BusyError
 from perdure.frontends.gateway.gateway import Gateway
@@ -112,7 +113,7 @@ class Door:
     async def caller(self, headers: Headers, method: str, path: str) -> Caller:
         """Who asks; AuthenticationError or ForbiddenError where they may not."""
         presented = credentials(headers)
-        team = headers.get(TEAM_HEADER)
+        team = _team_of(headers)
         refusal: AuthenticationError | None = None
         for credential in presented:
             try:
@@ -138,7 +139,7 @@ class Door:
         Where there are keys, who brings none of them passes as a FOREIGNER. A team's memory needs its credentials. A
         ledger that is down keeps nobody from their model (001 §11), and gives nobody what is another's: see `_unsure`.
         """
-        team = headers.get(TEAM_HEADER)
+        team = _team_of(headers)
         found: Caller | None = None
         refusal: AuthenticationError | None = None
         unread: PerdureError | None = None
@@ -205,6 +206,12 @@ class Door:
             raise AuthenticationError("the key is not known here")
         look = self._keyring.caller(credential.secret)
         return await (self._keyring.in_time(look) if in_time else look)
+
+
+def _team_of(headers: Headers) -> str | None:
+    """The team that a request names; None where it names none, InvalidInputError where that is no text."""
+    told = headers.get(TEAM_HEADER)
+    return None if told is None else utf8_of(told, TEAM_HEADER)
 
 
 def _for_team(caller: Caller, team: str) -> Caller:

@@ -55,6 +55,28 @@ HISTORY: list[dict[str, Any]] = [
     }
 ]
 """The history of a memory."""
+_BUDGET = {**MEMORY, "memory": "Hawaii budget is $12,000 (updated from initial $10,000)"}
+_BUDGETS = [{**MEMORY, "memory": f"Budget for Hawaii is {amount}"} for amount in ("$10,000", "$12,000")]
+CONSOLIDATED: dict[str, Any] = {
+    "results": [{"memory": _BUDGET, "removed": _BUDGETS, "by": "rules", "dry_run": False}],
+}
+"""What several memories became."""
+REFLECTED: dict[str, Any] = {
+    "results": [
+        {
+            "id": _ID,
+            "content": "User frequently deployed to staging (3 times)",
+            "pattern": "count",
+            "count": 3,
+            "memory_ids": [_EVENT_ID],
+        }
+    ],
+    "added": 1,
+    "updated": 0,
+    "removed": 0,
+    "by": "rules",
+}
+"""What memories show together."""
 
 
 def answers(example: object) -> dict[int | str, dict[str, Any]]:

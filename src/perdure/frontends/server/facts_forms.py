@@ -178,3 +178,22 @@ class FeedbackBody(BaseModel):
         description="positive, negative or very_negative; null takes back what was said", examples=["positive"]
     )
     reason: str | None = Field(None, description="Why, for people")
+
+
+class ConsolidateBody(Ids):
+    """Which memories are to be one: those that are named, or what belongs together in a scope."""
+
+    model_config = _STRICT
+
+    memory_ids: list[str] | None = Field(None, description="Two memories at least, of one scope and one type")
+    at_least: int = Field(2, description="Do nothing where the scope has fewer memories")
+    dry_run: bool = Field(False, description="Only say what would become of them")
+
+
+class ReflectBody(Ids):
+    """Whose memories are read together."""
+
+    model_config = _STRICT
+
+    about: str | None = Field(None, description="Tell only what has one of these words", examples=["deployment"])
+    dry_run: bool = Field(False, description="Only tell the insights, and keep none")

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import FilterError
 from perdure.domain.filter import Filter, parse_filter
+from perdure.domain.text import utf8_of
 from perdure.frontends.server.callers import need_admin
 from perdure.frontends.server.facts_examples import ADDED, FOUND, HISTORY, LISTED, MEMORY, answers
 from perdure.frontends.server.facts_forms import (
@@ -49,7 +50,8 @@ async def add(body: FactsAdd, personal: Writing, idempotency_key: IdempotencyKey
     """Read a conversation and keep its facts: each is added, updates or retires another, or was known."""
     reach = one_reach(body.scope(), _filters(body.filters), personal.walls)
     prompt = await prompt_of(personal, body, reach.scope)
-    key = body.idempotency_key if body.idempotency_key is not None else idempotency_key
+    told = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
+    key = body.idempotency_key if body.idempotency_key is not None else told
     return added_view(await calls.add(personal, body, reach, prompt=prompt, idempotency_key=key))
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from perdure.domain.access import Caller
 from perdure.domain.errors import AuthenticationError, InvalidInputError, NotFoundError, ScopeError
 from perdure.domain.scope import MAX_SCOPE_LENGTH
-from perdure.domain.stored_memory import MemoryType, StoredMemory, read_type, shown_id
+from perdure.domain.stored_memory import StoredMemory, StoredType, read_type, shown_id
 from perdure.domain.text import shown
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.async_memory_store import LIST_LIMIT, AsyncMemoryStore
@@ -91,7 +91,7 @@ class Done(BaseModel):
 class _Fields(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    type: MemoryType | None = Field(None, description="By default semantic", examples=["semantic"])
+    type: StoredType | None = Field(None, description="By default semantic", examples=["semantic"])
     project_id: Project | None = Field(None, description="The user's project that it belongs to")
     source: Source | None = Field(None, description="Where it came from; by default `api`")
     importance: float | None = Field(None, ge=0, le=1, description="By default 0.5", examples=[0.5])

@@ -10,11 +10,12 @@ from perdure.backends.ledgers import _units as units
 from perdure.backends.ledgers._database import ConnectionLostError
 from perdure.backends.ledgers._transactions import Transactions
 from perdure.backends.ledgers.desk.base import Audit, Chains, Jobs, Keys, Promotions, Sessions, Settings
+from perdure.backends.ledgers.runtime._runtime import SqlRuntime
 from perdure.domain.access import ApiKey, AuditEntry
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.promotion import Promotion
 from perdure.domain.scope import Scope
-from perdure.domain.session import Link, Session, SessionTurn, session_id
+from perdure.domain.session import Link, Said, Session, SessionTurn, session_id
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -207,6 +208,13 @@ class SqlSessions(Sessions):
             lambda connection, _: units.sessions.open_turn(connection, name, scope, episodes, at), durable=True
         )
 
+    async def keep(self, said: Sequence[Said]) -> list[SessionTurn | None]:
+        """All in one transaction."""
+        now = self._transactions.now()
+        return await self._transactions.alter(
+            lambda connection, _: units.sessions.keep(connection, said, now), durable=True
+        )
+
     async def add_to_turn(
         self, session_id: str, number: int, episodes: Sequence[str], at: str, jobs: Sequence[Job] = ()
     ) -> bool:
@@ -345,3 +353,8 @@ class SqlDesk(Transactions):
     def chains(self) -> SqlChains:
         """Responses of models."""
         return SqlChains(self)
+
+    @property
+    def runtime(self) -> SqlRuntime:
+        """Records of agent runtimes."""
+        return SqlRuntime(self)

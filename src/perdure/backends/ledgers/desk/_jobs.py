@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, bindparam, case, delete, func, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._rows import (
@@ -25,6 +40,11 @@ from perdure.domain.scope import Scope
 
 _RELEASE = update(jobs).where(jobs.c.batch_id == bindparam("batch")).values(batch_id=None)
 """Kept, because every batch that is applied needs it."""
+_OWNERS = (
+    select(jobs.c.owner)
+    .where(jobs.c.state == "processing", jobs.c.kind.in_(bindparam("kinds", expanding=True)))
+    .distinct()
+)
 
 
 # ---------------------------------------------------------------------- coming
@@ -71,9 +91,9 @@ def is_due(
 ) -> bool:
     """Whether `take` would find something; only reads, so that looking into an empty queue holds up no writer."""
     check_limit(limit)
-    dead = _dead(connection, writer, kinds)
-    query = select(jobs.c.seq).where(*_asked(jobs, kinds, scope), jobs.c.not_before <= now, _free(dead)).limit(1)
-    return connection.execute(query).first() is not None
+    walls = {} if scope is None else scope.given()
+    asked = {**walls, "kinds": kinds, "dead": _dead(connection, writer, kinds), "now": now}
+    return connection.execute(_due(tuple(walls)), asked).first() is not None
 
 
 def take(
@@ -102,8 +122,7 @@ def take(
 
 def _dead(connection: Connection, writer: Writer, kinds: Sequence[str]) -> list[str]:
     """Owners of jobs who are not alive any more."""
-    query = select(jobs.c.owner).where(jobs.c.state == "processing", jobs.c.kind.in_(kinds)).distinct()
-    owners = connection.execute(query).scalars().all()
+    owners = connection.execute(_OWNERS, {"kinds": kinds}).scalars().all()
     return [owner for owner in owners if owner != writer.owner and not writer.alive(owner, connection)]
 
 
@@ -121,7 +140,17 @@ def _waiting(table: FromClause, now: str) -> list[ColumnElement[bool]]:
     return [table.c.state == "pending", table.c.not_before <= now]
 
 
-def _free(dead: Sequence[str]) -> ColumnElement[bool]:
+@cache
+def _due(walls: tuple[str, ...]) -> Select[tuple[int]]:
+    """What is due behind walls of these names: each search asks, and making the question takes longer than asking."""
+    kinds: BindParameter[Any] = bindparam("kinds", expanding=True)
+    dead: BindParameter[Any] = bindparam("dead", expanding=True)
+    inside = [jobs.c[name] == bindparam(name) for name in walls]
+    asked = (jobs.c.kind.in_(kinds), jobs.c.batch_id.is_(None), *inside, jobs.c.not_before <= bindparam("now"))
+    return select(jobs.c.seq).where(*asked, _free(dead)).limit(1)
+
+
+def _free(dead: Sequence[str] | BindParameter[Any]) -> ColumnElement[bool]:
     """Taken by nobody who lives, and not waiting for another one of its memory and kind that is."""
     other = jobs.alias()
     busy = select(other.c.seq).where(

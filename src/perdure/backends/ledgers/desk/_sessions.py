@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
 
+from perdure.backends.ledgers import _caches, _episodes
 from perdure.backends.ledgers._rows import (
     Row,
     check_limit,
@@ -22,10 +23,35 @@ from perdure.backends.ledgers._tables import history, namings, session_turns, se
 from perdure.backends.ledgers.desk import _jobs, _namings
 from perdure.domain.job import Job
 from perdure.domain.scope import Scope
-from perdure.domain.session import Session, SessionTurn, session_id
+from perdure.domain.session import Said, Session, SessionTurn, session_id
 
 
 # ---------------------------------------------------------------------- turns
+def keep(connection: Connection, said: Sequence[Said], now: str) -> list[SessionTurn | None]:
+    """All that was said, in its order, in one transaction: messages, turns, jobs, fingerprints."""
+    injected: dict[Scope, set[str]] = {}
+    for each in said:
+        if each.injected:
+            injected.setdefault(each.scope, set()).update(each.injected)
+    for scope, fingerprints in injected.items():
+        _caches.add_fingerprints(connection, scope, fingerprints, now)
+    _episodes.add_episodes(connection, [episode for each in said for episode in each.episodes])
+    return [_keep(connection, each, now) for each in said]
+
+
+def _keep(connection: Connection, said: Said, now: str) -> SessionTurn | None:
+    ids = tuple(episode.id for episode in said.episodes)
+    if said.turn is not None:
+        id, number = said.turn
+        if add_to_turn(connection, id, number, ids, said.at, jobs=said.jobs(id, number), now=now):
+            return SessionTurn(session_id=id, number=number, episodes=ids, at=said.at)
+    if said.name is None:
+        return None
+    turn = open_turn(connection, said.name, said.scope, ids, said.at)
+    _jobs.add_jobs(connection, said.jobs(turn.session_id, turn.number), None, now=now)
+    return turn
+
+
 def open_turn(connection: Connection, name: str, scope: Scope, episodes: Sequence[str], at: str) -> SessionTurn:
     """Begin the next turn; of two who do so at once the second counts the first one's, for writers take turns."""
     id, moment = session_id(name, scope), moment_of(at, "at")

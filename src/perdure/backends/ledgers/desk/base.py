@@ -15,7 +15,7 @@ from perdure.domain.access import ApiKey, AuditEntry
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.promotion import Promotion
 from perdure.domain.scope import Scope
-from perdure.domain.session import Link, Session, SessionTurn
+from perdure.domain.session import Link, Said, Session, SessionTurn
 
 
 class Jobs(ABC):
@@ -151,6 +151,14 @@ class Sessions(ABC):
         """Begin the next turn of the session of this name behind exactly these walls; it is made, or opened again.
 
         Of several who ask at once, wherever they run, each gets a number of its own.
+        """
+
+    @abstractmethod
+    async def keep(self, said: Sequence[Said]) -> list[SessionTurn | None]:
+        """Keep all that was said, in its order, with its messages, jobs and fingerprints, all of it or none.
+
+        Answers with the turn that each belongs to, None for one that has none, or no more. On return it survives power
+        loss. Text that no database can hold is InvalidInputError.
         """
 
     @abstractmethod

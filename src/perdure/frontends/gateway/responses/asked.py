@@ -89,11 +89,11 @@ class Asked:
 
     def turn(self, response_id: str | None = None) -> TurnKeeping | None:
         """What is to be kept of the turn; a session that has no name is called after its chain's first response."""
-        said = self.tools if self.goes_on else [self.user, *self.tools] if self.user else []
-        if self.conversation is None or not said or not self.asking.stores or self._is_barred:
+        # Results of tools alone go on with the turn of the user's words, which were kept when they were said.
+        user = self.user if not self.goes_on else Message("user", "") if self.tools else None
+        if self.conversation is None or user is None or not self.asking.stores or self._is_barred:
             return None
-        session, loan = self.in_session(response_id), self.asking.loan
-        return self.asking.gateway.keeping(session, said[0], said[1:], loan=loan)
+        return self.asking.gateway.keeping(self.in_session(response_id), user, self.tools, loan=self.asking.loan)
 
     def in_session(self, response_id: str | None) -> Conversation:
         """The conversation, in the session that a response of this id is of."""

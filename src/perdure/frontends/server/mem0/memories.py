@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 
+from perdure.domain.text import utf8_of
 from perdure.frontends.server.facts_examples import FOUND, PAGE, answers
 from perdure.frontends.server.mem0 import calls, events, lists
 from perdure.frontends.server.mem0.filters import read_filters
@@ -29,7 +30,8 @@ async def add(
     """Read a conversation and keep its facts; they can be read when the answer comes, and its event tells of them."""
     reach = one_reach(form.scope(), read_filters(form.filters), personal.walls)
     prompt = await prompt_of(personal, form, reach.scope)
-    key = form.idempotency_key or idempotency_key or events.new_key()
+    told = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
+    key = form.idempotency_key or told or events.new_key()
     result = await calls.add(personal, form, reach, prompt=prompt, idempotency_key=key)
     infers = form.infer is not False
     return {

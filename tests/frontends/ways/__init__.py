@@ -1,0 +1,1 @@
+"""The ways into one memory, each as a test speaks it: keep, read, change and delete, behind one shape."""
