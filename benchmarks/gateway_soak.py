@@ -43,6 +43,8 @@ GROWTH = 1.0
 """Megabytes a minute."""
 SPARE = 3
 """Connections that pools may hold at the end and did not before; what leaks does so by the hundred."""
+PATIENCE = 60.0
+"""Seconds in which the process lets go of what its clients left behind."""
 JUDGED = 600.0
 """Seconds from which on growth is told from what a process takes to warm up."""
 WARM = 0.25
@@ -133,11 +135,13 @@ class WatchedProxy(Proxy):
 class Soak:
     """One run."""
 
-    def __init__(self, folder: Path, upstream: str, *, seconds: float, users: int, pause: float, seed: int) -> None:
+    def __init__(
+        self, folder: Path, upstream: str, *, seconds: float, users: int, pause: float, seed: int, least: int
+    ) -> None:
         self._folder, self._upstream = folder, upstream
         self._seconds, self._is_short = seconds, seconds < 60
         self._proxy = WatchedProxy(folder, upstream)
-        self._talkers = Talkers(self._proxy.url, users, seed=seed, pause=pause)
+        self._talkers = Talkers(self._proxy.url, users, seed=seed, pause=pause, least=least)
         self.report = Report(seconds, self._talkers.tally)
 
     async def run(self) -> Report:
@@ -148,7 +152,7 @@ class Soak:
             report.idle = await self._idle()
             talking = asyncio.create_task(self._talkers.talk(self._seconds))
             await asyncio.gather(talking, self._restarts(), self._faults(), self._watch(talking))
-            report.left = await self._idle()
+            report.left = await self._left()
             report.status = await asyncio.to_thread(self._proxy.end)
         finally:
             self._proxy.kill()
@@ -174,9 +178,9 @@ class Soak:
         every, outage = (self._seconds / 4, 0.5) if self._is_short else (EVERY, OUTAGE)
         until = time.monotonic() + self._seconds - every
         kinds = (self._locked, self._unembedded)
-        while time.monotonic() < until:
-            kind = kinds[sum(self.report.faults.values()) % len(kinds)]
-            await asyncio.sleep(every - outage)
+        while (count := self.report.faults.total()) < len(kinds) or time.monotonic() < until:
+            kind = kinds[count % len(kinds)]
+            await asyncio.sleep(max(0.0, every - outage))
             await kind(outage)
             self.report.faults[kind.__name__.strip("_")] += 1
 
@@ -212,6 +216,16 @@ class Soak:
                 await Talkers(self._proxy.url, 1, seed=seed, pause=0.1).talk(0.1)
         await asyncio.sleep(0.3)
         return self._proxy.sockets(), self._proxy.tasks()
+
+    async def _left(self) -> tuple[int, int]:
+        """The same at the end: what a busy machine has not come to yet is waited for, and what leaks never goes."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            left = await self._idle()
+            if time.monotonic() > until or all(
+                now <= before + SPARE for now, before in zip(left, self.report.idle, strict=True)
+            ):
+                return left
 
     async def _watch(self, talking: asyncio.Task[None]) -> None:
         while not talking.done():
@@ -274,10 +288,13 @@ def show(report: Report) -> None:
     print(f"failed though answered {len(report.failed)}, lost {len(report.lost)}")
 
 
-def run(seconds: float, *, users: int, pause: float, seed: int = 1, log: Path | None = None) -> Report:
-    """One run in a folder of its own; `log` is where the proxy's log is left."""
+def run(seconds: float, *, users: int, pause: float, seed: int = 1, log: Path | None = None, least: int = 0) -> Report:
+    """One run in a folder of its own; `log` is where the proxy's log is left.
+
+    It lasts longer where by then fewer than `least` answers have come whole, or none has broken off.
+    """
     with tempfile.TemporaryDirectory() as folder, module("upstream") as upstream:
-        soak = Soak(Path(folder), upstream, seconds=seconds, users=users, pause=pause, seed=seed)
+        soak = Soak(Path(folder), upstream, seconds=seconds, users=users, pause=pause, seed=seed, least=least)
         try:
             return asyncio.run(soak.run())
         finally:

@@ -1,4 +1,4 @@
-"""Write the pages that are made from the code: docs/configuration.md, docs/cli.md and docs/stores.md.
+"""Write the pages that are made from the code: configuration.md, cli.md, stores.md and runtime-reference.md of docs/.
 
     python docs/generate.py [--check]
 
@@ -17,6 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from runtime_page import runtime_page
 from stores_page import stores_page
 
 from perdure.backends import registry
@@ -133,7 +134,12 @@ def main() -> int:
     # Defaults that come from the environment are told by their meaning, and are none here whoever runs this.
     for name in set(os.environ) - {"PATH", "HOME", "LANG", "VIRTUAL_ENV"}:
         del os.environ[name]
-    pages = {"configuration.md": configuration(), "cli.md": command_line(), "stores.md": stores_page(table)}
+    pages = {
+        "configuration.md": configuration(),
+        "cli.md": command_line(),
+        "stores.md": stores_page(table),
+        "runtime-reference.md": runtime_page(table),
+    }
     stale = [name for name, text in pages.items() if not same(FOLDER / name, text)]
     if "--check" in sys.argv[1:]:
         for name in stale:

@@ -58,9 +58,10 @@ def stores_page(table: Callable[[list[str], Iterator[tuple[str, ...]]], str]) ->
     return "\n\n".join(parts) + "\n"
 
 
-def row(id: str, provider: Provider, seen: dict[str, int]) -> tuple[str, ...]:
+def row(id: str, provider: Provider, seen: dict[str, Any]) -> tuple[str, ...]:
     store = registry.load("vector_stores", provider.name)
     told = f"{seen.get('passed', 0)} passed, {seen.get('skipped', 0)} skipped" if seen else "not run"
+    told += f" ({seen['date']})" if "date" in seen else ""  # one store that was run later than the others
     batches = "all or nothing" if provider.atomic else "completed by the journal"
     return (link(provider.name, id), provider.engine, told, keyword(store), pushed(store), batches)
 
@@ -72,13 +73,13 @@ def link(name: str, text: str | None = None) -> str:
 
 def keyword(store: type[Any]) -> str:
     if not issubclass(store, DocumentStore):
-        return {"sqlite": "FTS5", "memory": "here", "cached": "of the store behind"}[store.name]
+        return {"sqlite": "FTS5", "memory": "here"}.get(store.name, "of the store behind")
     return "the engine's" if store.ranks_words else "here, by word tokens"
 
 
 def pushed(store: type[Any]) -> str:
     if not issubclass(store, DocumentStore):
-        return {"sqlite": "everything", "memory": "-", "cached": "as the store behind"}[store.name]
+        return {"sqlite": "everything", "memory": "-"}.get(store.name, "as the store behind")
     module = importlib.import_module(f"perdure.backends.vector_stores._{store.name}_filter")
     grammar = next(
         each

@@ -57,17 +57,18 @@ class _LeftError(Exception):
 class Talkers:
     """So many users of one proxy, each a scope of its own."""
 
-    def __init__(self, url: str, users: int, *, seed: int, pause: float) -> None:
+    def __init__(self, url: str, users: int, *, seed: int, pause: float, least: int = 0) -> None:
         self._url = f"{url}/v1/chat/completions"
         self._users = users
         self._chance = random.Random(seed)
         self._pause = pause
+        self._least = least
         self._names = (f"turn{number}of{seed}x" for number in itertools.count())
         self.tally = Tally()
         self.is_away = False
         """Whether the proxy is being ended and started again: it may refuse what comes."""
         self.until = 0.0
-        """The moment from which on nothing more is asked."""
+        """The moment from which on nothing more is asked, if so many answers have come whole and some broke off."""
 
     async def talk(self, seconds: float) -> None:
         """Let them talk for so long; each request that has begun is waited for."""
@@ -78,12 +79,18 @@ class Talkers:
             await asyncio.gather(*(self._user(session, f"user{number}") for number in range(self._users)))
 
     async def _user(self, session: aiohttp.ClientSession, user: str) -> None:
-        while self.is_away or time.monotonic() < self.until:
+        while self.is_away or time.monotonic() < self.until or self._is_short():
             name = next(self._names)
             fault = self._fault()
             is_stream = fault in ("hang", "leave") or self._chance.random() < 0.7
             await self._ask(session, user, name, fault, is_stream=is_stream)
             await asyncio.sleep(self._chance.uniform(0.0, 2 * self._pause))
+
+    def _is_short(self) -> bool:
+        """Whether too little has come so far; a server that gives nothing is not waited for for ever."""
+        tally = self.tally
+        has_enough = len(tally.whole) >= self._least and (tally.begun or not self._least)
+        return not has_enough and time.monotonic() < self.until + _PATIENCE
 
     def _fault(self) -> str | None:
         drawn = self._chance.random()

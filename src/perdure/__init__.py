@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from perdure.frontends.library.memory import Memory
     from perdure.frontends.library.memory_client import MemoryClient
     from perdure.frontends.library.memory_store import MemoryStore
+    from perdure.frontends.library.memory_tool import AsyncMemoryTool, MemoryTool
     from perdure.frontends.library.runtime.agent_runtime import AgentRuntime
     from perdure.frontends.library.team import TeamMemory
 
@@ -111,6 +112,7 @@ _HOMES = {
     "perdure.frontends.library.memory": ("Memory",),
     "perdure.frontends.library.memory_client": ("MemoryClient",),
     "perdure.frontends.library.memory_store": ("MemoryStore",),
+    "perdure.frontends.library.memory_tool": ("AsyncMemoryTool", "MemoryTool"),
     "perdure.frontends.library.runtime.agent_runtime": ("AgentRuntime",),
     "perdure.frontends.library.team": ("TeamMemory",),
 }
@@ -122,6 +124,7 @@ __all__ = [
     "AgentRuntime",
     "AsyncMemory",
     "AsyncMemoryStore",
+    "AsyncMemoryTool",
     "AsyncTeamMemory",
     "AuthenticationError",
     "BenchReport",
@@ -148,6 +151,7 @@ __all__ = [
     "MemoryEvent",
     "MemoryItem",
     "MemoryStore",
+    "MemoryTool",
     "MemoryType",
     "Message",
     "NoGraphError",

@@ -330,3 +330,23 @@ def test_a_wrong_setting_of_the_store_behind_is_named() -> None:
     ):
         with pytest.raises(ConfigError, match=named):
             registry.build("vector_stores", "cached", settings)
+
+
+def test_memories_in_files_do_not_lie_behind_a_cache_but_a_cache_may_be_their_index(tmp_path: Path) -> None:
+    files = {"provider": "markdown", "config": {"git": False}}
+    with pytest.raises(ConfigError, match="make markdown the vector_store") as refused:
+        Memory({"path": str(tmp_path), "vector_store": {"provider": "cached", "config": {"store": files}}})
+    assert refused.value.field == "vector_store.config.store.provider"
+    assert not (tmp_path / "entries").exists()
+    cached = {"provider": "cached", "config": {"store": {"provider": "sqlite"}}}
+    store = {"provider": "markdown", "config": {"git": False, "store": cached}}
+    with Memory({"path": str(tmp_path), "vector_store": store, "embedder": {"provider": "hashed"}}) as memory:
+        memory.add("I live in Lisbon", user_id="ana")
+        first = memory.search("Lisbon", user_id="ana").results
+        assert memory.search("Lisbon", user_id="ana").results == first != []
+        (file,) = tmp_path.glob("entries/*/facts/*.md")
+        file.write_text(file.read_text().replace("Lisbon", "Porto"))
+    assert (tmp_path / "index" / "memories.db").exists()
+    assert not (tmp_path / "memories.db").exists()
+    with Memory({"path": str(tmp_path), "vector_store": store, "embedder": {"provider": "hashed"}}) as memory:
+        assert [item.memory for item in memory.search("Porto", user_id="ana").results] == ["User lives in Porto"]

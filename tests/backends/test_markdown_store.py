@@ -300,8 +300,14 @@ def test_no_folder_at_all_is_no_deletion_of_everything(vault: Vault) -> None:
     found = vault.run(vault.store.absorb("memories"))
     assert (found.removed, vault.texts()) == ([], ["User likes tea number 0"])
     assert "the folder is missing" in found.problems[0].sentence
+    vault.again()
+    assert vault.absorb()[2] == []
+    assert (vault.texts(), (vault.root / "entries").exists()) == (["User likes tea number 0"], False)
+    (problem,) = vault.run(vault.store.problems())
+    assert (problem.path, problem.read) == ("entries", False)
     (vault.root / "elsewhere").rename(vault.root / "entries")
     assert vault.absorb() == ([], [], [], [])
+    assert vault.run(vault.store.problems()) == []
 
 
 def test_some_paths_alone_are_looked_at(vault: Vault) -> None:

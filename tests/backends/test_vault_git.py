@@ -245,3 +245,33 @@ async def test_what_is_no_memory_is_counted_and_what_is_hostile_is_no_file(folde
     step = await folder.versions.step(None, head)
     assert step.learned == []
     assert step.others >= 1
+
+
+async def test_a_git_that_moves_files_is_waited_for_and_a_dead_one_is_not(folder: Folder) -> None:
+    await folder.versions.open()
+    lock = folder.root / ".git" / "index.lock"
+    lock.touch()
+    waiting = asyncio.create_task(folder.versions.at_rest())
+    await asyncio.wait({waiting}, timeout=0.2)
+    assert not waiting.done()
+    lock.unlink()
+    await waiting
+    lock.touch()
+    os.utime(lock, (1, 1))
+    await folder.versions.at_rest()
+    assert lock.exists()
+
+
+async def test_files_are_told_from_those_that_a_users_git_brought(folder: Folder) -> None:
+    folder.put(OSLO)
+    assert await folder.versions.commit(words) is not None
+    assert await folder.versions.edited() is None  # the version is ours: whatever differs was edited
+    git(folder.root, "commit", "-q", "--allow-empty", "-m", "mine")
+    assert await folder.versions.edited() == set()
+    folder.put(REX)
+    (oslo,) = [path for path in folder.root.glob("entries/*/facts/*.md") if "Oslo" in path.read_text()]
+    oslo.unlink()
+    (rex,) = folder.root.glob("entries/*/facts/*.md")
+    assert await folder.versions.edited() == {path.relative_to(folder.root).as_posix() for path in (oslo, rex)}
+    assert await folder.versions.commit(words) is not None
+    assert await folder.versions.edited() is None

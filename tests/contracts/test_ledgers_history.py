@@ -81,6 +81,20 @@ async def test_u3_history_of_either_shows_the_whole_lineage(place: Place, line: 
 
 
 @awaited
+async def test_u3_a_line_that_bears_the_id_of_its_first_memory_is_found_by_it(place: Place) -> None:
+    """The first was added where updates keep their id, so that no row of its own names the line."""
+    async with place.opened() as ledger:
+        old = add("lives in Paris")
+        new = add("lives in Rome", seconds=9, lineage_id=old.memory_id)
+        newest = add("lives in Oslo", seconds=10, lineage_id=old.memory_id)
+        for change in (old, add("unrelated"), new, newest):
+            await settle(ledger, change)
+        for memory_id in (old.memory_id, new.memory_id, newest.memory_id):
+            records = await ledger.history(memory_id)
+            assert [record.id for record in records] == [old.id, new.id, newest.id]
+
+
+@awaited
 async def test_later_events_are_those_of_exactly_this_memory(place: Place) -> None:
     async with place.opened() as ledger:
         first = add("one", lineage_id="line")

@@ -21,6 +21,7 @@ from perdure.domain.scope import Scope
 from perdure.domain.session import Session
 from perdure.engine.forget import Request
 from perdure.engine.gateway.compressing import JOB, Compressing
+from perdure.engine.gateway.own_sessions import own_session
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.pipeline.compress import COVERED, rendered, turns_of
 from perdure.pipeline.quoting import estimate_tokens
@@ -77,7 +78,7 @@ def request(texts: Sequence[str], answer: str = "I see.") -> list[dict[str, Any]
 async def session(opened: World) -> Session:
     ledger = opened.engine.kernel.ledger
     assert ledger is not None
-    found = await ledger.sessions.get("s1", ANN)
+    found = await own_session(opened.engine.kernel, ledger, "s1", ANN)
     assert found is not None
     return found
 

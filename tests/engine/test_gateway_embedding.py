@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure.engine.gateway.conversation import Dialect
+from perdure.engine.gateway.own_sessions import own_session
 from tests.backends.wire.openai import KEY
 from tests.engine.gateway_talks import ANN, World, run, talk
 from tests.engine.test_embedding_failures import Moody
@@ -32,7 +33,7 @@ def test_v5_what_is_said_while_the_embedder_is_down_is_learned_when_it_is_back(
         assert await opened.facts() == []
         ledger = opened.engine.kernel.ledger
         assert ledger is not None
-        session = await ledger.sessions.get("s1", ANN)
+        session = await own_session(opened.engine.kernel, ledger, "s1", ANN)
         assert session is not None and (session.turns, session.read_turns) == (1, 0)
         assert "Embedding failed, batch skipped" in caplog.text and "tea" not in caplog.text
         wire.word = None

@@ -18,6 +18,7 @@ from perdure.engine.forget import Request
 from perdure.engine.gateway import working
 from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.gateway.echoing import injected
+from perdure.engine.gateway.own_sessions import own_session
 from perdure.engine.gateway.turns import dialect_of
 from perdure.pipeline.sanitise import CUT
 from tests.engine.gateway_talks import ANN, World, facts, read_calls, run, scripted, talk, user, world
@@ -157,6 +158,22 @@ def test_what_tools_said_is_kept_after_the_users_words_and_gives_a_chat_no_facts
     run(work, tmp_path)
 
 
+@pytest.mark.parametrize("words", ["", "Let me look."])
+def test_v32_a_turn_of_responses_that_asks_for_tools_is_read_with_what_they_said(tmp_path: Path, words: str) -> None:
+    async def work(opened: World) -> None:
+        talked, remembering = talk(dialect="responses"), opened.remembering
+        remembering.says(talked, user("I live in Lisbon. How warm is it?"), words, asks=True)
+        await remembering.written()
+        await opened.settle()
+        assert read_calls(opened.llm) == []
+        await remembering.keep(talked, user(""), "It is warm.", [Message("tool", "20 degrees.")])
+        await opened.settle()
+        (asked,) = read_calls(opened.llm)
+        assert asked.index("Lisbon") < asked.index("20 degrees") < asked.index("It is warm")
+
+    run(work, tmp_path, settings={"extraction_batch_size": 1}, llm=scripted(rules=[(".", facts())]))
+
+
 @pytest.mark.parametrize("dialect", ["chat", "responses"])
 @pytest.mark.parametrize("episodes", ["keep", "off"])
 def test_v32_v83_what_tools_said_alone_goes_on_with_the_turn_that_asked_them(
@@ -173,7 +190,7 @@ def test_v32_v83_what_tools_said_alone_goes_on_with_the_turn_that_asked_them(
         ledger = opened.engine.kernel.ledger
         if episodes == "off" or ledger is None:
             return
-        session = await ledger.sessions.get("s1", ANN)
+        session = await own_session(opened.engine.kernel, ledger, "s1", ANN)
         assert session is not None and (session.turns, session.read_turns) == (2, 2)
         turns = await ledger.sessions.turns(session.id)
         kept = {each.id: each for each in (await ledger.list_episodes(ANN)).episodes}

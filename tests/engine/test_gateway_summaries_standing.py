@@ -17,7 +17,9 @@ from tests.engine.gateway_talks import ANN, World, facts, run, scripted, talk
 SAID = ["My dear wife is Anne", "I live in Lisbon"]
 WHOLE = "User's dear wife is Anne. User lives in Lisbon."
 UPDATES = pytest.mark.parametrize("updates", ["in_place", "supersede"])
+MOVED = {"operations": [{"fact": 0, "event": "UPDATE", "id": 0, "new_memory": "User lives in Bergen"}]}
 MODEL = [
+    (r'Bergen"\}\], "existing_memories": \[\{"id": 0, "text": "User lives in Lisbon', MOVED),
     (r"so far:\n\(none\)(.|\n)*wife(.|\n)*Bergen", "Anne, Bergen."),
     (r"so far:\n\(none\)(.|\n)*wife(.|\n)*Rex", "Anne, Rex."),
     (r"so far:\nUser's wife(.|\n)*true:\n- User lives in Lisbon", "Anne, Bergen (Lisbon before)."),
@@ -92,8 +94,7 @@ def test_what_changed_or_went_is_told_no_more_from_that_moment_on(
         assert ("Bergen" in now) == (change in (put, update) or (change is add and updates == "in_place"))
         assert await kept(opened) == before, "it is not renewed by a change"
 
-    # The model reads what is said and no more: elsewhere the rules decide what takes whose place.
-    run(work, tmp_path, updates=updates, curator="rules", **({"llm": scripted(rules=MODEL)} if model else {}))
+    run(work, tmp_path, updates=updates, **({"llm": scripted(rules=MODEL)} if model else {}))
 
 
 @UPDATES
@@ -156,7 +157,7 @@ def test_a_model_that_was_told_what_went_goes_on_from_its_summary_before(tmp_pat
         await opened.engine.revise.delete((await the_fact(opened, "Bergen")).id)
         assert await told(opened) == "User's dear wife is Anne."
 
-    run(work, tmp_path, updates="supersede", curator="rules", llm=scripted(rules=MODEL))
+    run(work, tmp_path, updates="supersede", llm=scripted(rules=MODEL))
 
 
 @pytest.mark.parametrize("model", [True, False], ids=["llm", "rules"])

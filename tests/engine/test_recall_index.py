@@ -296,15 +296,6 @@ def test_a_scope_too_large_for_memory_is_searched_by_the_stores_own_arms(
     assert found(one, "theremin")[0] == "User plays the theremin"
 
 
-def test_scopes_longest_unused_make_room(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = open_memory(embedder=HASHED)
-    monkeypatch.setattr(scope_indexes, "MOST_MEMORIES", 4)
-    for user in ("ana", "ben", "ana", "cem"):
-        memory.add_facts([TEA, HOME], user_id=user)
-        assert len(found(memory, "tea lisbon", user_id=user)) == 2
-    assert [scope.user_id for scope in indexes_of(memory)._held] == ["ana", "cem"]
-
-
 # ------------------------------------------------------------------ walls
 
 

@@ -16,7 +16,8 @@ COMMANDS = [
     "init", "add", "search", "why-not", "list", "get", "update", "delete", "forget", "history", "undo",
     "log", "diff", "revert", "branch", "merge", "pull", "push", "trust", "distrust", "chat",
     "demo", "doctor", "bench", "reindex", "copy", "export", "import", "consolidate", "reflect", "feedback",
-    "prune", "expire", "quota", "evict", "backup", "restore", "upkeep", "serve", "proxy", "keys",
+    "prune", "expire", "quota", "evict", "backup", "restore", "upkeep", "serve", "proxy", "memory",
+    "keys",
 ]  # fmt: skip
 NOBODY = "7b0f6d3e-6f0f-4d3e-9a55-0a2b6f1f6f10"
 

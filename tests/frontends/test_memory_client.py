@@ -240,6 +240,9 @@ def test_k58_each_key_has_its_default_and_is_used_where_it_is_given(tmp_path: Pa
     assert (given.gateway.recency_weight, given.gateway.default_similarity_threshold) == (0.0, 0.35)
     assert (given.gateway.summaries, given.path, given.embedder.provider) == (False, tmp_path, "minilm")
     assert (given.episodes, given.updates) == ("search", "supersede")
+    assert config.vector_store.provider == given.vector_store.provider == "markdown"
+    assert config.vector_store.config == {"watch": False, "git": True}
+    assert given.vector_store.config == {"watch": False, "git": False}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +250,6 @@ def test_k58_each_key_has_its_default_and_is_used_where_it_is_given(tmp_path: Pa
     [
         ({"mmr_lambda": 2}, "gateway.mmr_lambda"),
         ({"default_top_k": 0}, "gateway.default_retrieval_limit"),
-        ({"start_watcher": True}, "start_watcher"),
         ({"embedding_model": ""}, "embedding_model"),
         ({"openai_base_url": "ftp://x"}, "gateway.upstream.base_url"),
     ],

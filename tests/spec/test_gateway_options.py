@@ -113,8 +113,8 @@ def test_k58_k54_max_entries_is_what_a_conversation_holds(model: Upstream, tmp_p
         for text in TEAS:
             await opened.chat([{"role": "user", "content": text}])
         deadline = time.monotonic() + 30
-        while len(opened.list_all()) != 4:
-            assert time.monotonic() < deadline, opened.list_all()
+        while (len(opened.list_all()), len(opened.list_all(include_summary=True))) != (4, 5):
+            assert time.monotonic() < deadline, opened.list_all(include_summary=True)
             await asyncio.sleep(0.01)
         return len(opened.list_all(include_summary=True))
 

@@ -19,6 +19,11 @@ LIVE = "live"
 VERSION = "version"
 """State of a row that keeps an earlier text of an item: hidden, read by `as_of` only."""
 
+FILES = "files"
+"""Kind of an item that is a file which an agent keeps, with its text as it is."""
+FILE_PATH = "path"
+"""The key of such an item's metadata that holds the file's path, with forward slashes."""
+
 MAX_NUMBER = 2**1023
 """Whole numbers below this can be held everywhere where JSON is read, if only about, as a double."""
 MAX_DEPTH = 32

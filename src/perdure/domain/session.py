@@ -26,6 +26,8 @@ class Session:
     """The same for the same name behind exactly the same walls, on every machine."""
     name: str
     scope: Scope
+    store: str = ""
+    """The mark of the store that learns from it: ledgers are shared; empty for one of before stores were told apart."""
     turns: int
     """How many turns there have been: they are numbered from 1 on."""
     read_turns: int
@@ -64,6 +66,8 @@ class Said:
     scope: Scope
     name: str | None = None
     """The session whose next turn they begin; without one, and without `turn`, there are no messages."""
+    store: str = ""
+    """The mark of the store whose session that is."""
     turn: tuple[str, int] | None = None
     """The session's id and the number of a turn that they go on with; where it is gone, they begin one if `name` is
     given."""
@@ -93,9 +97,13 @@ class Link:
     created_at: str
 
 
-def session_id(name: str, scope: Scope) -> str:
-    """The id of the session of this name behind exactly these walls (UUIDv5); an empty name is InvalidInputError."""
+def session_id(name: str, scope: Scope, store: str = "") -> str:
+    """The id of a store's session of this name behind exactly these walls (UUIDv5).
+
+    `store` is the store's mark. An empty name is InvalidInputError.
+    """
     if not name:
         raise InvalidInputError("a session must have a name", field="session", value=name)
     check_unicode(name, "session")
-    return str(uuid5(_SESSIONS, json.dumps([scope.given(), name], ensure_ascii=True, sort_keys=True)))
+    made_of = [scope.given(), name, *([store] if store else [])]
+    return str(uuid5(_SESSIONS, json.dumps(made_of, ensure_ascii=True, sort_keys=True)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.backends.vault.base import FileStore
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem
@@ -37,6 +38,9 @@ SENTENCES: dict[Rift, str] = {
     "source": "it names messages as its sources that are not kept any more",
     "episode": "the store holds it as a message, but the ledger has no such message",
 }
+
+FROM_FILES = "file"
+"""Who made a change that was found in the files, as history tells it."""
 
 Progress = Callable[[int], None]
 """Called now and then with how many rows and records have been looked at."""
@@ -63,6 +67,8 @@ class Comparison:
     """What a walk through store and ledger found."""
 
     disagreements: list[Disagreement] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    """Memories that came as files, as from a clone: their earlier history, or messages, may be on another machine."""
     memories: int = 0
     versions: int = 0
     messages: int = 0
@@ -134,6 +140,10 @@ class _Walk:
         self._replaced: set[str] = set()
         """Memories that an update replaced under a new id (U3): their history ends without a deletion."""
         self._suspects: dict[tuple[str, Rift], None] = {}
+        self._has_files = isinstance(kernel.store, FileStore)
+        self._came: set[str] = set()
+        """Memories of which something came as a file."""
+        self._elsewhere: dict[str, None] = {}
         self.found = Comparison()
 
     async def read_history(self) -> None:
@@ -141,6 +151,9 @@ class _Walk:
         after = 0
         while records := await self._ledger.events_of_scope(Scope(), PAGE, after):
             for record in records:
+                is_brought_back = record.actor == "rollback" and record.memory_id not in self._last
+                if record.actor == FROM_FILES or is_brought_back:  # the latter out of the versions of the files
+                    self._came.add(record.memory_id)
                 _note(self._last, record)
             after = records[-1].sequence
             self.found.history += len(records)
@@ -165,7 +178,7 @@ class _Walk:
                 if item.replaced_by is not None:
                     self._replaced.add(item.version_of)
                 if item.version_of not in self._last:
-                    self._suspects[item.version_of, "version"] = None
+                    self._suspect(item.version_of, "version")
         elif item.is_said:
             self.found.messages += 1
         else:
@@ -179,13 +192,20 @@ class _Walk:
     async def _check_sources(self, items: Sequence[MemoryItem]) -> None:
         if self._kernel.config.episodes == "off":
             return
-        missing = await missing_episodes(self._ledger, items)
+        missing = await missing_episodes(self._kernel, self._ledger, items)
         for item in items if missing else ():
             if item.is_said and item.state == LIVE:
                 if item.id in missing:
                     self._suspects[item.id, "episode"] = None
             elif missing.intersection(item.sources):
-                self._suspects[item.version_of or item.id, "source"] = None
+                self._suspect(item.version_of or item.id, "source")
+
+    def _suspect(self, id: str, rift: Rift) -> None:
+        """Suspect a memory, unless it came as a file: what is not known of it here is known where it was made."""
+        if self._has_files and (id in self._came or id not in self._last):
+            self._elsewhere[id] = None
+        else:
+            self._suspects[id, rift] = None
 
     async def look_again(self) -> None:
         """Keep of the suspicions those that hold however often one looks: others may be in the middle of a change."""
@@ -195,6 +215,7 @@ class _Walk:
                 await asyncio.sleep(pause)
             held = [(id, rift) for id, rift in held if await self._still(id, rift)]
         self.found.disagreements += [Disagreement(id, rift) for id, rift in held]
+        self.found.elsewhere += self._elsewhere
 
     async def _still(self, id: str, rift: Rift) -> bool:
         point = await self._kernel.store.get(self._kernel.collection, id)
@@ -231,11 +252,14 @@ async def pages(kernel: Kernel) -> AsyncIterator[list[Point]]:
         yield points
 
 
-async def missing_episodes(ledger: Ledger, items: Sequence[MemoryItem]) -> set[str]:
-    """The messages that items name as their sources and that are not kept."""
+async def missing_episodes(kernel: Kernel, ledger: Ledger, items: Sequence[MemoryItem]) -> set[str]:
+    """The messages that items name as their sources and that are not kept; a message's file is one that is kept."""
     named = {source for item in items for source in item.sources}
     kept = await ledger.get_episodes(sorted(named)) if named else []
-    return named - {episode.id for episode in kept}
+    missing = named - {episode.id for episode in kept}
+    if missing and isinstance(kernel.store, FileStore):
+        missing -= {point.id for point in await kernel.store.get_many(kernel.collection, sorted(missing))}
+    return missing
 
 
 def _note(last: dict[str, _Last], record: HistoryRecord) -> None:

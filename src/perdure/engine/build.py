@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -84,14 +85,19 @@ def _graph(config: MemoryConfig) -> Callable[[], GraphStore] | None:
 
 
 def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The settings of a store; a `sqlite` or `markdown` one without a path, also behind another, is in the folder."""
+    """The settings of a store; a `sqlite` or `markdown` one without a path, also behind another, is in the folder.
+
+    What lies behind `markdown` is its index.
+    """
     found = dict(settings)
     if provider == "sqlite":
         found.setdefault("path", folder / "memories.db")
     if provider == "markdown":
-        found.setdefault("path", folder)
+        place = found.setdefault("path", folder)
+        folder = Path(place) / "index" if isinstance(place, (str, os.PathLike)) else folder
     behind = found.get("store")
-    if provider == "cached" and isinstance(behind, dict) and isinstance(behind.get("config", {}), dict):
+    wraps = provider in ("cached", "markdown")
+    if wraps and isinstance(behind, dict) and isinstance(behind.get("config", {}), dict):
         found["store"] = {**behind, "config": _with_path(str(behind.get("provider")), behind.get("config", {}), folder)}
     return found
 

@@ -239,6 +239,30 @@ def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
         raise ConfigError(f"config must have text as its keys: {error}", field="config", value=config) from error
 
 
+IN_FILES: dict[str, Any] = {
+    "vector_store": {"provider": "markdown"},
+    "episodes": "search",
+    "updates": "supersede",
+}
+"""What a memory in files is opened with where nothing is told: messages are files too, for who gets a copy of them."""
+
+
+def read_folder(path: str | os.PathLike[str]) -> MemoryConfig:
+    """The embedded set in a folder, by what lies there: one with `entries/` and no `memories.db` is a memory in files.
+
+    So a clone or a copy of one opens as what it is. A store that a `PERDURE_...` variable names is that of any folder.
+    """
+    folder = Path(path).expanduser()
+    told = EnvSettingsSource(MemoryConfig)()
+    values = told if "vector_store" in told or not in_files(folder) else _merge(IN_FILES, told)
+    return read_config({**values, "path": os.fspath(path)})
+
+
+def in_files(folder: Path) -> bool:
+    """Whether what lies in a folder is a memory in files."""
+    return (folder / "entries").is_dir() and not (folder / "memories.db").exists()
+
+
 def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
     """The configuration of a TOML or YAML file, under the `PERDURE_...` variables; 001's own tables are read too."""
     file = Path(path).expanduser()

@@ -27,8 +27,8 @@ class Finding(Answer):
     """One thing that is not as it should be."""
 
     kind: str
-    """store, ledger, journal, file, embedder, unembedded, pending, graph, quarantine, contradiction, or a rift of
-    `agreement`."""
+    """store, ledger, journal, file, elsewhere, embedder, unembedded, pending, graph, quarantine, contradiction, or a
+    rift of `agreement`."""
     id: str
     """The memory, message or part that it is about."""
     sentence: str
@@ -106,6 +106,7 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
     found = await compare(kernel, ledger, progress)
     for disagreement in found.disagreements:
         findings.append(Finding(disagreement.rift, disagreement.id, disagreement.sentence, True))
+    findings += _elsewhere(found.elsewhere)
     findings += await _graph(engine)
     findings += await _marks(kernel)
     counted = {name: getattr(found, name) for name in ("memories", "versions", "messages", "history")}
@@ -169,6 +170,15 @@ async def _files(kernel: Kernel) -> list[Finding]:
         Finding("file", problem.path, f"{problem.path}: {problem.sentence}", notice=problem.read)
         for problem in await kernel.store.problems()
     ]
+
+
+def _elsewhere(ids: Sequence[str]) -> list[Finding]:
+    """Memories of a clone, or of a pull, whose past was written down where they were made."""
+    if not ids:
+        return []
+    told = "1 memory" if len(ids) == 1 else f"{len(ids)} memories"
+    sentence = f"{told} came as files: earlier history, or messages that they name, may be on another machine"
+    return [Finding("elsewhere", ids[0], sentence, notice=True)]
 
 
 async def _graph(engine: Engine) -> list[Finding]:

@@ -50,6 +50,9 @@ class Vault(Protocol):
     async def opened(self) -> None:
         """The backends were opened: take in what happened to the files meanwhile."""
 
+    def watch(self) -> None:
+        """Take in what changes in the files at once, from now on, or from when the backends are opened."""
+
     def note(self, changes: Sequence[Change]) -> None:
         """These changes were made."""
 

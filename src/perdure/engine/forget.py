@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.backends.vault.base import FileStore
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Change, ErasedPlace, ErasureReport
 from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
@@ -144,6 +145,9 @@ class Forget:
         if self._kernel.config.episodes == "search":
             for point in await self._kernel.store.get_many(self._kernel.collection, list(found.episodes)):
                 found.rows[point.id] = point
+            if found.episodes and isinstance(self._kernel.store, FileStore):  # tombstones of messages
+                of_these = Condition("version_of", "in", tuple(found.episodes))
+                found.rows.update((row.id, row) for row in await self._rows(all_of(eq("kind", "messages"), of_these)))
         return found
 
     async def _note_answers(self, found: _Found, request: Request) -> None:

@@ -100,7 +100,7 @@ class Mending:
         count = 0
         async with self._kernel.lock(Scope()):
             for items in (await self._rows_of(memory_ids)).values():
-                missing = await missing_episodes(self._ledger(), items)
+                missing = await missing_episodes(self._kernel, self._ledger(), items)
                 for item in items:
                     if missing.intersection(item.sources):
                         left = tuple(source for source in item.sources if source not in missing)

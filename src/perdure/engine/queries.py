@@ -38,6 +38,8 @@ class Query:
     """A second scope, whose candidates join those of the first (K25); for presets that rank by similarity."""
     trusted: bool = False
     """Whether what is quarantined stays away: it may be looked at, but enters no prompt."""
+    files: bool = False
+    """Whether the files that agents keep are searched too."""
     told: frozenset[str] = frozenset()
     """Fingerprints of messages that whoever reads the answer has before them anyway: they are no candidates."""
     reference_time: datetime | None = None

@@ -149,7 +149,7 @@ class ReadPath:
         return visible(
             query.scope,
             now=self._kernel.ticker.now(),
-            kinds=self._fused.indexes.kinds,
+            kinds=self._fused.indexes.searched if query.files else self._fused.indexes.kinds,
             as_of=query.as_of,
             include_past=query.include_past or include_past,
             filters=all_of(types, query.filters, TRUSTED if query.trusted else None),
@@ -207,7 +207,7 @@ class ReadPath:
         """What stands for every question and what is remembered of this one, as a block for a prompt."""
         directives = await self._standing.directives(query.scope)
         profile = await self._standing.profile(query.scope)
-        found = await self.find(await self.rewritten(replace(query, trusted=True), []))
+        found = await self.find(await self.rewritten(replace(query, trusted=True, files=False), []))
         said = {item.id for item in (*directives, *profile)}
         facts = [item for item in found.results if item.id not in said]
         return render_context(directives, profile, facts, max_tokens=max_tokens)
@@ -219,8 +219,13 @@ class ReadPath:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of rows that are searched."""
+        """The kinds of rows that may enter prompts."""
         return self._fused.indexes.kinds
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The kinds of rows that a caller's search finds."""
+        return self._fused.indexes.searched
 
     def forget_copies(self) -> None:
         """Something was erased: let go of what was kept in memory of the store's text."""

@@ -11,8 +11,9 @@ from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso
 from perdure.domain.errors import ConflictError, NotFoundError
 from perdure.domain.event import AddResult, Change, MemoryEvent
+from perdure.domain.filter import And, all_of, eq
 from perdure.domain.memory import MemoryItem, new_id, text_hash
-from perdure.domain.scope import Scope
+from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
 from perdure.engine.cascade import fragments_of
@@ -86,32 +87,52 @@ class Revise:
             before, vector = await self._standing(id, walls)
             batch = Batch(kernel.ticker)
             batch.remove(before, vector, actor="delete", reason="explicit")
-            agent = inside(walls, Scope(agent_id=before.scope.agent_id))
-            for row in await fragments_of(kernel, [id], agent) if is_document else ():
+            for row in await self._fragments([before], walls):
                 batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete", reason="derived")
             await kernel.commit(batch.changes, batch.vectors)
 
     @call
-    async def delete_all(self, scope: Scope) -> int:
-        """Remove every memory of the scope, whatever its kind or validity; answers how many."""
-        kernel = self._kernel
-        async with kernel.lock(scope):
-            return await finish(self._remove_all(scope))
+    async def delete_all(self, scope: Scope, walls: Scope = OPEN) -> int:
+        """Remove every memory of the scope, whatever its kind or validity; answers how many.
 
-    async def _remove_all(self, scope: Scope) -> int:
+        What was cut from its documents goes with them, in whatever room it stands (U4).
+        """
         kernel = self._kernel
-        everything = visible(scope, now=kernel.ticker.now(), kinds=(), include_past=True)
+        documents = all_of(_everything(kernel, scope), eq("meta_type", "document"))
+        found = (await kernel.store.list(kernel.collection, documents)).points
+        cut = await self._fragments([MemoryItem.from_payload(row.payload) for row in found], walls)
+        scopes = [MemoryItem.from_payload(row.payload).scope for row in cut]
+        async with kernel.lock(shared_walls([scope, *scopes])):
+            return await finish(self._remove_all(scope, walls))
+
+    async def _remove_all(self, scope: Scope, walls: Scope) -> int:
+        kernel = self._kernel
+        everything = _everything(kernel, scope)
         count = 0
         while True:
             page = await kernel.store.list(kernel.collection, everything, PAGE, with_vectors=True)
             if not page.points:
                 return count
+            items = {row.id: MemoryItem.from_payload(row.payload) for row in page.points}
+            cut = [row for row in await self._fragments(list(items.values()), walls) if row.id not in items]
             batch = Batch(kernel.ticker)
-            for point in page.points:
-                item = MemoryItem.from_payload(point.payload)
-                batch.remove(item, point.vector, actor="delete_all", reason="explicit")
+            for row in page.points:
+                batch.remove(items[row.id], row.vector, actor="delete_all", reason="explicit")
+            for row in cut:
+                batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete_all", reason="derived")
             await kernel.commit(batch.changes, batch.vectors)
-            count += len(page.points)
+            count += len(batch.changes)
+
+    async def _fragments(self, items: Sequence[MemoryItem], walls: Scope) -> list[Point]:
+        """What was cut from those of the memories that are documents: their own agent's, inside of the walls."""
+        of_agent: dict[str | None, list[str]] = {}
+        for item in items:
+            if item.meta_type == "document":
+                of_agent.setdefault(item.scope.agent_id, []).append(item.id)
+        found: list[Point] = []
+        for agent, ids in of_agent.items():
+            found += await fragments_of(self._kernel, ids, inside(walls, Scope(agent_id=agent)))
+        return found
 
     @call
     async def undo(self, event_id: str, walls: Scope = OPEN) -> AddResult:
@@ -207,6 +228,11 @@ class Revise:
     def _result(self, batch: Batch) -> AddResult:
         events: Sequence[MemoryEvent] = [MemoryEvent.of(change) for change in batch.changes]
         return AddResult(list(events), bare=self._kernel.bare)
+
+
+def _everything(kernel: Kernel, scope: Scope) -> And:
+    """All that stands in a scope, valid still or not."""
+    return visible(scope, now=kernel.ticker.now(), kinds=(), include_past=True)
 
 
 def _says_the_same(now: MemoryItem, target: MemoryItem) -> bool:

@@ -20,16 +20,22 @@ from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers.base import Mark
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.filter import Condition, all_of, eq, scope_filter
-from perdure.domain.memory import LIVE
+from perdure.domain.memory import FILES, LIVE
 from perdure.domain.scope import Scope
 from perdure.engine.entries import entry_of, stamp_of
 from perdure.engine.kernel import Kernel
 from perdure.engine.soft import given_up
 from perdure.pipeline.recall.scope_index import ScopeIndex
 
+MOST_BYTES = 256 * 2**20
+"""That all indexes take together, but for the one that was asked for last; the scopes longest unused go first. A memory
+of ten words takes 4 KB with 384 dimensions, more than half of that for vectors, of its words too."""
 MOST_MEMORIES = 250_000
-"""Memories that all indexes hold together; a vector takes 1.5 KB with 384 dimensions. The scopes longest unused
-go first."""
+"""Of one scope that is indexed at all."""
+MOST_BYTES_OF_ONE = 2**30
+"""That they may be expected to take."""
+_BESIDE = 2_500
+"""Bytes of a memory beside its own vector."""
 AWAITED = 30.0
 """Seconds for which a row is looked for that the ledger has told of and the store does not hold yet."""
 AWAITED_HERE = 0.5
@@ -52,6 +58,8 @@ class Held:
     changes: int = 0
     """Times that rows were taken in or let go: what was read before the last of them may be older."""
     turn: threading.Lock = field(default_factory=threading.Lock)
+    size: int = 0
+    """Bytes that it took when it was last asked for."""
     plain: dict[str, str] = field(default_factory=dict)
     """Memories that were marked and tell nothing of answers all the same, by the stamp that they had."""
 
@@ -70,13 +78,14 @@ class Held:
 
 
 class ScopeIndexes:
-    """The indexes of one engine, within a budget of memories."""
+    """The indexes of one engine, within a budget of bytes."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._held: OrderedDict[Scope, Held] = OrderedDict()
         self._words: OrderedDict[str, Vector] = OrderedDict()
         self._collection, self._process = "", 0
+        self._size = 0
 
     async def of(self, scope: Scope, *, with_words: bool = True) -> Held | None:
         """The index of a scope as it stands now; None where there is no ledger to follow, or the scope is too large.
@@ -88,26 +97,28 @@ class ScopeIndexes:
             return None
         if (self._collection, self._process) != (kernel.collection, os.getpid()):
             self._held.clear()  # of a fork, in which another thread may have been at them
+            self._size = 0
             self._collection, self._process = kernel.collection, os.getpid()
-        held = self._held.get(scope)
-        if held is not None and not await self._follow(held, scope):
+        held = known = self._held.get(scope)
+        if held is not None and not (await self._follow(held, scope) and self._may_be(held.index.alive_entries)):
             held = None
         if held is None:
+            if self._held.get(scope) is known:
+                self._let_go(scope)
             held = await self._read(scope)
             if held is None:
                 return None
+            self._let_go(scope)  # of another search that was quicker
             self._held[scope] = held
-        if scope in self._held:
-            self._held.move_to_end(scope)
-        self._make_room()
         if with_words:
             await self._give_words(held)
+        self._weigh(scope, held)
         return held
 
     async def words(self, asked: Iterable[str]) -> dict[str, Vector]:
         """The vectors of words; without those that could not be had."""
         embedder = self._kernel.embedding
-        if not embedder.available or not embedder.embedder.local:
+        if not self._compares_words:
             return {}
         asked = list(dict.fromkeys(asked))
         missing = [word for word in asked if word not in self._words]
@@ -135,6 +146,7 @@ class ScopeIndexes:
         """Let go of all indexes and words: something was erased."""
         self._held.clear()
         self._words.clear()
+        self._size = 0
 
     # ------------------------------------------------------------------ pieces
     @property
@@ -142,17 +154,27 @@ class ScopeIndexes:
         return self._kernel.embedding.embedder.dimension
 
     @property
+    def _compares_words(self) -> bool:
+        """Whether words have vectors of their own: not those of a service, which would be asked for each of them."""
+        return self._kernel.embedding.available and self._kernel.embedding.embedder.local
+
+    @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of rows that are searched."""
+        """The kinds of rows that may enter prompts."""
         return ("facts", "messages") if self._kernel.config.episodes == "search" else ("facts",)
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The kinds of rows that are searched: the files of agents too, which are too long for prompts."""
+        return (*self.kinds, FILES)
 
     async def _read(self, scope: Scope) -> Held | None:
         """The index of a scope from the store, true for a moment before it was read."""
         kernel = self._kernel
         assert kernel.ledger is not None, "without one nothing is indexed"
         mark = (await kernel.ledger.touched(scope)).mark
-        within = all_of(scope_filter(scope), Condition("kind", "in", self.kinds), eq("state", LIVE))
-        if await kernel.store.count(kernel.collection, within) > MOST_MEMORIES:
+        within = all_of(scope_filter(scope), Condition("kind", "in", self.searched), eq("state", LIVE))
+        if not self._may_be(await kernel.store.count(kernel.collection, within)):
             return None
         page = await kernel.store.list(kernel.collection, within, with_vectors=True)
         held = Held(ScopeIndex(self._dimension), mark)
@@ -186,7 +208,9 @@ class ScopeIndexes:
 
     async def _change(self, held: Held, points: Sequence[Point], gone: Sequence[str]) -> None:
         fitting = [
-            point for point in points if point.payload.get("state") == LIVE and point.payload.get("kind") in self.kinds
+            point
+            for point in points
+            if point.payload.get("state") == LIVE and point.payload.get("kind") in self.searched
         ]
         hidden = {point.id for point in points} - {point.id for point in fitting}
         fitting = [point for point in fitting if held.index.stamps.get(point.id) != stamp_of(point)]
@@ -203,7 +227,7 @@ class ScopeIndexes:
             await run_blocking(_take_in, held, fitting, self._dimension)
 
     async def _give_words(self, held: Held) -> None:
-        if not held.index.unvectored:
+        if not held.index.unvectored or not self._compares_words:
             return
         with held.turn:
             wanted = list(held.index.unvectored)
@@ -212,11 +236,24 @@ class ScopeIndexes:
             with held.turn:
                 held.index.give_vectors(vectors)
 
-    def _make_room(self) -> None:
-        total = sum(held.index.alive_entries for held in self._held.values())
-        while total > MOST_MEMORIES and len(self._held) > 1:
-            _, oldest = self._held.popitem(last=False)
-            total -= oldest.index.alive_entries
+    def _may_be(self, memories: int) -> bool:
+        """Whether a scope of so many memories is indexed."""
+        return memories <= MOST_MEMORIES and memories * (4 * self._dimension + _BESIDE) <= MOST_BYTES_OF_ONE
+
+    def _weigh(self, scope: Scope, held: Held) -> None:
+        """Take an index for the one used last, and let go of others where all take too much."""
+        if self._held.get(scope) is held:
+            self._held.move_to_end(scope)
+            self._size -= held.size
+            held.size = held.index.size
+            self._size += held.size
+        while self._size > MOST_BYTES and len(self._held) > 1:
+            self._let_go(next(iter(self._held)))
+
+    def _let_go(self, scope: Scope) -> None:
+        held = self._held.pop(scope, None)
+        if held is not None:
+            self._size -= held.size
 
 
 def _take_in(held: Held, points: Sequence[Point], dimension: int) -> None:

@@ -62,6 +62,7 @@ def read_query(
         preset=read_preset(kernel, preset),
         rerank=rerank,
         hydrate=read_flag(hydrate, "hydrate"),
+        files=True,
         reference_time=None if reference_time is None else parse_moment(reference_time, "reference_time"),
         time_window=None if time_window is None else read_window(time_window),
     )

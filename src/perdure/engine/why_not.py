@@ -71,11 +71,11 @@ class WhyNot:
             return _absence("type", f"its type is {item.type}, not one of {', '.join(query.types)}", type=item.type)
         if query.filters is not None and not matches(query.filters, payload):
             return _absence("filter", "the filter does not match it")
-        if matches(Condition("kind", "in", self._read.kinds), payload):
+        if matches(Condition("kind", "in", self._read.searched), payload):
             return None
         if item.kind == "messages":
             return _absence("kind", 'it is a message as it was said, and messages are searched with episodes="search"')
-        return _absence("kind", f"it is one of the {item.kind}, and {' and '.join(self._read.kinds)} are searched")
+        return _absence("kind", f"it is one of the {item.kind}, and {' and '.join(self._read.searched)} are searched")
 
     async def _ranked(self, id: str, query: Query, came: list[MemoryItem]) -> Absence:
         """Which of threshold and limit kept it away, by its place among all."""

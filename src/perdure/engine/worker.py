@@ -42,8 +42,13 @@ class Worker:
         self._is_stopped = self.is_paused = self._is_busy = False
 
     def pause(self) -> None:
-        """Stop between two pieces of work, so that a fork copies no lock that nobody would ever give up; bounded."""
+        """Stop between two pieces of work, so that a fork copies no lock that nobody would ever give up; bounded.
+
+        Work of the event loop that forks is not waited for: it would never end, for it is held up by the waiting.
+        """
         self.is_paused = True
+        if self._run is not None and self._run.is_here:
+            return
         until = time.monotonic() + PAUSING
         while self._is_busy and time.monotonic() < until:
             time.sleep(_FIRST_PAUSE)
@@ -93,6 +98,14 @@ class _Run:
     def is_alive(self) -> bool:
         """Whether the task goes on: its loop may have ended without telling it."""
         return not self._ended.done() and self._loop.is_running()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on the event loop of this thread."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
 
     def wake(self) -> None:
         with suppress(RuntimeError):  # the loop ended a moment ago

@@ -20,6 +20,8 @@ class Play(Enum):
     """Nothing more comes, until the client leaves."""
     BREAK_OFF = auto()
     """The connection is closed in the middle."""
+    BREAK_FRAMING = auto()
+    """Something comes that is no chunk, and then nothing more; the connection stays open until the client leaves."""
 
 
 Step = bytes | float | threading.Event | Play

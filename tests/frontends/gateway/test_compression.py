@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.domain.scope import Scope
+from perdure.engine.gateway.own_sessions import own_session
 from perdure.engine.hearing import bare_sentence
 from perdure.pipeline.echo import STATE, fingerprint, strip_injected
 from tests.frontends.gateway.conftest import gateway_to, knowing
@@ -76,7 +77,8 @@ def until_told(talk: Talk, name: str = "s") -> None:
     """Wait until there is a state of the session."""
 
     async def told() -> bool:
-        found = await (await talk.gateway.service.ledger()).sessions.get(name, Scope(user_id=talk.user))
+        kernel = talk.gateway.service.engine.kernel
+        found = await own_session(kernel, await kernel.required_ledger(), name, Scope(user_id=talk.user))
         return found is not None and bool(found.state)
 
     for _ in range(2000):

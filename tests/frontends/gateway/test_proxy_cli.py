@@ -38,8 +38,15 @@ def proxied(folder: Path, *options: str, env: dict[str, str] | None = None) -> I
     folder.mkdir(exist_ok=True)
     if not (folder / "perdure.toml").exists():
         (folder / "perdure.toml").write_text(SETTINGS)
-    log = folder.parent / f"{time.monotonic_ns()}.log"
-    command = [*PROGRAM, "proxy", "--port", "0", "--path", str(folder), *options]
+    with answering("proxy", "--port", "0", "--path", str(folder), *options, logs=folder.parent, env=env) as found:
+        yield found
+
+
+@contextmanager
+def answering(*arguments: str, logs: Path, env: dict[str, str] | None = None) -> Iterator[tuple[Any, str, Path]]:
+    """Run a command that serves until it answers; the process, its address, and where its log goes."""
+    log = logs / f"{time.monotonic_ns()}.log"
+    command = [*PROGRAM, *arguments]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env or environment())
     assert process.stdout is not None

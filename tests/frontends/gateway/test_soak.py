@@ -10,17 +10,20 @@ from benchmarks.gateway_soak import SPARE, Report, faults_of, run
 pytestmark = pytest.mark.xdist_group("soak")
 """One worker: a run of its own for each test would take three times as long."""
 
+LEAST = 12
+"""Answers that come whole, however long that takes."""
+
 
 @pytest.fixture(scope="module")
 def report() -> Report:
     """One run: a restart, locked files, an embedder that fails, and faults in a sixth of the requests."""
     if sys.platform != "linux":
         pytest.skip("what a process takes is read from /proc")
-    return run(4.0, users=4, pause=0.05, seed=3)
+    return run(2.0, users=4, pause=0.05, seed=3, least=LEAST)
 
 
 def test_no_acknowledged_turn_is_lost_nor_kept_twice(report: Report) -> None:
-    assert len(report.tally.whole) > 10
+    assert len(report.tally.whole) >= LEAST
     assert report.tally.begun, "some answers must have been broken off"
     assert report.lost == []
 

@@ -94,13 +94,15 @@ class Exchange:
             self.sent.append(step)
         elif isinstance(step, float):
             await self._unless_gone(asyncio.sleep(step))
-        elif step is Play.HANG:
+        elif step in (Play.HANG, Play.BREAK_FRAMING):
+            if step is Play.BREAK_FRAMING:
+                await self._raw(b"no size of a chunk\r\n")
             await self.gone.wait()
             raise ConnectionAbortedError
         elif step is Play.BREAK_OFF:
             raise ConnectionAbortedError
-        else:
-            while not step.is_set():  # a threading.Event of the test's
+        elif isinstance(step, threading.Event):
+            while not step.is_set():
                 await self._unless_gone(asyncio.sleep(0.002))
 
     async def _unless_gone(self, work: Awaitable[None]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from perdure import Memory, MemoryClient
+from perdure.domain.event import HistoryRecord
 from perdure.frontends.library.portal import PORTAL
 from tests.frontends.cli_runs import Folder
 from tests.frontends.gateway.upstream import Upstream
@@ -32,13 +33,19 @@ class World:
     server: Running
     mem0: Mem0Client
     program: Folder
-    client: MemoryClient
+    client: MemoryClient | None
+    """Where the folder holds files."""
     model: Upstream
 
     def memory_rows(self, id: str) -> Rows:
         """Everything that happened to a memory, whoever may see it."""
-        records = PORTAL.call(self.memory._memory._engine.kernel.history(id))
-        return rows(records)
+        kernel = self.memory._memory._engine.kernel
+
+        async def read() -> list[HistoryRecord]:
+            await kernel.ready()
+            return await kernel.history(id)
+
+        return rows(PORTAL.call(read()))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from perdure.frontends.library.portal import PORTAL
 from tests.frontends.cli_runs import Ran
 from tests.frontends.ways.base import AGENT, RUN, TEAM, USER, Corner, Rows, Way, Where, bare, rows
 
-
 _NAMES = {USER: "entity_id", AGENT: "agent_id", RUN: "room_id"}
 """003's names of axes."""
 

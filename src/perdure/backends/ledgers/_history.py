@@ -38,7 +38,10 @@ def _line_of_memory() -> ColumnElement[bool]:
     )
     members = select(history.c.memory_id).where(history.c.lineage_id.in_(lines))
     return or_(
-        history.c.memory_id == bindparam("memory"), history.c.memory_id.in_(members), history.c.memory_id.in_(lines)
+        history.c.memory_id == bindparam("memory"),
+        history.c.memory_id.in_(members),
+        history.c.memory_id.in_(lines),
+        history.c.lineage_id == bindparam("memory"),
     )
 
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from perdure.domain.scope import SCOPE_FIELDS
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest migration: what a ledger must be at to be used."""
 
 metadata = MetaData()
@@ -243,7 +243,9 @@ sessions = Table(
     Column("ended_at", Text),
     Column("state", Text),
     Column("state_until", Text),
+    Column("store", Text, nullable=False, server_default=text("''")),
 )
+"""`store` is the mark of the store that learns from a session, empty where no store has claimed it yet."""
 Index("idx_sessions_last_at", sessions.c.last_at)
 Index("idx_sessions_open", sessions.c.last_at, **_only(text("ended_at IS NULL OR read_turns < turns")))
 Index("idx_sessions_state_until", sessions.c.state_until, **_only(text("state IS NOT NULL")))

@@ -8,6 +8,7 @@ no proxy from the environment.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 import aiohttp
 from yarl import URL
 
+from perdure.backends.cancelling import is_cancelled
 from perdure.domain.errors import InvalidInputError, UpstreamError
 
 Headers = list[tuple[str, str]]
@@ -39,6 +41,13 @@ class UpstreamAnswer:
         self.headers: Headers = [
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers
         ]
+        self._lost: asyncio.Future[None] | None = None
+        if (connection := response.connection) is not None and connection.protocol is not None:
+            self._lost = connection.protocol.closed
+            if self._lost is None:
+                self._break_off()
+            else:
+                self._lost.add_done_callback(self._break_off)
 
     def header(self, name: str) -> str | None:
         """The first header of a name, or None."""
@@ -57,10 +66,24 @@ class UpstreamAnswer:
 
     def close(self) -> None:
         """Let go of it; a connection that still has some of the body to give is closed at once."""
+        if self._lost is not None:
+            self._lost.remove_done_callback(self._break_off)
         if self._response.content.at_eof():
             self._response.release()
         else:
             self._response.close()
+
+    def _break_off(self, lost: asyncio.Future[None] | None = None) -> None:
+        """The connection is gone: who reads a body that is not all here hears of it.
+
+        aiohttp tells them itself, but not where the framing of a body in chunks breaks: it closes the connection then,
+        takes its timeout back too, and lets them wait for ever.
+        """
+        content = self._response.content
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("the framing of the body is broken"))
+        if lost is not None and not lost.cancelled():
+            lost.exception()  # asked for by nobody else, which asyncio would complain of
 
 
 class HttpUpstream:
@@ -145,5 +168,9 @@ def _failures() -> Iterator[None]:
     """The client's errors as ours; what they say may hold addresses and goes no further than the log."""
     try:
         yield
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise UpstreamError("the model's server was not asked to the end: the connection was given up") from error
     except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
         raise UpstreamError(f"the model's server cannot be reached, or broke off: {type(error).__name__}") from error

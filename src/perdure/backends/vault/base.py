@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from perdure.backends.vault import layout
 from perdure.backends.vault.versions.base import Versions
 from perdure.backends.vector_stores.base import Point, VectorStore
 
@@ -104,9 +106,18 @@ class FileStore(VectorStore):
     def changes(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
         """Files of memories that somebody changed, our own writes among them, burst by burst until it is to stop."""
 
+    def folder_of(self, walls: Mapping[str, str]) -> Path:
+        """The folder of the rows of the main collection that stand behind exactly these walls."""
+        return self.root / layout.ENTRIES / layout.folder_of(walls)
+
     @abstractmethod
     def path_of(self, id: str) -> Path | None:
         """The file of a row, None where there is none."""
+
+
+def name_of(id: str, payload: Mapping[str, Any]) -> str:
+    """What a row is called below the folder of its walls: an agent's file by its path, any other as its file is."""
+    return layout.path_in(payload) or f"{layout.subfolder_of(payload)}/{layout.name_of(id, payload)}"
 
 
 def absorbed(found: Differences) -> Absorbed:

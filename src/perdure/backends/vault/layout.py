@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from perdure.domain.memory import VERSION
+from perdure.domain.memory import FILE_PATH, FILES, VERSION
 from perdure.domain.scope import SCOPE_FIELDS
 
 ENTRIES = "entries"
@@ -30,7 +30,8 @@ _MARKED = re.compile(r"-[0-9a-f]{8}$")
 _OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
 _WINDOWS = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _NUMBERED = re.compile(r"\.[0-9]+\.md$")
-_FOLDERS = {"facts": "facts", "messages": "turns", "summaries": "summaries"}
+_PASSED_OVER = (".tmp", SUFFIX)
+_FOLDERS = {"facts": "facts", "messages": "turns", "summaries": "summaries", FILES: FILES}
 
 
 def slug(value: str, reserved: frozenset[str] = frozenset()) -> str:
@@ -92,11 +93,43 @@ def subfolder_of(payload: Mapping[str, Any]) -> str:
 
 
 def name_of(id: str, payload: Mapping[str, Any]) -> str:
-    """The name of a row's file: `<created_at>__<id>.md`, or `summary.md`."""
+    """The name of a row's file: `<created_at>__<id>.md`, `summary.md`, or that of an agent's file with its folders."""
+    if path := path_in(payload):
+        return file_of(path)
     if payload.get("kind") == "summaries":
         return f"summary{SUFFIX}"
     created = re.sub(r"[^A-Za-z0-9._-]", "-", _text(payload, "created_at"))[:LONGEST].lstrip(".")
     return f"{created}__{slug(id)}{SUFFIX}"
+
+
+def path_in(payload: Mapping[str, Any]) -> str:
+    """The path of an agent's file as it calls it; "" for any other row."""
+    metadata = payload.get("metadata")
+    path = metadata.get(FILE_PATH) if payload.get("kind") == FILES and isinstance(metadata, Mapping) else None
+    return path if isinstance(path, str) and all(path.split("/")) else ""
+
+
+def file_of(path: str) -> str:
+    """Where an agent's file lies, below the folder of such files: `notes/plan.txt` in `notes/plan.txt.md`.
+
+    No part of it leaves that folder, or has a name that a look at the folder passes over.
+    """
+    *folders, name = path.split("/")
+    parts = [f"{slug(each)}-{_digest(each, 8)}" if each.endswith(_PASSED_OVER) else slug(each) for each in folders]
+    return "/".join([*parts, slug(name.removesuffix(SUFFIX)) + SUFFIX])
+
+
+def path_at(place: str, told: object) -> str:
+    """The path of an agent's file at a place below `entries`: the one it tells, unless it was moved by hand."""
+    parts = place.split("/")[1:]
+    parts = parts[1:] if parts[:1] == [DELETED] else parts
+    path = told if isinstance(told, str) and all(told.split("/")) else ""
+    if parts[:1] != [FILES] or len(parts) == 1:
+        return path
+    here = "/".join(parts[1:])
+    if path and file_of(path) in (here, unnumbered(here)):
+        return path
+    return here.removesuffix(SUFFIX) if path and not path.endswith(SUFFIX) else here
 
 
 def is_tombstone(payload: Mapping[str, Any]) -> bool:
@@ -136,6 +169,8 @@ def kind_in(place: str) -> tuple[str, str]:
         return "messages", parts[1] if len(parts) > 1 else "user"
     if parts[:1] == ["summaries"]:
         return "summaries", "summary"
+    if parts[:1] == [FILES]:
+        return FILES, "memory"
     return "facts", "memory"
 
 

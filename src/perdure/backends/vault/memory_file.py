@@ -14,10 +14,10 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.vault import layout
-from perdure.backends.vault.front_matter import RESERVED_WORDS, NoFrontMatter, join, split
+from perdure.backends.vault.front_matter import FENCE, RESERVED_WORDS, NoFrontMatter, join, split
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.memory import LIVE, RESERVED_METADATA, VERSION, MemoryItem, read_id, text_hash
+from perdure.domain.memory import FILE_PATH, FILES, LIVE, RESERVED_METADATA, VERSION, MemoryItem, read_id, text_hash
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.tags import Tags
 
@@ -42,7 +42,9 @@ _SLOTS = ("subject", "attribute", "value", "polarity")
 _SHAPES: dict[str, type[Any]] = {"content": dict, "unique": bool, "meta_type": str}
 _BESIDE = frozenset({"scope", "tags", "score", "similarity", "explanation", "messages"})
 _FIELDS = frozenset(item.name for item in fields(MemoryItem)) - _BESIDE
-_FILE = frozenset({"id", "conversation_id", "summary_kind", "version_id", "slots", "text", "payload", "metadata"})
+_FILE = frozenset(
+    {"id", "conversation_id", "summary_kind", "version_id", "slots", "text", "newline", "payload", "metadata"}
+)
 KNOWN = _TIMES | _WORDS | _NUMBERS | _COUNTS | _LISTS | _TAGS | _FILE | RESERVED_METADATA | _FIELDS
 """Fields of the front matter that are not metadata."""
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -116,7 +118,9 @@ def _fields(id: str, payload: Mapping[str, Any], text: str, body: str) -> dict[s
     first = {key: told[key] for key in _FIRST if key in told}
     derived = _derived(payload, text)
     rest: dict[str, Any] = {}
-    if body != text:
+    if payload.get("kind") == FILES and text in (body, f"{body}\n"):
+        rest |= {"newline": False} if text == body else {}  # as files end, unless this one is told to end otherwise
+    elif body != text:
         rest["text"] = text
     for key in payload.keys() | derived.keys():
         if key in first or key in ("id", "memory", "metadata", "run_id", "state", "version_of", *_SLOTS):
@@ -169,7 +173,7 @@ def _derived(payload: Mapping[str, Any], text: str) -> dict[str, Any]:
 # ------------------------------------------------------------------ reading
 def read(text: str, place: str, moment: str) -> Found:
     """The row of a file at a place below `entries`, changed last at `moment`; NoFrontMatter says why it has none."""
-    given, body, notes = split(text)
+    given, body, notes = _parts(text, place)
     if isinstance(given.get("payload"), dict):
         return _read_whole(given, body, notes)
     if layout.in_deleted(place) and "version_id" not in given:
@@ -180,6 +184,8 @@ def read(text: str, place: str, moment: str) -> Found:
         raise NoFrontMatter("has no text below its front matter")
     payload: dict[str, Any] = dict(_walls(given, place))
     kind, role = layout.kind_in(place)
+    if given.get("kind", kind) == FILES and memory == body and exact != body:
+        memory += "" if given.get("newline") is False else "\n"
     if isinstance(given.get("role"), str) and given["role"]:
         role = given["role"]
         kind = _KIND_OF_ROLE.get(role, "messages")
@@ -195,9 +201,19 @@ def read(text: str, place: str, moment: str) -> Found:
     _add_slots(payload, given, body)
     _add_tags(payload, given, notes)
     _add_metadata(payload, given, notes)
+    if payload["kind"] == FILES and (path := layout.path_at(place, payload.get("metadata", {}).get(FILE_PATH))):
+        payload["metadata"] = {**payload.get("metadata", {}), FILE_PATH: path}
     if "version_id" in given:
         payload.update(version_of=payload["id"], id=str(given["version_id"]), state=VERSION)
     return Found(payload["id"], payload, notes, undated=created is None)
+
+
+def _parts(text: str, place: str) -> tuple[dict[str, Any], str, list[str]]:
+    """What `split` gives; an agent's file may be any text, without front matter too."""
+    plain = text.removeprefix("\ufeff")
+    if layout.kind_in(place)[0] == FILES and not plain.startswith(FENCE):
+        return {}, body_of(plain), []
+    return split(text)
 
 
 def _read_whole(given: dict[str, Any], body: str, notes: list[str]) -> Found:

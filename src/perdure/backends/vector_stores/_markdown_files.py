@@ -45,7 +45,7 @@ class Files:
             leaving = [path for point in puts for path in self._put(point, before.get(point.id))]
             kept = {point.id for point in puts}
             for id in deletes:
-                if id not in kept and (path := self.find(id, before.get(id))) is not None:
+                if id not in kept and (path := self._standing(id, before.get(id))) is not None:
                     leaving.append(path)
             for path in leaving:
                 self._remove(path)
@@ -59,9 +59,11 @@ class Files:
 
     def _put(self, point: Point, before: dict[str, Any] | None) -> list[str]:
         """Write one row's file; which other file of it is to go."""
-        old = self.find(point.id, before if before is not None else point.payload)
+        old = self.find(point.id, point.payload) if before is None else self._standing(point.id, before)
         if self._accepted.pop(point.id, None) is not None and old is not None:
             return []
+        if before is not None and before != point.payload and same(before, point.payload, ACCESS):
+            return []  # who recalls a memory must not bring back a file that was removed, or edited, a moment ago
         place = layout.place_of(point.id, point.payload)
         if old is not None and (before is None or place == layout.place_of(point.id, before)):
             path = old
@@ -129,6 +131,19 @@ class Files:
             return None
         path = f"{self.home}/{layout.place_of(id, payload)}"
         return next((each for each in self._namesakes(path) if self._holds(each, id)), None)
+
+    def _standing(self, id: str, payload: Mapping[str, Any] | None) -> str | None:
+        """The file of a row that the index has, also where another process took it in under a name of a person's."""
+        found = self.find(id, payload)
+        if found is not None or payload is None:
+            return found
+        folder = f"{self.home}/{layout.place_of(id, payload)}".rpartition("/")[0]
+        try:
+            names = sorted(each.name for each in (self._root / folder).iterdir() if each.name.endswith(layout.SUFFIX))
+        except OSError:
+            return None
+        unknown = (path for name in names if self._snapshot.get(path := f"{folder}/{name}") is None)
+        return next((path for path in unknown if self._holds(path, id)), None)
 
     def _namesakes(self, path: str) -> list[str]:
         """The files that bear a name, with a number or without one."""

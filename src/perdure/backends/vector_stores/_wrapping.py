@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends import registry
+from perdure.backends.vault.base import FileStore
 from perdure.backends.vector_stores.base import (
     CollectionInfo,
     Hits,
@@ -18,6 +19,7 @@ from perdure.backends.vector_stores.base import (
     Vector,
     VectorStore,
 )
+from perdure.domain.errors import ConfigError
 from perdure.domain.filter import Filter
 
 
@@ -33,10 +35,17 @@ class Part(BaseModel):
 
 
 class WrappingStore(VectorStore):
-    """A store that hands every call to another one."""
+    """A store that hands every call to another one; ConfigError for one with files, whose users would not be heard."""
 
     def __init__(self, behind: Part) -> None:
         self._store: VectorStore = registry.build("vector_stores", behind.provider, behind.config)
+        if isinstance(self._store, FileStore):
+            raise ConfigError(
+                f"memories in files cannot lie behind another store: make {behind.provider} the vector_store,"
+                " and give it the other one as its config.store",
+                field="vector_store.config.store.provider",
+                value=behind.provider,
+            )
         self.durable = self._store.durable  # type: ignore[misc]  # that of the store behind
         self.scrub_note = self._store.scrub_note  # type: ignore[misc]  # likewise
 

@@ -83,13 +83,15 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         with self._working:
             if self._files:
                 return
+            self._snapshot.load()
             try:
-                (self.root / layout.ENTRIES).mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not self._snapshot.below(layout.ENTRIES):  # else it is for now not there: that deletes nothing
+                    (self.root / layout.ENTRIES).mkdir(mode=0o700, exist_ok=True)
                 (self.root / "index").mkdir(mode=0o700, exist_ok=True)
                 sweep(self.root)
             except OSError as error:
                 raise VectorStoreError(f"the folder {self.root} cannot be used: {error.strerror}") from error
-            self._snapshot.load()
             self._home(self.settings.collection)
 
     async def close(self) -> None:
@@ -283,7 +285,10 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         """Every file of the main collection that cannot be read as a memory, or only in part."""
         nothing = Snapshot(self.root)
         home = layout.root_of(self.settings.collection, self.settings.collection)
-        return (await run_blocking(scan, self.root, home, nothing)).problems
+        found = (await run_blocking(scan, self.root, home, nothing)).problems
+        if self._snapshot.below(home) and not (self.root / home).is_dir():
+            found.append(Problem(home, "the folder is missing: its memories stand in the index alone"))
+        return found
 
     def changes(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
         """Files of the main collection that somebody changed, burst by burst until it is to stop."""
@@ -294,6 +299,16 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         """The file of a row of the main collection."""
         path = self._snapshot.path_of(layout.ENTRIES, id)
         return None if path is None else self.root / path
+
+    @staticmethod
+    def jot(root: Path, points: Sequence[Point]) -> None:
+        """Write files of new rows into a folder that nobody need have open, or may: every index follows by itself.
+
+        Blocks until they are on the disk. VectorStoreError where one cannot be written.
+        """
+        files = Files(root, layout.ENTRIES, Snapshot(root))
+        files.write(points, (), {})
+        files.sync()
 
     # ------------------------------------------------------------------ durability
     async def sync(self) -> None:

@@ -29,6 +29,7 @@ from perdure.engine.gateway.accounts import Accounts
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.echoing import marks_of
 from perdure.engine.gateway.extraction import PATIENCE
+from perdure.engine.gateway.own_sessions import own_session
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
 from perdure.engine.soft import given_up
@@ -98,8 +99,10 @@ class Compressing:
     async def _compressed(self, conversation: Conversation, messages: Messages) -> Messages:
         await self._kernel.open()
         ledger = self._kernel.ledger
-        session = None if ledger is None else await ledger.sessions.get(conversation.session, conversation.scope)
-        if ledger is None or session is None:
+        if ledger is None:
+            return messages
+        session = await own_session(self._kernel, ledger, conversation.session, conversation.scope)
+        if session is None:
             return messages
         if self._is_due(session):
             await ledger.jobs.add([self._job(session)])

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from perdure.backends.cancelling import is_cancelled
+
 T = TypeVar("T")
 
 AT_ONCE = 100
@@ -67,6 +69,10 @@ class Line(Generic[T]):
             batch, size = self._next()
             try:
                 await self._work(batch)
+            except asyncio.CancelledError:  # of something inside it, unless the whole loop ends
+                if is_cancelled():
+                    raise
+                logger.exception("a fault in perdure: what waits in a line")
             except Exception:  # whatever it is, it must not stop those that wait behind it
                 logger.exception("a fault in perdure: what waits in a line")
             finally:

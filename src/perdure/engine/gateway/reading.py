@@ -17,7 +17,7 @@ from perdure.engine.gateway.borrowing import Borrowing
 from perdure.engine.gateway.conversation import Dialect
 from perdure.engine.gateway.extraction import OVERLAP, Extraction
 from perdure.engine.gateway.settings import GatewaySettings
-from perdure.engine.gateway.summaries import Summaries, summary_of
+from perdure.engine.gateway.summaries import Summaries, is_current
 from perdure.engine.gateway.turns import dialect_of
 from perdure.engine.soft import given_up
 from perdure.engine.upkeep.eviction import evict
@@ -115,7 +115,7 @@ class SessionReading:
     async def _follow(self, session: Session, events: Sequence[MemoryEvent]) -> None:
         """What follows from what was learned; each of it may fail alone."""
         has_changed = any(event.event != "NONE" for event in events)
-        if self._settings.summaries and (has_changed or await summary_of(self._kernel, session.scope) is None):
+        if self._settings.summaries and (has_changed or not await is_current(self._kernel, session.scope)):
             await self._summaries.renew(session.scope, events)
         if self._settings.max_entries:
             with given_up("the conversation keeps more than its entries"):

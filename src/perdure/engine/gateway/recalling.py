@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from perdure.backends.vault.base import FileStore
 from perdure.domain.errors import EmbeddingError, PerdureError, VectorStoreError
 from perdure.domain.event import SearchResult
-from perdure.domain.filter import Filter, all_of, eq
+from perdure.domain.filter import Filter, Not, all_of, eq
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
@@ -21,6 +22,7 @@ from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.giving_way import GivingWay
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.gateway.summaries import told_summary
+from perdure.engine.gateway.turns import SMALL_TALK
 from perdure.engine.queries import Query
 from perdure.engine.soft import given_up, kept_from_failing
 from perdure.engine.team.member import Member, read_member
@@ -188,6 +190,8 @@ class Recalling:
         except asyncio.CancelledError:
             self._late.note(task)
             raise
+        if task.cancelled():
+            raise _CancelledInsideError
         if task.done():
             await task
         else:
@@ -270,11 +274,17 @@ class Recalling:
             limit=ask.limit or settings.default_retrieval_limit,
             threshold=threshold,
             types=ask.types,
-            filters=all_of(ask.filters, eq("kind", "facts") if ask.types else None),  # what was said has no type
+            filters=all_of(ask.filters, self._findable(ask)),
             preset=self._preset(ask),
             trusted=settings.quarantine,
             told=self._said(ask),
         )
+
+    def _findable(self, ask: Ask) -> Filter | None:
+        """What can be found at all: what was said has no type, save what is a file and says nothing."""
+        if ask.types:
+            return eq("kind", "facts")
+        return Not(eq("type", SMALL_TALK)) if isinstance(self._kernel.store, FileStore) else None
 
     def _said(self, ask: Ask) -> frozenset[str]:
         """What the request says itself, where messages are searched: it need not be told again."""
@@ -314,6 +324,10 @@ class Recalling:
             summary=found.summary,
         )
         return replace(told, status="missing", reason=_why_none(found)) if told.is_empty else told
+
+
+class _CancelledInsideError(Exception):
+    """Something that a look waited for was cancelled, and not the look itself: that is no cancellation of a request."""
 
 
 class _NotOpenError(Exception):

@@ -15,6 +15,7 @@ from perdure.engine.gateway.borrowing import Borrowing, Loan
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.extraction import Extraction
 from perdure.engine.gateway.giving_way import GivingWay
+from perdure.engine.gateway.own_sessions import own_session
 from perdure.engine.gateway.reading import SessionReading
 from perdure.engine.gateway.saying import Saying, Turn, Utterance
 from perdure.engine.gateway.settings import GatewaySettings
@@ -90,13 +91,22 @@ class Remembering:
         turn = Turn(conversation=conversation, user=user)
         return self._saying.put(Utterance(scope=conversation.scope, turn=turn, tools=tuple(tools), begins=True))
 
-    def answers(self, opening: Utterance, answer: str, *, complete: bool = True, loan: Loan | None = None) -> Utterance:
+    def answers(
+        self,
+        opening: Utterance,
+        answer: str,
+        *,
+        complete: bool = True,
+        asks: bool = False,
+        loan: Loan | None = None,
+    ) -> Utterance:
         """Have the answer kept, and queue what is due; one that was broken off is marked so.
 
-        `loan` is what the turn's own model may read it by, where that is set.
+        One that `asks` for tools does not end a turn of Responses. `loan` is what the turn's own model may read it by,
+        where that is set.
         """
         return self._saying.put(
-            Utterance(scope=opening.scope, after=opening, answer=answer, complete=complete, loan=loan)
+            Utterance(scope=opening.scope, after=opening, answer=answer, complete=complete, asks=asks, loan=loan)
         )
 
     def says(
@@ -107,14 +117,21 @@ class Remembering:
         tools: Sequence[Message] = (),
         *,
         complete: bool = True,
+        asks: bool = False,
         loan: Loan | None = None,
     ) -> Utterance:
         """Have both kept, the user's words first (K38)."""
         if loan is not None:  # it must be lent before anyone may read the turn, which is counted first
-            return self.answers(self.opens(conversation, user, tools), answer, complete=complete, loan=loan)
+            return self.answers(self.opens(conversation, user, tools), answer, complete=complete, asks=asks, loan=loan)
         turn = Turn(conversation=conversation, user=user)
         whole = Utterance(
-            scope=conversation.scope, turn=turn, tools=tuple(tools), begins=True, answer=answer, complete=complete
+            scope=conversation.scope,
+            turn=turn,
+            tools=tuple(tools),
+            begins=True,
+            answer=answer,
+            complete=complete,
+            asks=asks,
         )
         return self._saying.put(whole)
 
@@ -155,7 +172,7 @@ class Remembering:
         """
         with self._kernel.calls.one():
             ledger = await self._kernel.required_ledger()
-            session = await ledger.sessions.get(name, scope)
+            session = await own_session(self._kernel, ledger, name, scope)
             if session is None:
                 raise NotFoundError(f"there is no session {name!r}")
             session = await self._work.ended(ledger, session)

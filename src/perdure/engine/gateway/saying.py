@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.backends.vault.base import FileStore
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import InvalidInputError
@@ -21,7 +22,8 @@ from perdure.engine.gateway.borrowing import Borrowing, Loan
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.giving_way import GivingWay
 from perdure.engine.gateway.line import Line
-from perdure.engine.gateway.turns import Turns, says_nothing
+from perdure.engine.gateway.own_sessions import own_session, store_mark
+from perdure.engine.gateway.turns import SMALL_TALK, Turns, says_nothing
 from perdure.engine.gateway.unkept import Unkept, named
 from perdure.engine.kernel import Kernel
 from perdure.engine.rows import episode_item
@@ -66,6 +68,8 @@ class Utterance:
     """What began the turn, where this ends it."""
     answer: str | None = None
     complete: bool = True
+    asks: bool = False
+    """Whether the answer asks for tools, whose words go on with the turn."""
     loan: Loan | None = None
     injected: frozenset[str] = frozenset()
     is_kept: bool = False
@@ -100,7 +104,9 @@ class _Made:
     before: tuple[str, ...] = ()
     """Messages of the turn that it goes on with."""
     shown: tuple[Episode, ...] = ()
-    """Those of its messages that can be searched, where messages are."""
+    """Those of its messages that get rows, where messages are searched."""
+    small: frozenset[str] = frozenset()
+    """Ids of those in `shown` that are not to be found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,7 @@ class _Shown:
     """Messages that are kept and are to be found, and whether there is work to do after that."""
 
     episodes: Sequence[Episode]
+    small: frozenset[str]
     is_due: bool
 
 
@@ -183,7 +190,8 @@ class Saying:
         shown = [episode for one in made if one.what.is_kept for episode in one.shown]
         is_due = any(one.said.jobs is not no_jobs for one in made)
         if shown:
-            self._rows.put(_Shown(shown, is_due))
+            small = frozenset(id for one in made for id in one.small)
+            self._rows.put(_Shown(shown, small, is_due))
         elif is_due:
             self._wake()
 
@@ -195,7 +203,7 @@ class Saying:
         conversation, episodes = turn.conversation, list[Episode]()
         dialect, scope, before = conversation.dialect, conversation.scope, turn.episodes
         if each.begins:
-            asked = await _last_turn(ledger, conversation) if each.goes_on else None
+            asked = await _last_turn(self._kernel, ledger, conversation) if each.goes_on else None
             before = () if asked is None else asked.episodes
             episodes += self._turns.opening(dialect, scope, turn.user, each.tools, before)
         elif turn.number == 0 or turn.session_id is None:
@@ -206,21 +214,25 @@ class Saying:
         if each.answer is not None:
             ids = (*before, *(episode.id for episode in episodes))
             said = self._turns.answer(dialect, scope, ids, each.answer, complete=each.complete)
-            # An answer without words asks for tools: what they say belongs to the batch that is read of Responses.
-            is_over = said is not None or not each.complete or dialect == "chat"
+            # Where it asks for tools, or has no words, what follows belongs to the batch that is read of Responses.
+            is_over = (said is not None and not each.asks) or not each.complete or dialect == "chat"
             episodes += [] if said is None else [said]
         known = (turn.session_id, turn.number) if turn.session_id is not None else None
         said_of = Said(
             scope=scope,
             name=conversation.session if each.begins else None,
+            store=store_mark(self._kernel),
             turn=(asked.session_id, asked.number) if asked is not None else known,
             episodes=tuple(episodes),
             at=episodes[0].told_at if episodes else iso(self._kernel.ticker.now()),
             jobs=(lambda session_id, number: self._due(conversation, session_id, number)) if is_over else no_jobs,
         )
-        is_searched = self._kernel.config.episodes == "search"
-        shown = tuple(each for each in episodes if not says_nothing(each, turn.user.content)) if is_searched else ()
-        return _Made(each, said_of, before, shown)
+        if self._kernel.config.episodes != "search":
+            return _Made(each, said_of, before)
+        small = frozenset(each.id for each in episodes if says_nothing(each, turn.user.content))
+        if isinstance(self._kernel.store, FileStore):  # where a message is a file, each of them is one (K12)
+            return _Made(each, said_of, before, tuple(episodes), small)
+        return _Made(each, said_of, before, tuple(each for each in episodes if each.id not in small))
 
     async def _written(self, ledger: Ledger, made: Sequence[_Made]) -> list[SessionTurn | None]:
         """Write all of it at once; where some of it cannot be written, each alone."""
@@ -272,25 +284,29 @@ class Saying:
     async def _show(self, batch: list[_Shown]) -> None:
         """Let messages be searched that are kept; what follows them begins afterwards."""
         episodes = [episode for some in batch for episode in some.episodes]
+        small = frozenset(id for some in batch for id in some.small)
         with kept_from_failing(_NOT_SHOWN, []), given_up(_NOT_SHOWN), self._kernel.calls.one():
-            await self._way.behind(self._shown(episodes))
+            await self._way.behind(self._shown(episodes, small))
         if any(some.is_due for some in batch):
             self._wake()
 
-    async def _shown(self, episodes: Sequence[Episode]) -> None:
+    async def _shown(self, episodes: Sequence[Episode], small: frozenset[str]) -> None:
         kernel, ledger = self._kernel, await self._kernel.required_ledger()
         # Where the embedder cannot keep up, rows come without vectors: they get these when the memory is next opened.
         is_late = len(self._rows) >= MOST_WAITING
         texts = [] if is_late else [episode.content for episode in episodes]
         vectors = (await kernel.embedding.texts(texts)).vectors or [None] * len(episodes)
+        items = [episode_item(episode) for episode in episodes]
         points = [
-            Point(episode.id, vector, episode_item(episode).to_payload())
-            for episode, vector in zip(episodes, vectors, strict=True)
+            Point(item.id, vector, (item.with_(type=SMALL_TALK) if item.id in small else item).to_payload())
+            for item, vector in zip(items, vectors, strict=True)
         ]
         rows = await with_derived(kernel.embedding, points)
         # What was erased or hidden meanwhile must not come back as a row.
         stand = {each.id for each in await ledger.get_episodes([each.id for each in episodes]) if not each.hidden}
         await finish(kernel.store.apply(kernel.collection, [row for row in rows if row.id in stand], []))
+        if kernel.vault is not None:
+            kernel.vault.note(())
 
 
 def _is_apart(batch: list[Utterance], each: Utterance) -> bool:
@@ -298,9 +314,9 @@ def _is_apart(batch: list[Utterance], each: Utterance) -> bool:
     return each.goes_on or (each.after is not None and not each.after.done.done())
 
 
-async def _last_turn(ledger: Ledger, conversation: Conversation) -> SessionTurn | None:
+async def _last_turn(kernel: Kernel, ledger: Ledger, conversation: Conversation) -> SessionTurn | None:
     """The turn that the session stands at; None for one that has not begun, or that is over."""
-    session = await ledger.sessions.get(conversation.session, conversation.scope)
+    session = await own_session(kernel, ledger, conversation.session, conversation.scope)
     if session is None or session.ended_at is not None:
         return None
     turns = await ledger.sessions.turns(session.id, session.turns)

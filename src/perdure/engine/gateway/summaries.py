@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import NAMESPACE_URL, uuid5
 
-from perdure.backends.vector_stores.base import Vector
+from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import LLMError
 from perdure.domain.event import Change, MemoryEvent
@@ -23,7 +23,7 @@ from perdure.engine.gateway.extraction import PATIENCE
 from perdure.engine.kernel import Kernel
 from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
-from perdure.engine.visibility import visible
+from perdure.engine.visibility import TRUSTED, visible
 from perdure.engine.write_path import SESSION
 from perdure.pipeline.firewall import suspect
 from perdure.pipeline.llm.summary import Learned, summarised
@@ -56,18 +56,22 @@ async def summary_of(kernel: Kernel, scope: Scope) -> MemoryItem | None:
 class _Parts:
     """How that stands which a summary was made of."""
 
-    standing: tuple[MemoryItem, ...] = ()
-    """What still stands and may enter a prompt, in the summary's order."""
+    standing: tuple[Point, ...] = ()
+    """The rows of what still stands and may enter a prompt, in the summary's order."""
     lost: frozenset[str] = frozenset()
     """The ids of what has changed or gone since the summary was written."""
 
+    @property
+    def items(self) -> list[MemoryItem]:
+        """What still stands; not made of the rows before it is needed, for every request asks what is lost."""
+        return [MemoryItem.from_payload(point.payload) for point in self.standing]
+
 
 async def _parts_of(kernel: Kernel, summary: MemoryItem) -> _Parts:
-    now = visible(summary.scope, now=kernel.ticker.now())
+    now = visible(summary.scope, now=kernel.ticker.now(), filters=TRUSTED)
     points = await kernel.store.get_many(kernel.collection, summary.derived_from)
-    items = [MemoryItem.from_payload(point.payload) for point in points if matches(now, point.payload)]
-    standing = tuple(item for item in items if item.quarantined is None)
-    as_they_were = {item.id for item in standing if item.updated_at <= summary.updated_at}
+    standing = tuple(point for point in points if matches(now, point.payload))
+    as_they_were = {point.id for point in standing if point.payload["updated_at"] <= summary.updated_at}
     return _Parts(standing, frozenset(summary.derived_from) - as_they_were - set(summary.metadata.get(_GONE, ())))
 
 
@@ -88,7 +92,7 @@ async def told_summary(kernel: Kernel, scope: Scope) -> str | None:
     parts = await _parts_of(kernel, summary)
     if not parts.lost:
         return summary.memory
-    text = _by_rules(parts.standing)[0]
+    text = _by_rules(parts.items)[0]
     return text if text and suspect(text, None) is None else None
 
 
@@ -137,7 +141,7 @@ class Summaries:
         if kernel.extractor is not None and before.lost - _told_of(events):
             # A model that is not told what has changed would go on telling it. It begins anew.
             goes_on, before = None, _Parts(lost=before.lost)
-        facts = await self._facts(scope, goes_on, before.standing)
+        facts = await self._facts(scope, goes_on, before.items)
         made = await self._made(goes_on, before, facts, events) if facts else _Made()
         if made is None or (not facts and previous is None):
             return True
@@ -184,7 +188,7 @@ class Summaries:
                 text = await summarised(llm, previous.memory if previous is not None else None, learned)
         except TimeoutError as error:
             raise LLMError("the model did not answer in time", code="timeout") from error
-        left = {item.id for item in before.standing}
+        left = {point.id for point in before.standing}
         no_more = () if previous is None else tuple(id for id in previous.derived_from if id not in left)
         return _Made(text, new, previous, no_more)
 

@@ -18,6 +18,9 @@ from perdure.pipeline.entropy import is_chatter, is_empty_turn
 from perdure.pipeline.firewall import is_forgery
 from perdure.pipeline.sanitise import said_aloud, sanitised
 
+SMALL_TALK = "small_talk"
+"""The type of a message that is a file, but has nothing to be found by."""
+
 
 def group_of(first: str, dialect: Dialect) -> str:
     """The `add_id` of a turn's messages: whoever reads the turn later, in any process, sees how it is to be read."""

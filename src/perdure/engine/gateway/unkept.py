@@ -16,7 +16,7 @@ from perdure.engine.gateway.borrowing import Borrowing
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.extraction import OVERLAP, Extraction
 from perdure.engine.gateway.settings import GatewaySettings
-from perdure.engine.gateway.summaries import Summaries, summary_of
+from perdure.engine.gateway.summaries import Summaries, is_current
 from perdure.engine.soft import given_up, kept_from_failing
 
 logger = logging.getLogger("perdure")
@@ -120,7 +120,7 @@ class Unkept:
         heard.read = [*heard.read, *turns][-OVERLAP:]
         events = extracted.events
         has_changed = any(event.event != "NONE" for event in events)
-        if self._settings.summaries and (has_changed or await summary_of(self._kernel, conversation.scope) is None):
+        if self._settings.summaries and (has_changed or not await is_current(self._kernel, conversation.scope)):
             await self._summaries.renew(conversation.scope, events)
         return len(turns)
 

@@ -20,6 +20,7 @@ from perdure.engine.engine import Engine
 from perdure.engine.finish import finish
 from perdure.engine.gateway.borrowing import Borrowing
 from perdure.engine.gateway.giving_way import GivingWay
+from perdure.engine.gateway.own_sessions import own_session_of, store_mark
 from perdure.engine.gateway.reading import SessionReading
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
@@ -131,7 +132,7 @@ class SessionWork:
     async def _try(self, ledger: Ledger, job: Job) -> bool:
         """Do one job; True too where it failed and the queue was told so."""
         try:
-            session = await ledger.sessions.by_id(job.memory_id)
+            session = await own_session_of(self._kernel, ledger, job.memory_id)
             is_read = session is None or await self._carry_out(ledger, session, job)
             error = "" if is_read else "the turns could not be read"
         except Exception as failure:  # whatever it is, it must not stop the sessions after this one
@@ -175,7 +176,7 @@ class SessionWork:
             return False
         self._swept_at = now
         before = iso(self._kernel.ticker.now() - self._silence)
-        silent = await ledger.sessions.idle(before, SWEPT)
+        silent = await ledger.sessions.idle(before, SWEPT, store=store_mark(self._kernel))
         await ledger.jobs.add([self.job("end", session.id, session.scope, session.turns) for session in silent])
         return bool(silent)
 

@@ -36,11 +36,12 @@ class Kinds:
     """The kinds of one store's jobs: ledgers are shared, and another store's memories are not here to be looked at."""
 
     def __init__(self, store_identity: str, collection: str) -> None:
-        self._mark = "@" + hashlib.sha256(f"{store_identity}/{collection}".encode()).hexdigest()[:12]
+        self.store = hashlib.sha256(f"{store_identity}/{collection}".encode()).hexdigest()[:12]
+        """The mark by which a ledger tells the store from others."""
 
     def named(self, kind: str) -> str:
         """The kind as the ledger keeps it."""
-        return kind + self._mark
+        return f"{kind}@{self.store}"
 
     @staticmethod
     def bare(kind: str) -> str:

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.backends.vault.base import FileStore
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.event import Episode
 from perdure.domain.filter import Condition
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
+from perdure.engine.rows import version_of
 from perdure.engine.upkeep.removing import WALKED, Removal, remove, walk
 
 
@@ -62,7 +65,7 @@ async def _evict(kernel: Kernel, scope: Scope, max_entries: int, removal: Remova
     )
     if turns:
         async with kernel.lock(scope):
-            await finish(_hide(kernel, [turn.id for turn in turns]))
+            await finish(_hide(kernel, [turn.id for turn in turns], kernel.ticker.tick()))
     removal.turns = len(turns)
     return removal
 
@@ -95,9 +98,17 @@ async def _turns(ledger: Ledger, scope: Scope) -> list[Episode]:
             return found
 
 
-async def _hide(kernel: Kernel, ids: list[str]) -> None:
-    """Take messages out of every read; where they are searched too, their rows go."""
+async def _hide(kernel: Kernel, ids: list[str], moment: str) -> None:
+    """Take messages out of every read; where they are searched too, their rows go, and of files a tombstone stays."""
     assert kernel.ledger is not None, "they were read from it"
     await kernel.ledger.hide_episodes(ids)
-    if kernel.config.episodes == "search":
-        await kernel.store.apply(kernel.collection, (), ids)
+    if kernel.config.episodes != "search":
+        return
+    kept: list[Point] = []
+    if isinstance(kernel.store, FileStore):
+        for point in await kernel.store.get_many(kernel.collection, ids):
+            keep = version_of(MemoryItem.from_payload(point.payload), untold_at=moment)
+            kept.append(Point(keep.id, point.vector, keep.to_payload()))
+    await kernel.store.apply(kernel.collection, kept, ids)
+    if kernel.vault is not None:
+        kernel.vault.note(())

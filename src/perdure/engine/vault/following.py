@@ -19,16 +19,17 @@ from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.agreement import last_word, last_words, says_deleted, says_text
+from perdure.engine.agreement import FROM_FILES, last_word, last_words, says_deleted, says_text
 from perdure.engine.batch import Batch
 from perdure.engine.derived import with_derived
 from perdure.engine.kernel import Kernel
+from perdure.engine.soft import given_up
 from perdure.pipeline.firewall import suspect
 
 logger = logging.getLogger("perdure")
 
-ACTOR = "file"
-"""Who made a change that was found in the files, as history tells it."""
+ACTOR = FROM_FILES
+"""Who made these changes, as history tells it."""
 _BATCH = 500
 """Changes that are committed at a time."""
 _FEW = 100
@@ -53,9 +54,10 @@ class _Told:
 async def follow(kernel: Kernel, paths: Collection[Path] | None = None, *, bury: bool = True) -> Absorbed:
     """Take in what changed in the files (None: anywhere), with its history; nothing for a store without files.
 
-    A memory whose file is gone leaves a tombstone, unless it has one already. Without `bury` none is made: the files
-    are as they should be, for another version of them was brought here. To be called without a lock, on a kernel whose
-    backends are open.
+    A memory whose file is gone or was edited leaves a tombstone, unless it has one already. Without `bury` none is
+    made: the files are as they should be, for another version of them was brought here. Nor is one made where a file is
+    as in the newest version, and that is not of our making: somebody's `git checkout` or `git pull` brought it. To be
+    called without a lock, on a kernel whose backends are open.
     """
     store = kernel.store
     if not isinstance(store, FileStore):
@@ -83,6 +85,8 @@ class _Following:
         self._kernel = kernel
         self._store = store
         self._bury = bury
+        self._edited: set[str] | None = None
+        """The files that are not as the newest version has them; None where this does not matter."""
         self._buried: set[str] = set()
 
     async def take(self, foreign: Sequence[Foreign]) -> list[Problem]:
@@ -101,6 +105,9 @@ class _Following:
         for start in range(0, len(plain), _BATCH):
             await self._store.take(self._kernel.collection, await self._made(plain[start : start + _BATCH]))
         fresh = [each for each in told if each.id not in known]
+        if self._bury and self._store.versions is not None and any(each.before is not None for each in fresh):
+            with given_up("git cannot be asked who changed files: they leave tombstones"):
+                self._edited = await self._store.versions.edited()
         refused: list[Problem] = []
         for start in range(0, len(fresh), _BATCH):
             refused += await self._commit(fresh[start : start + _BATCH])
@@ -158,15 +165,23 @@ class _Following:
             if after is None:
                 assert before is not None, "a removed file had a row"
                 batch.remove(before, old, actor=ACTOR, reason="the file was removed")
-                if not self._bury or before.id in self._buried:
-                    batch.changes[-1] = replace(batch.changes[-1], keep=None)
             elif before is None:
                 batch.add(after, vectors[after.id], actor=ACTOR, reason="a file was added")
                 batch.changes[-1] = replace(batch.changes[-1], at=kernel.ticker.tick())
             else:
                 batch.replace(before, after, old, vectors[after.id], actor=ACTOR, reason="the file was edited")
+            if before is not None and not self._is_to_be_buried(before.id, each.foreign.path):
+                batch.changes[-1] = replace(batch.changes[-1], keep=None)
         self._store.accept([each.foreign for each in told])
         await kernel.commit(batch.changes, batch.vectors)
+
+    def _is_to_be_buried(self, id: str, path: str | None) -> bool:
+        """Whether the text that an edit or a removal of this file took away is to be kept."""
+        if not self._bury or id in self._buried:
+            return False
+        if path is None and (before := self._store.path_of(id)) is not None:
+            path = before.relative_to(self._store.root).as_posix()
+        return self._edited is None or path is None or path in self._edited
 
     async def _vectors(self, told: Sequence[_Told]) -> dict[str, Vector | None]:
         """Vectors of what stands afterwards: those of equal texts are kept, the others are made in one batch."""

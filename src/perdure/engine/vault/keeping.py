@@ -36,6 +36,12 @@ class FileKeeper:
         if self.versioning is not None:
             await self.versioning.opened()
 
+    def watch(self) -> None:
+        """Watch, from now on, or from the opening; to be called in the event loop that goes on."""
+        self._watch = True
+        if self._kernel.open.done:
+            self.watcher.start()
+
     def note(self, changes: Sequence[Change]) -> None:
         """The files are written by then: they become a version."""
         if self.versioning is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from perdure.backends.vault.versions.base import Replaced, Step
-from perdure.domain.memory import MemoryItem
+from perdure.domain.memory import FILE_PATH, FILES, MemoryItem
 from perdure.pipeline.slots import read
 
 TITLE = 72
@@ -64,6 +64,8 @@ def lines_of(step: Step, most: int | None = None) -> list[str]:
 def of_replaced(pair: Replaced) -> str:
     """A change of one memory: "User's home: Oslo → Bergen" where both give one attribute a value, else both texts."""
     before, after = pair.before, pair.after
+    if after.kind == FILES:
+        return f"Edited {shown(after)}"
     attribute = _attribute(before, after)
     if attribute is None or before.slots is None or after.slots is None:
         return f"{shown(before)} → {shown(after)}"
@@ -77,7 +79,9 @@ def of_replaced(pair: Replaced) -> str:
 
 
 def shown(item: MemoryItem) -> str:
-    """A memory's text on one line, not too long."""
+    """A memory's text on one line, not too long; of a file that an agent keeps its path."""
+    if item.kind == FILES and isinstance(path := item.metadata.get(FILE_PATH), str):
+        return _shortened(f"the file {_on_one_line(path)}", LINE)
     return _shortened(_on_one_line(item.memory), LINE)
 
 

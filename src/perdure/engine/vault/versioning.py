@@ -82,6 +82,8 @@ class Versioning:
             self._actors.update(change.actor for change in changes or ())
         else:
             self._said = self._said or time.monotonic()
+            if not self._actors:
+                self._changed = None  # what was left over at the opening is committed with the messages
         self._worker.wake()
 
     async def _work(self) -> float:

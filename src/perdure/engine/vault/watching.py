@@ -57,4 +57,12 @@ class Watcher:
 
     async def _take(self, paths: Collection[Path]) -> None:
         with given_up("changed files are taken in later"):
+            await self._at_rest()
             await follow(self._kernel, None if len(paths) > MANY else paths)
+
+    async def _at_rest(self) -> None:
+        """Let a checkout of somebody's come to its end: half of it is no version of anything."""
+        versions = self._kernel.store.versions if isinstance(self._kernel.store, FileStore) else None
+        if versions is not None:
+            with given_up("git could not be asked whether it is at rest"):
+                await versions.at_rest()

@@ -25,6 +25,7 @@ from perdure.frontends.cli import (
     keeping,
     keys,
     looking,
+    memory_group,
     moving,
     proxying,
     removing,
@@ -134,6 +135,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
 )
 for name, command, line in COMMANDS:
     app.command(name, short_help=line, context_settings=CONTEXT)(command)
+app.add_typer(memory_group.app, name="memory", short_help="Keep memories as Markdown files: a proxy, and add.")
 app.add_typer(keys.app, name="keys", short_help="Say who may ask a server: make, list and end keys.")
 
 

@@ -23,12 +23,15 @@ CONFIG_FILE = "perdure.toml"
 
 
 def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
-    """The configuration of a memory's folder, or of another file; `path` is the folder unless the file says so."""
-    from perdure.engine.config import read_config, read_file, read_tables  # heavy, see above
+    """The configuration of a memory's folder, or of another file; `path` is the folder unless the file says so.
+
+    Without a file it goes by what lies there: a clone of a memory in files has no settings (they may hold keys).
+    """
+    from perdure.engine.config import read_file, read_folder, read_tables  # heavy, see above
 
     own = folder.expanduser() / CONFIG_FILE
     if file is None and not own.is_file():
-        return read_config({"path": folder})
+        return read_folder(folder)
     file = own if file is None else file.expanduser()
     config = read_file(file)
     says_path = "path" in read_tables(file)

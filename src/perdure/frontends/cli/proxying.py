@@ -53,7 +53,9 @@ TopKOption = Annotated[
 ]
 MaxEntriesOption = Annotated[
     int | None,
-    typer.Option("--max-entries", min=0, help="Facts and turns of a conversation; by default 0, any number."),
+    typer.Option(
+        "--max-entries", min=0, help="Facts and turns of a conversation, 0 any number; by default 0, of files 500."
+    ),
 ]
 MmrOption = Annotated[
     float | None,
@@ -122,11 +124,16 @@ def proxy(
         "chat_similarity_threshold": score_threshold,
         "summaries": summarization,
     }
+    upstream = given({"base_url": base_url, "api_key": api_key})
+    config = _config(serving.serving_config(place, given(server), config_file), given(gateway), upstream)
+    stand(config, place, log_level=log_level, as_json=as_json)
+
+
+def stand(config: MemoryConfig, place: Path, *, log_level: str, as_json: bool) -> None:
+    """Serve this memory before its model's server until told to stop; the address is printed when it is known."""
     from perdure.frontends.server import logs  # heavy: FastAPI; `perdure --help` must not wait for it
     from perdure.frontends.server.app import create_app
 
-    upstream = _given({"base_url": base_url, "api_key": api_key})
-    config = _config(serving.serving_config(place, _given(server), config_file), _given(gateway), upstream)
     settings = serving.checked(config, place)
     listening, url = serving.listen(settings)
     _not_itself(str(config.gateway.upstream.base_url), url)
@@ -142,7 +149,8 @@ def proxy(
     serving.run(settings, listening, lambda: create_app(config))
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -154,7 +162,7 @@ def _config(config: MemoryConfig, gateway: dict[str, Any], upstream: dict[str, A
     from perdure.engine.gateway.settings import GatewaySettings
 
     told = config.gateway.model_dump(exclude_unset=True)
-    named = _given(told.get("upstream", {}))
+    named = given(told.get("upstream", {}))
     fallback = os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
     whole = {**told, **gateway, "upstream": {"base_url": fallback, **named, **upstream}}
     try:

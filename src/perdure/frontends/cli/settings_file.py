@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from perdure.backends import registry
-from perdure.engine.config import MemoryConfig
+from perdure.engine.config import IN_FILES, MemoryConfig
 from perdure.frontends.server.settings import ServerSettings
 
 HEAD = """\
@@ -21,10 +21,19 @@ HEAD = """\
 # underscores, as in PERDURE_EMBEDDER__PROVIDER) stands above this file.
 """
 
+_PLACED = ("vector_store", "history")
+"""Sections whose providers lie in the memory's folder unless told otherwise."""
 
-def settings_text(folder: Path) -> str:
-    """The file for a folder, with everything commented out: it changes nothing until a line of it is changed."""
+
+def settings_text(folder: Path, store: str = "sqlite") -> str:
+    """The file for a folder, with everything commented out: it changes nothing until a line of it is changed.
+
+    Of another vector store than the default it names the provider, and for `markdown` what a memory in files is opened
+    with; ConfigError where there is none of that name.
+    """
+    told = IN_FILES if store == IN_FILES["vector_store"]["provider"] else {}
     own = {"path": f"# path = {_toml(folder)}"}
+    own |= {name: f"{name} = {_toml(value)}" for name, value in told.items() if isinstance(value, str)}
     parts = [HEAD.rstrip()]
     sections = {name: _section_of(field) for name, field in MemoryConfig.model_fields.items()} | {
         "server": ServerSettings
@@ -34,12 +43,14 @@ def settings_text(folder: Path) -> str:
             parts.append("\n".join(_entry(name, MemoryConfig.model_fields[name], own.get(name))))
     for name, section in sections.items():
         if section is not None:
-            parts.append("\n".join(_section(name, MemoryConfig.model_fields[name], section)))
+            chosen = store if name == "vector_store" else None
+            parts.append("\n".join(_section(name, MemoryConfig.model_fields[name], section, chosen)))
     return "\n\n".join(parts) + "\n"
 
 
-def _section(name: str, field: FieldInfo, section: type[BaseModel]) -> Iterator[str]:
+def _section(name: str, field: FieldInfo, section: type[BaseModel], chosen: str | None = None) -> Iterator[str]:
     default = field.get_default(call_default_factory=True)
+    is_told = chosen is not None and chosen != default.provider
     meaning = field.description or (inspect.getdoc(section) or "").partition("\n\n")[0]
     yield f"# {' '.join(meaning.split())}"
     # An empty table inside another would be a setting of its own.
@@ -48,26 +59,28 @@ def _section(name: str, field: FieldInfo, section: type[BaseModel]) -> Iterator[
     nested = {key: _section_of(inner) for key, inner in section.model_fields.items()}
     for key, inner in section.model_fields.items():
         if key != "config" and nested[key] is None:
-            yield from _entry(key, inner, None if default is not None else f'# {key} = "..."')
+            line = None if default is not None else f'# {key} = "..."'
+            yield from _entry(key, inner, f"provider = {_toml(chosen)}" if is_told and key == "provider" else line)
     for key, table in nested.items():  # what follows a table's name in TOML belongs to it
         if table is not None:
             yield ""
             yield from _section(f"{name}.{key}", section.model_fields[key], table)
     if "config" in section.model_fields:
-        yield from _provider_settings(name, default)
+        yield from _provider_settings(name, chosen or (default and default.provider))
 
 
-def _provider_settings(name: str, default: Any) -> Iterator[str]:
-    """The settings of the provider that a section has by default; others have others."""
-    if default is None:
+def _provider_settings(name: str, provider: str | None) -> Iterator[str]:
+    """The settings of the provider that a section has; others have others."""
+    if provider is None:
         yield "# config is a table with the provider's own settings"
         return
     families = {section: family for family, section in registry.SECTIONS.items()}
-    settings = registry.load(families[name], default.provider).Settings
+    settings = registry.load(families[name], provider).Settings
     yield ""
-    yield f"# Settings of {default.provider}; another provider has others"
+    yield f"# Settings of {provider}; another provider has others"
     yield f"[{name}.config]"
-    own = {"path": "# path is a file in the memory's folder"} if name in ("vector_store", "history") else {}
+    places = {"sqlite": "a file in the memory's folder", "markdown": "the memory's folder"}
+    own = {"path": f"# path is {places[provider]}"} if name in _PLACED and provider in places else {}
     for key, field in settings.model_fields.items():
         yield from _entry(key, field, own.get(key))
 
@@ -80,10 +93,12 @@ def _entry(name: str, field: FieldInfo, line: str | None = None) -> Iterator[str
         yield f"# {' '.join(field.description.split())}{f': {choices}' if choices else ''}"
     if line is not None:
         yield line
-    elif field.is_required():
+    elif field.is_required() or isinstance(value, SecretStr):
         yield f'# {name} = "..."'
     elif value is None:
         yield f"# {name} is not set"
+    elif isinstance(value, BaseModel):
+        yield f"# {name} is a table"
     else:
         yield f"# {name} = {_toml(value)}"
 

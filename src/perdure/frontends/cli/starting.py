@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 def init(
     force: Annotated[bool, typer.Option("--force", help="Write the file even where there is one.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="NAME",
+            show_default=False,
+            help="Vector store: sqlite (default), markdown for memories as files, or another.",
+        ),
+    ] = None,
     download: Annotated[
         bool,
         typer.Option("--download", help="Fetch the weights of embedder (90 MB) and reranker; nothing else ever does."),
@@ -33,6 +42,8 @@ def init(
     the weights of the embedder are fetched; without them memories are found by their words alone.
 
     Example: perdure init --path ~/notes/memory --download
+
+    Example: perdure init --path ~/notes/memory --store markdown
     """
     # Heavy: pydantic and the backends; `perdure --help` must not wait for them.
     from perdure.frontends.cli.settings_file import settings_text
@@ -43,9 +54,10 @@ def init(
     if exists and not force and not download:
         raise PerdureError(f"{file} exists already: --force overwrites it")
     if force or not exists:
+        text = settings_text(place, store or _standing(place))
         try:
             place.mkdir(parents=True, exist_ok=True)
-            file.write_text(settings_text(place), encoding="utf-8")
+            file.write_text(text, encoding="utf-8")
         except OSError as error:
             raise PerdureError(f"{file} cannot be written: {error}") from error
         note(f"wrote {file}")
@@ -59,6 +71,13 @@ def init(
         note(f"memories will be found by their words alone: {missing}")
     if as_json:
         print_json({"path": str(place), "file": str(file), "embedder": config.embedder.provider, "missing": missing})
+
+
+def _standing(place: Path) -> str:
+    """The store that lies in the folder already, else the default."""
+    from perdure.engine.config import VectorStoreConfig, in_files  # heavy, see above
+
+    return "markdown" if in_files(place) else VectorStoreConfig().provider
 
 
 def _embedder(config: MemoryConfig) -> Embedder:

@@ -205,14 +205,14 @@ class Keeping:
         turn = await _turn_of(self._begun)
         return turn.episodes if turn is not None else ()
 
-    def end(self, answer: str, *, complete: bool = True) -> None:
-        """Keep the answer, and the user's words before it unless they are kept (K38)."""
+    def end(self, answer: str, *, complete: bool = True, asks: bool = False) -> None:
+        """Keep the answer, and the user's words before it unless they are kept (K38); whether it `asks` for tools."""
         if self._begun is not None:
-            said = self._remembering.answers(self._begun, answer, complete=complete, loan=self._loan)
+            said = self._remembering.answers(self._begun, answer, complete=complete, asks=asks, loan=self._loan)
             self._ended = self._counted(said)
         elif not self._is_refused and self._is_taken():
             said = self._remembering.says(
-                self._conversation, self._user, answer, self._tools, complete=complete, loan=self._loan
+                self._conversation, self._user, answer, self._tools, complete=complete, asks=asks, loan=self._loan
             )
             self._ended = self._counted(said)
 

@@ -60,6 +60,8 @@ class Relay(Response):
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
+                if work.cancelled():  # by something that it waited for: the request itself is wanted as before
+                    raise UpstreamError("the answer was given up before its end")
                 work.result()
                 return
             work.cancel()

@@ -14,6 +14,7 @@ from perdure.domain.session import Session
 from perdure.domain.stored_memory import shown_id
 from perdure.domain.text import is_unicode, shown
 from perdure.engine.gateway.conversation import Conversation
+from perdure.engine.gateway.own_sessions import own_session, own_session_of
 from perdure.frontends.gateway.asking import caller_of, gateway_of
 from perdure.frontends.gateway.gateway import Gateway, may_store
 from perdure.frontends.gateway.identity import USER_HEADER, conversation
@@ -103,12 +104,13 @@ async def _found(request: Request, name: str, whose: Whose) -> Session:
     # The last answer may be on its way into memory: who ends a session means all of it.
     await gateway.written()
     walls = reach(talk, caller, gateway)
-    sessions = (await gateway.engine.kernel.required_ledger()).sessions
+    kernel = gateway.engine.kernel
+    ledger = await kernel.required_ledger()
     kept = await Chains(gateway).get(name, walls)
     if kept is not None:
-        found = await sessions.get(kept.link.session, kept.link.scope)
+        found = await own_session(kernel, ledger, kept.link.session, kept.link.scope)
     else:
-        found = await sessions.get(name, talk.scope) or await sessions.by_id(name)
+        found = await own_session(kernel, ledger, name, talk.scope) or await own_session_of(kernel, ledger, name)
     if found is None or not walls.holds(found.scope):
         raise unknown
     return found

@@ -111,7 +111,7 @@ class AsyncMemory(Verdicts, Tidying):
         if requests.read_flag(erase, "erase"):
             await self.forget(user_id=user_id, agent_id=agent_id, run_id=run_id)
         else:
-            await self._engine.revise.delete_all(scope)
+            await self._engine.revise.delete_all(scope, self._walls)
 
     async def forget(
         self,

@@ -43,11 +43,14 @@ ChatMessages = Sequence[Mapping[str, Any]]
 class MemoryClient(AsyncClosing):
     """Chats with an OpenAI-compatible server, and remembers by conversation; what is in `global` is read by all.
 
-    Making one opens nothing; `async with`, or `start`, begins to work on what an earlier process left over. Facts are
+    Every memory is a Markdown file below `memory_path/entries`, which may be read, edited and deleted: what changed on
+    disk is memory at the next opening, or at once where the folder is watched, by `start_watcher` from the first call
+    on. Changes are committed to a git repository there, unless `enable_git_versioning` is off. Making a client opens
+    nothing; `async with`, or `start`, begins to watch, and to work on what an earlier process left over. Facts are
     learned beside the chat, by rules. `embedding_model` is a model of the server, a folder with one, or `minilm`, which
-    runs here; of the server's an unknown one takes `embedding_dimensions`. Git and watcher are for files, which the
-    `markdown` store has. Its methods belong to one event loop, but for `list_all`, which is for callers without
-    `await`. All errors are PerdureError; a memory that fails costs a chat nothing but its memory.
+    runs here; of the server's an unknown one takes `embedding_dimensions`. Its methods belong to one event loop, but
+    for `list_all`, which is for callers without `await`. All errors are PerdureError; a memory that fails costs a chat
+    nothing but its memory.
     """
 
     def __init__(
@@ -75,13 +78,6 @@ class MemoryClient(AsyncClosing):
                 field="openai_base_url",
                 value=openai_base_url,
             )
-        requests.read_flag(enable_git_versioning, "enable_git_versioning")
-        if requests.read_flag(start_watcher, "start_watcher"):
-            raise ConfigError(
-                "start_watcher needs the `markdown` store: memories of this client are records, not files",
-                field="start_watcher",
-                value=start_watcher,
-            )
         config = client_config(
             memory_path=Path(memory_path),
             openai_base_url=openai_base_url,
@@ -90,6 +86,8 @@ class MemoryClient(AsyncClosing):
             embedding_model=embedding_model,
             embedding_api_key=embedding_api_key,
             embedding_dimensions=embedding_dimensions,
+            watch=requests.read_flag(start_watcher, "start_watcher"),
+            git=requests.read_flag(enable_git_versioning, "enable_git_versioning"),
             gateway={
                 "summaries": enable_summarization,
                 "default_retrieval_limit": default_top_k,
@@ -273,7 +271,9 @@ class MemoryClient(AsyncClosing):
 
     # ------------------------------------------------------------------ life
     async def start(self) -> None:
-        """Begin to work on what is due, also on what an earlier process left over."""
+        """Begin to watch the files, and to work on what is due, also on what an earlier process left over."""
+        if (vault := self._memory._engine.kernel.vault) is not None:
+            vault.watch()
         await self._remembering.start()
 
     async def stop(self) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from perdure.backends.vault.layout import ENTRIES
 from perdure.domain.errors import ConfigError
 from perdure.domain.text import shown
 from perdure.engine.config import MemoryConfig, read_config
 
 _OWN_MODELS = {"minilm": "minilm", "all-minilm-l6-v2": "minilm", "hashed": "hashed"}
 """Models that run here without a download of their own, by the last part of their names."""
+RECORDS = "memories.db"
+"""Where a `sqlite` store keeps what it holds, in the folder of a memory."""
 
 
 def client_config(
@@ -22,15 +25,22 @@ def client_config(
     embedding_model: str,
     embedding_api_key: str | None,
     embedding_dimensions: int | None,
+    watch: bool,
+    git: bool,
     gateway: dict[str, Any],
 ) -> MemoryConfig:
-    """The configuration of a MemoryClient: records in `memory_path`, turns searched, updates that leave tombstones."""
+    """The configuration of spec 002: files in `memory_path`, turns searched, updates that leave tombstones.
+
+    ConfigError names what is wrong.
+    """
+    refuse_records(memory_path)
     upstream: dict[str, Any] = {"base_url": openai_base_url}
     if chat_api_key is not None:
         upstream["api_key"] = chat_api_key
     return read_config(
         {
             "path": str(memory_path),
+            "vector_store": {"provider": "markdown", "config": {"watch": watch, "git": git}},
             "embedder": _embedder(
                 embedding_model,
                 embedding_base_url or openai_base_url,
@@ -44,13 +54,25 @@ def client_config(
     )
 
 
+def refuse_records(memory_path: Path) -> None:
+    """ConfigError where a folder holds memories as records, which nobody would see who works with its files."""
+    folder = memory_path.expanduser()
+    if (folder / RECORDS).exists() and not (folder / ENTRIES).is_dir():
+        raise ConfigError(
+            f"{folder} holds memories as records ({RECORDS}) and not as files: bring them into another folder with "
+            "`perdure copy` (docs/files.md), or name an empty one",
+            field="memory_path",
+            value=str(memory_path),
+        )
+
+
 def _embedder(model: str, base_url: str, api_key: str | None, dimensions: int | None) -> dict[str, Any]:
     """The embedder of a model's name: one of our own, a folder with a model, or one of the server's (K62)."""
     if not isinstance(model, str) or not model.strip():
         raise ConfigError(
             f"embedding_model must name a model or a folder, not {shown(model)}", field="embedding_model", value=model
         )
-    own = _OWN_MODELS.get(model.rpartition("/")[2].lower())
+    own = _own(model)
     if own is not None:
         return {"provider": own}
     given = {} if dimensions is None else {"dimensions": dimensions}
@@ -59,3 +81,12 @@ def _embedder(model: str, base_url: str, api_key: str | None, dimensions: int | 
         return {"provider": "huggingface", "config": {"path": str(folder), **given}}
     key = {} if api_key is None else {"api_key": api_key}
     return {"provider": "openai", "config": {"model": model, "base_url": base_url, **key, **given}}
+
+
+def _own(model: str) -> str | None:
+    return _OWN_MODELS.get(model.rpartition("/")[2].lower())
+
+
+def is_served(model: str) -> bool:
+    """Whether a name is that of a model of the server, and none that runs here."""
+    return _own(model) is None and not Path(model).expanduser().is_dir()

@@ -11,7 +11,7 @@ from perdure.domain.errors import ConfigError
 from perdure.domain.scope import Scope
 from perdure.engine import requests
 from perdure.engine.build import build
-from perdure.engine.config import MemoryConfig, read_config, read_file
+from perdure.engine.config import MemoryConfig, read_config, read_file, read_folder
 from perdure.engine.engine import Engine
 from perdure.engine.walls import OPEN, inside
 from perdure.frontends.library.async_graph import AsyncGraph
@@ -30,10 +30,13 @@ class Opened(AsyncClosing):
 
     @classmethod
     def local(cls, path: str | os.PathLike[str] = "~/.memory") -> Self:
-        """The embedded set in one folder: no key, no server, no download (DESIGN §4)."""
+        """The embedded set in one folder: no key, no server, no download (DESIGN §4).
+
+        A folder in which memories lie as files, such as a clone of one, is opened as that.
+        """
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise ConfigError(f"path must name a folder, not {path!r}", field="path", value=path)
-        return cls({"path": os.fspath(path)})
+        return cls(read_folder(path))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from perdure.domain.errors import ClosedError
 from perdure.frontends.server import spans
 from perdure.frontends.server.logs import REQUEST_ID
 from perdure.frontends.server.metrics import Metrics
@@ -58,6 +61,13 @@ class Around:
             with spans.of_request(scope["method"], headers) as span:
                 try:
                     await self._app(scope, receive, tell)
+                except ClientDisconnect:
+                    pass  # in the middle of its own request: there is nobody to answer
+                except asyncio.CancelledError:
+                    if not status:  # the server ends, and waits for this request no longer
+                        state["headers"] = {**state.get("headers", {}), "Connection": "close"}
+                        await refuse(ClosedError("the server is shutting down"), scope, receive, tell)
+                    raise
                 except Exception as error:
                     if status:
                         raise  # the answer has begun: the connection is closed, which is all that can still be told

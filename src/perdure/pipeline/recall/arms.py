@@ -67,7 +67,9 @@ def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vec
     if words:
         zero = np.zeros(index.dimension, np.float32)
         vectors = np.stack([asked.get(word, zero) for word in words])
-        table = np.clip(vectors @ index.word_vectors.view.T, 0, 1)
+        known = index.word_vectors.view
+        table = np.zeros((len(words), len(index.vocabulary) + 1), np.float32)
+        np.clip(vectors @ known.T, 0, 1, out=table[:, : len(known)])
         for row, stem in enumerate(map(stem_of, words)):
             table[row, index.words_of_stem(stem)] = 1.0
         occurrences, starts = index.occurrences

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+_DOUBLED = 4_096
+"""Rows up to which room is doubled; of more a quarter is added, as what is not used is held all the same."""
+
 
 class Growing:
     """A NumPy array of known row shape that rows are added to; `view` is what it holds."""
@@ -14,7 +17,7 @@ class Growing:
     __slots__ = ("_array", "_size")
 
     def __init__(self, dtype: DTypeLike, *shape: int) -> None:
-        self._array: NDArray[Any] = np.zeros((16, *shape), dtype)
+        self._array: NDArray[Any] = np.zeros((1, *shape), dtype)
         self._size = 0
 
     def __len__(self) -> int:
@@ -36,9 +39,16 @@ class Growing:
         self._size = end
 
     def _make_room(self, needed: int) -> None:
-        grown = np.zeros((max(needed, 2 * len(self._array)), *self._array.shape[1:]), self._array.dtype)
+        room = len(self._array)
+        room = max(needed, 2 * room if room < _DOUBLED else room + room // 4)
+        grown = np.zeros((room, *self._array.shape[1:]), self._array.dtype)
         grown[: self._size] = self._array[: self._size]
         self._array = grown
+
+    @property
+    def room(self) -> int:
+        """Bytes that it takes, with those that are not used yet."""
+        return self._array.nbytes
 
     @property
     def view(self) -> NDArray[Any]:

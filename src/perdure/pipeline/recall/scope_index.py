@@ -21,12 +21,20 @@ from perdure.pipeline.recall.weights import SESSION_GAP, SHARES
 Vector = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]
+_Track = tuple[str | None, ...]
+_Place = tuple[float, str, int, int]
 
 USER = 1
 """Bit of `cues`: the user said it, to an assistant."""
 ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED = 2, 4, 8, 16, 32, 64
 
 
+_COUNTED = 16
+"""Bits of a posting that say how often; the others say where."""
+_POSTING = 10
+"""Bytes of a posting, with room for more."""
+_MEMORY, _STEM, _WORD, _EMPTY = 900, 250, 200, 5_000
+"""Bytes that a memory, a stem, a word and an index take beside the arrays' own, as measured."""
 _AT_A_TIME = 4_096
 """Windows measured together: six megabytes of vectors."""
 
@@ -85,9 +93,10 @@ class ScopeIndex:
         self.alive_entries = 0
         self.dead_units = 0
         self._units: dict[str, tuple[int, int]] = {}
-        self._postings: dict[str, tuple[Growing, Growing]] = {}
-        self._tracks: dict[tuple[str | None, ...], list[tuple[float, str, int, int]]] = {}
-        self._placed: dict[str, tuple[tuple[str | None, ...], tuple[float, str, int, int]]] = {}
+        self._postings: dict[str, Growing] = {}
+        self._posted = 0
+        self._tracks: dict[_Track, tuple[_Track, list[_Place]]] = {}
+        self._placed: dict[str, tuple[_Track, _Place]] = {}
         self._alive, self._owner = Growing(np.bool_), Growing(np.int64)
         self._previous, self._next = Growing(np.int64), Growing(np.int64)
         self._vectors, self._norms = Growing(np.float32, dimension), Growing(np.float32)
@@ -97,7 +106,13 @@ class ScopeIndex:
         self._speaker = Growing(np.int64)
         self._word_starts, self._words = Growing(np.int64), Growing(np.int64)
         self.word_vectors = Growing(np.float32, dimension)
+        """By the words' numbers, as far as they were given; zeros for those before that were not."""
         self.word_vectors.append(np.zeros(dimension, np.float32))
+        self._columns = (
+            self._alive, self._owner, self._previous, self._next, self._vectors, self._norms, self._wholes,
+            self._whole_of, self._lengths, self._days, self._cues, self._temporal, self._proper, self._speaker,
+            self._word_starts, self._words,
+        )  # fmt: skip
         self._add_unit(Unit({}, (), 0), None, owner=0, days=0.0, cues=0, speaker=0, temporal=0, proper=0, alive=False)
 
     # ------------------------------------------------------------------ changing
@@ -151,7 +166,7 @@ class ScopeIndex:
         placed = self._placed.pop(id, None)
         if placed is not None:
             track, place = placed
-            order = self._tracks[track]
+            _, order = self._tracks[track]
             at = bisect_left(order, place)
             del order[at]
             self._relink(order, at)
@@ -159,13 +174,21 @@ class ScopeIndex:
 
     def give_vectors(self, vectors: Mapping[str, Vector]) -> None:
         """Take in the vectors of words."""
-        table = self.word_vectors.view
-        for word, vector in vectors.items():
-            number = self.unvectored.pop(word, None)
-            if number is not None:
-                table[number] = vector
+        given = {number: word for word in vectors if (number := self.unvectored.pop(word, None)) is not None}
+        if given:
+            missing = max(given) + 1 - len(self.word_vectors)
+            self.word_vectors.extend(np.zeros((max(missing, 0), self.dimension), np.float32))
+        for number, word in given.items():
+            self.word_vectors.view[number] = vectors[word]
 
     # ------------------------------------------------------------------ reading
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, roughly; at a cost that does not depend on how many."""
+        arrays = sum(each.room for each in (*self._columns, self.word_vectors))
+        named = _MEMORY * len(self.ids) + _STEM * len(self._postings) + _WORD * len(self.vocabulary)
+        return _EMPTY + arrays + named + _POSTING * self._posted
+
     def __contains__(self, id: str) -> bool:
         return id in self._units
 
@@ -257,7 +280,7 @@ class ScopeIndex:
         found = self._postings.get(stem)
         if found is None:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        return found[0].view, found[1].view
+        return found.view >> _COUNTED, (found.view & (1 << _COUNTED) - 1).astype(np.float32)
 
     # ------------------------------------------------------------------ pieces
     def _speaker_number(self, entry: Entry) -> int:
@@ -300,9 +323,9 @@ class ScopeIndex:
         for each, count in unit.stems.items():
             held = self._postings.get(each)
             if held is None:
-                held = self._postings[each] = Growing(np.int64), Growing(np.float32)
-            held[0].append(number)
-            held[1].append(count)
+                held = self._postings[each] = Growing(np.int64)
+            held.append(number << _COUNTED | min(count, (1 << _COUNTED) - 1))
+            self._posted += 1
 
     def _word_number(self, word: str) -> int:
         number = self.vocabulary.get(word)
@@ -310,17 +333,16 @@ class ScopeIndex:
             number = self.vocabulary[word] = len(self.vocabulary) + 1
             self._words_by_stem.setdefault(stem(word), []).append(number)
             self.unvectored[word] = number
-            self.word_vectors.append(np.zeros(self.dimension, np.float32))
         return number
 
     def _link(self, entry: Entry, unit: int) -> None:
-        order = self._tracks.setdefault(entry.track, [])
+        track, order = self._tracks.setdefault(entry.track, (entry.track, []))
         place = (*entry.place, unit)
         insort(order, place)
-        self._placed[entry.id] = entry.track, place
+        self._placed[entry.id] = track, place
         self._relink(order, bisect_left(order, place))
 
-    def _relink(self, order: Sequence[tuple[float, str, int, int]], at: int) -> None:
+    def _relink(self, order: Sequence[_Place], at: int) -> None:
         """Set the neighbours around a place of a track, and the window vectors that this changes."""
         previous, following = self._previous.view, self._next.view
         for left, right in ((at - 1, at), (at, at + 1)):
@@ -333,7 +355,7 @@ class ScopeIndex:
                 previous[after[3]] = before[3] if near and before is not None else 0
         self._stale.update(place[3] for place in order[max(0, at - 3) : at + 4])
 
-    def _are_neighbours(self, before: tuple[float, str, int, int], after: tuple[float, str, int, int]) -> bool:
+    def _are_neighbours(self, before: _Place, after: _Place) -> bool:
         """Whether two turns that follow one another lend each other their words: short ones of one session."""
         cues = self._cues.view
         return after[0] - before[0] <= SESSION_GAP and not (cues[before[3]] | cues[after[3]]) & LONG

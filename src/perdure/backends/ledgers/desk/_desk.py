@@ -15,7 +15,7 @@ from perdure.domain.access import ApiKey, AuditEntry
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.promotion import Promotion
 from perdure.domain.scope import Scope
-from perdure.domain.session import Link, Said, Session, SessionTurn, session_id
+from perdure.domain.session import Link, Said, Session, SessionTurn
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -202,10 +202,13 @@ class SqlSessions(Sessions):
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def open_turn(self, name: str, scope: Scope, episodes: Sequence[str], at: str) -> SessionTurn:
+    async def open_turn(
+        self, name: str, scope: Scope, episodes: Sequence[str], at: str, store: str = ""
+    ) -> SessionTurn:
         """Count."""
         return await self._transactions.alter(
-            lambda connection, _: units.sessions.open_turn(connection, name, scope, episodes, at), durable=True
+            lambda connection, _: units.sessions.open_turn(connection, name, scope, episodes, at, store=store),
+            durable=True,
         )
 
     async def keep(self, said: Sequence[Said]) -> list[SessionTurn | None]:
@@ -227,9 +230,12 @@ class SqlSessions(Sessions):
             durable=True,
         )
 
-    async def get(self, name: str, scope: Scope) -> Session | None:
+    async def get(self, name: str, scope: Scope, store: str = "") -> Session | None:
         """One, by what its id is made of."""
-        return await self.by_id(session_id(name, scope))
+        now = self._transactions.now()
+        return await self._transactions.see(
+            lambda connection, _: units.sessions.get(connection, name, scope, store, now)
+        )
 
     async def by_id(self, id: str) -> Session | None:
         """One."""
@@ -266,12 +272,22 @@ class SqlSessions(Sessions):
             durable=False,
         )
 
-    async def idle(self, before: str, limit: int = 100, scope: Scope | None = None) -> list[Session]:
-        """Those that are silent."""
+    async def idle(
+        self, before: str, limit: int = 100, scope: Scope | None = None, store: str | None = None
+    ) -> list[Session]:
+        """Those that are silent; only where some are claimed it writes."""
         now = self._transactions.now()
-        return await self._transactions.see(
-            lambda connection, _: units.sessions.idle(connection, before, limit, scope, now)
-        )
+
+        def look(connection: Connection, _: Writer) -> list[Session]:
+            return units.sessions.idle(connection, before, limit, scope=scope, store=store, now=now)
+
+        found = await self._transactions.see(look)
+        if store and (new := [session.id for session in found if session.store != store]):
+            await self._transactions.alter(
+                lambda connection, _: units.sessions.claim(connection, new, store), durable=False
+            )
+            found = await self._transactions.see(look)
+        return found
 
     async def end(self, session_id: str, at: str, *, silent_since: str | None = None) -> bool:
         """End one."""

@@ -47,15 +47,17 @@ def _keep(connection: Connection, said: Said, now: str) -> SessionTurn | None:
             return SessionTurn(session_id=id, number=number, episodes=ids, at=said.at)
     if said.name is None:
         return None
-    turn = open_turn(connection, said.name, said.scope, ids, said.at)
+    turn = open_turn(connection, said.name, said.scope, ids, said.at, store=said.store)
     _jobs.add_jobs(connection, said.jobs(turn.session_id, turn.number), None, now=now)
     return turn
 
 
-def open_turn(connection: Connection, name: str, scope: Scope, episodes: Sequence[str], at: str) -> SessionTurn:
+def open_turn(
+    connection: Connection, name: str, scope: Scope, episodes: Sequence[str], at: str, *, store: str
+) -> SessionTurn:
     """Begin the next turn; of two who do so at once the second counts the first one's, for writers take turns."""
-    id, moment = session_id(name, scope), moment_of(at, "at")
-    row = _row(connection, id)
+    moment, row = moment_of(at, "at"), _row_of(connection, name, scope, store)
+    id = session_id(name, scope, store) if row is None else row["id"]
     number = 1 if row is None else row["turns"] + 1
     if row is None:
         made = {
@@ -66,10 +68,16 @@ def open_turn(connection: Connection, name: str, scope: Scope, episodes: Sequenc
             "read_turns": 0,
             "started_at": moment,
             "last_at": moment,
+            "store": store,
         }
         connection.execute(insert(sessions), made)
     else:
-        values = {"turns": number, "last_at": max(row["last_at"], moment), "ended_at": None}
+        values = {
+            "turns": number,
+            "last_at": max(row["last_at"], moment),
+            "ended_at": None,
+            "store": store or row["store"],
+        }
         connection.execute(update(sessions).where(sessions.c.id == id).values(values))
     said = tuple(dict.fromkeys(episodes))
     connection.execute(
@@ -115,6 +123,19 @@ def _row(connection: Connection, id: str) -> Row | None:
     return connection.execute(select(sessions).where(sessions.c.id == id)).mappings().first()
 
 
+def _row_of(connection: Connection, name: str, scope: Scope, store: str) -> Row | None:
+    """The store's session of this name; else one of before stores were told apart, which goes on as this store's."""
+    ids = [session_id(name, scope, store), session_id(name, scope)]
+    query = select(sessions).where(sessions.c.id.in_(ids), *_of(store))
+    rows = {row["id"]: row for row in connection.execute(query).mappings()}
+    return next((rows[id] for id in ids if id in rows), None)
+
+
+def _of(store: str | None) -> list[ColumnElement[bool]]:
+    """Those of a store, and those of none; without a store all."""
+    return [sessions.c.store.in_(("", store))] if store else []
+
+
 def _sessions(connection: Connection, rows: Sequence[Row], now: str) -> list[Session]:
     """The sessions of rows, without the states that may not be shown."""
     kept = [row["id"] for row in rows if row["state"] is not None and row["state_until"] > now]
@@ -141,6 +162,7 @@ def _session(row: Row, shown: bool) -> Session:
         id=row["id"],
         name=row["name"],
         scope=scope_of_row(row),
+        store=row["store"],
         turns=row["turns"],
         read_turns=row["read_turns"],
         started_at=row["started_at"],
@@ -149,6 +171,12 @@ def _session(row: Row, shown: bool) -> Session:
         state=decode(row["state"]) if shown else {},
         state_until=row["state_until"] if shown else None,
     )
+
+
+def get(connection: Connection, name: str, scope: Scope, store: str, now: str) -> Session | None:
+    """One session, by what its id is made of."""
+    row = _row_of(connection, name, scope, store)
+    return None if row is None else _sessions(connection, [row], now)[0]
 
 
 def by_id(connection: Connection, id: str, now: str) -> Session | None:
@@ -169,13 +197,22 @@ def page(connection: Connection, scope: Scope, limit: int, now: str) -> list[Ses
     return _sessions(connection, connection.execute(query.limit(limit)).mappings().all(), now)
 
 
-def idle(connection: Connection, before: str, limit: int, scope: Scope | None, now: str) -> list[Session]:
+def idle(
+    connection: Connection, before: str, limit: int, *, scope: Scope | None, store: str | None, now: str
+) -> list[Session]:
     """Sessions that are silent and not done with."""
     check_limit(limit)
     left = or_(sessions.c.ended_at.is_(None), sessions.c.read_turns < sessions.c.turns)
-    query = select(sessions).where(left, sessions.c.last_at < moment_of(before, "before"), *_inside(scope))
+    query = select(sessions).where(left, sessions.c.last_at < moment_of(before, "before"), *_inside(scope), *_of(store))
     query = query.order_by(sessions.c.last_at, sessions.c.id).limit(limit)
     return _sessions(connection, connection.execute(query).mappings().all(), now)
+
+
+def claim(connection: Connection, ids: Sequence[str], store: str) -> None:
+    """Sessions that are of no store are this one's from now on."""
+    for some in chunks(ids):
+        query = update(sessions).where(sessions.c.id.in_(some), sessions.c.store == "")
+        connection.execute(query.values(store=store))
 
 
 def mark_read(connection: Connection, id: str, through: int) -> None:

@@ -143,12 +143,16 @@ class Settings(ABC):
 class Sessions(ABC):
     """Sessions, and the turns that are counted in them; no text of a memory is in them but in their states.
 
+    Stores that share a ledger have sessions of their own, by the store's mark. One that has none is of before stores
+    were told apart: whichever store goes on with it, or finds it idle, has it from then on.
     Moments are ISO 8601, else InvalidInputError. What an erasure took meanwhile stays gone: calls about it do nothing.
     """
 
     @abstractmethod
-    async def open_turn(self, name: str, scope: Scope, episodes: Sequence[str], at: str) -> SessionTurn:
-        """Begin the next turn of the session of this name behind exactly these walls; it is made, or opened again.
+    async def open_turn(
+        self, name: str, scope: Scope, episodes: Sequence[str], at: str, store: str = ""
+    ) -> SessionTurn:
+        """Begin the next turn of a store's session of this name behind exactly these walls; made, or opened again.
 
         Of several who ask at once, wherever they run, each gets a number of its own.
         """
@@ -168,8 +172,8 @@ class Sessions(ABC):
         """More was said in a turn, and jobs follow it; False, with nothing done, where there is no such turn."""
 
     @abstractmethod
-    async def get(self, name: str, scope: Scope) -> Session | None:
-        """The session of this name behind exactly these walls."""
+    async def get(self, name: str, scope: Scope, store: str = "") -> Session | None:
+        """The store's session of this name behind exactly these walls."""
 
     @abstractmethod
     async def by_id(self, id: str) -> Session | None:
@@ -201,10 +205,13 @@ class Sessions(ABC):
         """
 
     @abstractmethod
-    async def idle(self, before: str, limit: int = 100, scope: Scope | None = None) -> list[Session]:
+    async def idle(
+        self, before: str, limit: int = 100, scope: Scope | None = None, store: str | None = None
+    ) -> list[Session]:
         """Sessions in which nothing was said since a moment, and that have not ended or have turns that nobody read.
 
-        Longest silent first; with a scope only those inside of it. A limit below 1 is InvalidInputError.
+        Longest silent first; with a scope only those inside of it, with a store only its own, also those without one,
+        which it takes. A limit below 1 is InvalidInputError.
         """
 
     @abstractmethod
@@ -213,7 +220,7 @@ class Sessions(ABC):
 
     @abstractmethod
     async def list(self, scope: Scope, limit: int = 100) -> list[Session]:
-        """The sessions inside a scope, latest first; a limit below 1 is InvalidInputError."""
+        """The sessions inside a scope, latest first, of every store; a limit below 1 is InvalidInputError."""
 
 
 class Chains(ABC):

@@ -122,6 +122,17 @@ class Versions(ABC):
         """Commit what changed; None where nothing did."""
 
     @abstractmethod
+    async def edited(self) -> set[str] | None:
+        """The files that are not as in the newest version, relative to the folder.
+
+        None where that version is of our own making: then nobody but an editor can have changed a file.
+        """
+
+    @abstractmethod
+    async def at_rest(self) -> None:
+        """Return once git is not in the middle of changing files, or has been for long."""
+
+    @abstractmethod
     async def resolve(self, point: str) -> str:
         """The commit of a point."""
 

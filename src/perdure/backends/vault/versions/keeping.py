@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.vault.versions.base import Branch, Commit, Merge, Settle, Step, Tell, Versions
+from perdure.backends.vault.versions.git import Git
 from perdure.backends.vault.versions.merging import merge
 from perdure.backends.vault.versions.reading import step_of
-from perdure.backends.vault.versions.repository import FileChange, Repository
+from perdure.backends.vault.versions.repository import MOVER, FileChange, Repository
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError, VectorStoreError
 
@@ -17,6 +19,8 @@ TRIES = 5
 """Times that a commit is made anew because another process was first."""
 AFAR = 300.0
 """Seconds that a remote may take."""
+REST, LONGEST_MOVE, AFTER_MOVE = 0.05, 30.0, 0.3
+"""Seconds: the first pause while a git moves files, the longest wait for it, and what it takes to name its branch."""
 _FORMAT = "%H%x1f%P%x1f%ct%x1f%an%x1f%B"
 
 
@@ -50,6 +54,25 @@ class GitVersions(Versions):
                 await repository.settle_index()
                 return (await self._commits(id, 1))[0]
         raise VectorStoreError("others commit to the memory's repository all the time", code="git_failed")
+
+    async def edited(self) -> set[str] | None:
+        """The files that are not as in the newest version; None where that is of our own making."""
+        if not Git.is_there():
+            return None
+        await self.open()
+        return None if await self._repository.is_of_ours() else await self._repository.edited()
+
+    async def at_rest(self) -> None:
+        """Return once no git changes files, or has for long."""
+        if not Git.is_there():
+            return
+        await self.open()
+        pause = REST
+        while self._repository.is_moving(LONGEST_MOVE):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 1.0)
+        if pause > REST:
+            await asyncio.sleep(AFTER_MOVE)
 
     async def resolve(self, point: str) -> str:
         """The commit of a point: a commit, branch or tag, or a time, whose version is the last one by then."""
@@ -125,7 +148,7 @@ class GitVersions(Versions):
         assert head is not None, "where a branch is, there is a version"
         await self._refuse_others(head, target)
         changes = await repository.changes(head, target)
-        await repository.git("symbolic-ref", "-m", "perdure", "HEAD", f"refs/heads/{name}")
+        await repository.git("symbolic-ref", "-m", MOVER, "HEAD", f"refs/heads/{name}")
         paths = await repository.land({change.path: change.after for change in changes})
         await repository.settle_index()
         return paths

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ a version back.
 NOBODY = ("perdure", "perdure@localhost")
 """Who commits where nobody has said so (A31)."""
 FIRST = "Initial commit"
+MOVER = "perdure"
+"""What git's log of HEAD says of a move of ours."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 _REGULAR = ("100644", "100755")
 _TRIES = 3
@@ -186,6 +189,27 @@ class Repository:
         """What is kept in versions, from the top of the repository."""
         return [self.prefix + path for path in PATHS]
 
+    async def is_of_ours(self) -> bool:
+        """Whether it was perdure that last moved HEAD, as git's log of that says; so it is where git keeps none."""
+        _, out, _ = await self.git.run("log", "-g", "-1", "--format=%gs", "HEAD", "--")
+        return out.decode("utf-8", "replace").strip() in ("", MOVER)
+
+    async def edited(self) -> set[str]:
+        """The memory's files that are not as in the newest commit, or not in it, relative to the folder."""
+        out = await self.git(
+            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *self.paths(),
+            env={"GIT_OPTIONAL_LOCKS": "0"},
+        )  # fmt: skip
+        names = [part[3:] for part in out.decode("utf-8", "surrogateescape").split("\x00") if part]
+        return {name[len(self.prefix) :] for name in names}
+
+    def is_moving(self, longest: float) -> bool:
+        """Whether some git holds the index, as it does from the first to the last file of a checkout; no dead one."""
+        try:
+            return time.time() - (self._directory / "index.lock").stat().st_mtime < longest
+        except OSError:
+            return False
+
     # ------------------------------------------------------------------ writing
     def refuse_while_busy(self) -> None:
         """ConflictError where somebody is in the middle of a merge or a rebase."""
@@ -237,7 +261,7 @@ class Repository:
         """Make a commit the newest of the current branch; False where another has become that meanwhile."""
         zeros = "0" * len(commit)
         try:
-            await self.git("update-ref", "-m", "perdure", "HEAD", commit, head or zeros, env=self._identity)
+            await self.git("update-ref", "-m", MOVER, "HEAD", commit, head or zeros, env=self._identity)
         except VectorStoreError:
             if await self.head() == head:
                 raise

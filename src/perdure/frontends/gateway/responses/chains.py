@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
 from perdure.domain.text import is_unicode
-from perdure.engine.soft import given_up
+from perdure.engine.soft import given_up, kept_from_failing
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.gateway import Keeping as TurnKeeping
 from perdure.frontends.gateway.responses.keeping import Kept
 
+T = TypeVar("T")
+
 LONGEST_ID = 256
 """Characters of an id that is looked for."""
+MOST_UNDER_WAY = 200
+"""Responses that wait for the ledger; of more none is kept. One that is not locked takes hundreds a second."""
 
 logger = logging.getLogger("perdure")
 
@@ -27,6 +33,7 @@ class Chains:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._writing: dict[str, asyncio.Task[bool]] = {}
+        self._under_way = 0
 
     async def chain(self, response_id: str, walls: Scope) -> list[Kept]:
         """A response and all that it goes on from, oldest first; none for an id that is unknown inside the walls."""
@@ -61,31 +68,56 @@ class Chains:
         ledger = await self._gateway.engine.kernel.ledger_alone()
         return await ledger.chains.delete(response_id, walls)
 
-    def put(self, link: Link, turn: TurnKeeping | None) -> asyncio.Task[bool]:
+    def put(self, link: Link, turn: TurnKeeping | None) -> asyncio.Task[bool] | None:
         """Begin to keep a response, with the ids of what the turn kept of it; the task tells whether it was kept.
 
         Whoever asks for it meanwhile waits. A failure is given up: an answer is not lost because nobody can go on
-        from it.
+        from it. None, and nothing is kept, where too many wait for the ledger.
         """
-        task = self._gateway.later(self._put(link, turn), f"response {link.id}")
+        if self._under_way >= MOST_UNDER_WAY:
+            logger.warning("a response is not kept, so no other can go on from it: others wait for the ledger")
+            return None
+        task = self._later(self._put(link, turn), link.id)
         self._writing[link.id] = task
         task.add_done_callback(lambda _: self._writing.pop(link.id, None))
         return task
 
+    async def kept(self, link: Link, turn: TurnKeeping | None) -> bool:
+        """Keep a response whose end is told after this, for the next request may go on from it at once; whether it is.
+
+        No longer than memory may delay a request: then it is kept later, as one hopes.
+        """
+        task = self.put(link, turn)
+        if task is None:
+            return False
+        await asyncio.wait({task}, timeout=self._gateway.settings.recall_seconds)
+        return not task.done() or (not task.cancelled() and task.result())
+
+    def _later(self, work: Coroutine[Any, Any, T], response_id: str) -> asyncio.Task[T]:
+        self._under_way += 1
+        task = self._gateway.later(work, f"response {response_id}")
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, _: asyncio.Task[Any]) -> None:
+        self._under_way -= 1
+
     async def _put(self, link: Link, turn: TurnKeeping | None) -> bool:
-        try:
+        what, is_kept = "a response was not kept, so no other can go on from it", False
+        with kept_from_failing(what, []), given_up(what):
             episodes = await turn.episodes() if turn is not None else ()
             ledger = await self._gateway.engine.kernel.ledger_alone()
             await ledger.chains.put(replace(link, episodes=episodes))
-        except PerdureError as error:
-            logger.warning("a response was not kept, so no other can go on from it: %s", error.message)
-            return False
-        return True
+            is_kept = True
+        return is_kept
 
     def name(self, response_id: str, turn: TurnKeeping | None) -> None:
-        """Name all that a turn keeps of a response, its answer too, once it is kept: so that erasures find it."""
+        """Name all that a turn keeps of a response, its answer too, once it is kept: so that erasures find it.
+
+        For one that is being kept, or was.
+        """
         if turn is not None:
-            self._gateway.later(self._name(response_id, turn), f"response {response_id}")
+            self._later(self._name(response_id, turn), response_id)
 
     async def _name(self, response_id: str, turn: TurnKeeping) -> None:
         with given_up("what a response names is not told"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure.frontends.gateway.placing import words
-from perdure.frontends.gateway.responses.items import kind_of
+from perdure.frontends.gateway.responses.items import asks_for_tools, kind_of
 
 
 class Hearing:
@@ -18,6 +18,8 @@ class Hearing:
         self.model: str | None = None
         self.is_complete = False
         """Whether the answer came to its own end."""
+        self.asks = False
+        """Whether it asks for tools of the client's."""
         self._pieces: list[str] = []
         self._whole: str | None = None
 
@@ -52,6 +54,7 @@ class Hearing:
         texts = [words(item.get("content")) for item in items if kind_of(item) == "message"]
         if any(texts):
             self._whole = "\n".join(text for text in texts if text)
+        self.asks = asks_for_tools(items)
         self.is_complete = response.get("status") == "completed"
 
 

@@ -17,6 +17,8 @@ ROLES = ("user", "assistant", "system", "developer")
 """Who speaks in a message item."""
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 """What a tool gave back."""
+CALLS = ("function_call", "custom_tool_call")
+"""What asks for a tool of the client's."""
 
 
 def new_response_id() -> str:
@@ -42,6 +44,11 @@ def kind_of(item: Mapping[str, Any]) -> str:
     if isinstance(given, str):
         return given
     return "item_reference" if "role" not in item and "id" in item else "message"
+
+
+def asks_for_tools(output: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether an answer waits for what tools of the client's say."""
+    return any(kind_of(item) in CALLS for item in output)
 
 
 def read_input(value: object) -> list[Item]:

@@ -9,7 +9,7 @@ from typing import Any
 from perdure.domain.clock import iso, system_clock
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
-from perdure.frontends.gateway.responses.items import OUTPUTS, Item, kind_of
+from perdure.frontends.gateway.responses.items import CALLS, OUTPUTS, Item, kind_of
 
 _HEAD = "perdure.response"
 """The type of a link's first item: the response object without its output, and how many items went in."""
@@ -85,7 +85,7 @@ def earlier_items(chain: Sequence[Kept]) -> list[Item]:
     for kept in chain:
         for item in kept.items:
             kind = kind_of(item)
-            if kind in ("function_call", "custom_tool_call"):
+            if kind in CALLS:
                 calls.add(item.get("call_id"))
             if kind not in OUTPUTS or item.get("call_id") in calls:
                 found.append(item)

@@ -109,7 +109,7 @@ class Native:
         self._begin()
         hearing = self._hearing
         if self._turn is not None:
-            self._turn.end(hearing.text, complete=ended)
+            self._turn.end(hearing.text, complete=ended, asks=hearing.asks)
         if hearing.response_id is None or not ended or not self._asked.keeps_response:
             return
         conversation = self._asked.in_session(hearing.response_id)
@@ -121,8 +121,8 @@ class Native:
             previous_id=self._asked.previous_id,
             is_native=True,
         )
-        self._chains.put(link, self._turn)
-        self._chains.name(link.id, self._turn)
+        if self._chains.put(link, self._turn) is not None:
+            self._chains.name(link.id, self._turn)
 
 
 def is_events(answer: UpstreamAnswer) -> bool:

@@ -21,6 +21,7 @@ from perdure.frontends.gateway.responses.chains import Chains, unknown_previous
 from perdure.frontends.gateway.responses.from_chat import ResponseWriter, has_finished, whole_as_chunk
 from perdure.frontends.gateway.responses.items import (
     Item,
+    asks_for_tools,
     new_response_id,
     read_input,
     references,
@@ -105,7 +106,9 @@ class Translated:
             self._asked.note(noted)
         turn, self._turn = self._turn, None
         if turn is not None:
-            turn.end(self._writer.text, complete=ended and self._writer.response["status"] != "failed")
+            response = self._writer.response
+            is_whole, asks = ended and response["status"] != "failed", asks_for_tools(response["output"])
+            turn.end(self._writer.text, complete=is_whole, asks=asks)
             if self._is_kept:
                 self._chains.name(self._response_id, turn)
 
@@ -212,7 +215,7 @@ class Translated:
             session=conversation.session,
             previous_id=self._asked.previous_id,
         )
-        self._is_kept = await self._chains.put(link, self._turn)
+        self._is_kept = await self._chains.kept(link, self._turn)
 
 
 async def _send(send: Send, events: Iterable[Event], *, more: bool = True) -> None:

@@ -59,9 +59,9 @@ async def delete_entity(type: EntityType, name: str, personal: Writing, erase: b
     """Remove all that is kept for one of them; nothing being left is no error, for it is what was asked."""
     scope = personal.inside(_scope(type, name))
     if erase:
-        await personal.engine.forget(Forgetting(scope=scope))
+        await personal.engine.forget(Forgetting(scope=scope, walls=personal.walls))
     else:
-        await personal.engine.revise.delete_all(scope)
+        await personal.engine.revise.delete_all(scope, personal.walls)
     return {"message": "Entity deleted successfully!", "event_id": events.deletion_id(scope)}
 
 

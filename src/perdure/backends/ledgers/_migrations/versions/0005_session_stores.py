@@ -1,0 +1,31 @@
+"""Sessions are of one store each.
+
+It stands for itself: what the tables are today must not change what they were then.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+_SESSIONS = sa.table("sessions", sa.column("id", sa.Text()), sa.column("store", sa.Text()))
+_JOBS = sa.table("jobs", sa.column("kind", sa.Text()), sa.column("memory_id", sa.Text()))
+
+
+def upgrade() -> None:
+    """Add the column. A session that work waits for is the store's whose work that is; others are nobody's yet."""
+    op.add_column("sessions", sa.Column("store", sa.Text(), nullable=False, server_default=sa.text("''")))
+    waiting = sa.select(_JOBS.c.memory_id, _JOBS.c.kind).where(_JOBS.c.kind.like("session@%"))
+    for session_id, kind in op.get_bind().execute(waiting).all():
+        mark = kind.partition("@")[2]
+        op.execute(_SESSIONS.update().where(_SESSIONS.c.id == session_id).values(store=mark))
+
+
+def downgrade() -> None:
+    """Drop the column."""
+    op.drop_column("sessions", "store")

@@ -1,0 +1,63 @@
+"""A memory tool as the `anthropic` package's tool runners take it; the one file that needs that package for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from perdure.domain.errors import DependencyError
+from perdure.domain.tool_answer import ToolAnswer
+
+try:
+    from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+except ImportError as error:
+    raise DependencyError("the tool runner needs the anthropic package: pip install 'perdure[anthropic]'") from error
+
+
+def sync_tool(answer: Callable[[Mapping[str, Any]], ToolAnswer]) -> BetaAbstractMemoryTool:
+    """The tool for a synchronous client's runner."""
+    return _Tool(answer)
+
+
+def async_tool(answer: Callable[[Mapping[str, Any]], Awaitable[ToolAnswer]]) -> BetaAsyncAbstractMemoryTool:
+    """The tool for an asynchronous client's runner."""
+    return _AsyncTool(answer)
+
+
+def _told(answer: ToolAnswer) -> str:
+    """The text of an answer; an error is raised as the runner's own, which marks it as one for the model."""
+    if answer.is_error:
+        raise ToolError(answer.text)
+    return answer.text
+
+
+def _given(input: object) -> Mapping[str, Any]:
+    return input if isinstance(input, Mapping) else {}
+
+
+class _Tool(BetaAbstractMemoryTool):
+    def __init__(self, answer: Callable[[Mapping[str, Any]], ToolAnswer]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def call(self, input: object) -> str:
+        return _told(self._answer(_given(input)))
+
+    def execute(self, command: Any) -> str:
+        return self.call(command.to_dict())
+
+    view = create = str_replace = insert = delete = rename = execute
+
+
+class _AsyncTool(BetaAsyncAbstractMemoryTool):
+    def __init__(self, answer: Callable[[Mapping[str, Any]], Awaitable[ToolAnswer]]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def call(self, input: object) -> str:
+        return _told(await self._answer(_given(input)))
+
+    async def execute(self, command: Any) -> str:
+        return await self.call(command.to_dict())
+
+    view = create = str_replace = insert = delete = rename = execute
