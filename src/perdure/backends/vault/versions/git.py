@@ -8,9 +8,10 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from perdure.domain.errors import VectorStoreError
 
@@ -90,7 +91,7 @@ class Git:
         options = [part for name, value in (*_ALWAYS, *settings) for part in ("-c", f"{name}={value}")]
         literal = () if arguments[0] == "check-ignore" else ("--literal-pathspecs",)  # which it does not know
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await _started(asyncio.create_subprocess_exec(
                 "git", "--no-pager", *literal, *options, *arguments,
                 cwd=self.folder,
                 stdin=asyncio.subprocess.PIPE if input else asyncio.subprocess.DEVNULL,
@@ -98,7 +99,7 @@ class Git:
                 stderr=asyncio.subprocess.PIPE,
                 env={**_environment(), **(env or {})},
                 start_new_session=True,  # it has no terminal to ask at, and is ended with all that it started
-            )  # fmt: skip
+            ))  # fmt: skip
         except (OSError, ValueError) as error:
             missing = isinstance(error, FileNotFoundError) and self.folder.is_dir()
             told = "git is not installed" if missing else f"git could not be run: {type(error).__name__}"
@@ -155,6 +156,21 @@ def _environment() -> dict[str, str]:
     ssh = kept.get("GIT_SSH_COMMAND", "ssh -oBatchMode=yes") if "GIT_SSH" not in kept else None
     asking = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "GIT_ASKPASS": "true", "GIT_EDITOR": "true"}
     return {**kept, **asking, "LC_ALL": "C", "GIT_PAGER": "cat"} | ({"GIT_SSH_COMMAND": ssh} if ssh else {})
+
+
+async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """The command once it runs; who is cancelled meanwhile ends it.
+
+    asyncio that is cancelled while it starts a command reaps it behind its own watcher's back, which then warns of an
+    unknown child.
+    """
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with suppress(OSError, ValueError):
+            await _end(await task)
+        raise
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
