@@ -201,11 +201,18 @@ def read(text: str, place: str, moment: str) -> Found:
     _add_slots(payload, given, body)
     _add_tags(payload, given, notes)
     _add_metadata(payload, given, notes)
-    if payload["kind"] == FILES and (path := layout.path_at(place, payload.get("metadata", {}).get(FILE_PATH))):
-        payload["metadata"] = {**payload.get("metadata", {}), FILE_PATH: path}
+    if payload.get("kind") == FILES:  # the row of another's than a memory may have no kind
+        _add_path(payload, place)
     if "version_id" in given:
         payload.update(version_of=payload["id"], id=str(given["version_id"]), state=VERSION)
     return Found(payload["id"], payload, notes, undated=created is None)
+
+
+def _add_path(payload: dict[str, Any], place: str) -> None:
+    """Let the metadata of an agent's file name the path at which it lies."""
+    metadata = payload.get("metadata", {})
+    if isinstance(metadata, dict) and (path := layout.path_at(place, metadata.get(FILE_PATH))):
+        payload["metadata"] = {**metadata, FILE_PATH: path}
 
 
 def _parts(text: str, place: str) -> tuple[dict[str, Any], str, list[str]]:
