@@ -12,6 +12,8 @@ from dataclasses import dataclass
 MAX_BUCKETS = 10_000
 """Keys and addresses that are remembered; of more, those go that have not asked for longest."""
 MINUTE = 60.0
+_ROUNDED = 1e-9
+"""Share of a request that a sum of seconds may lack: who waited as long as was said has waited long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class RateLimit:
         now = self._clock()
         left, then = self._buckets.pop(name, (float(self._limit), now))
         left = min(float(self._limit), left + (now - then) * self._limit / MINUTE)
-        taken = left >= 1.0
-        left -= 1.0 if taken else 0.0
+        taken = left >= 1.0 - _ROUNDED
+        left = max(0.0, left - 1.0) if taken else left
         self._buckets[name] = (left, now)
         while len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
