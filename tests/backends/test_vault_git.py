@@ -163,6 +163,18 @@ async def test_a_lock_that_a_dead_process_left_over_is_removed(folder: Folder) -
     assert folder.status() == ""
 
 
+async def test_a_lock_that_cannot_be_removed_is_told_and_not_tried_for_ever(folder: Folder) -> None:
+    await folder.versions.open()
+    lock = folder.root / ".git" / "index.lock"
+    lock.mkdir()
+    old = time.time() - 2 * git_module.LEFT_OVER
+    os.utime(lock, (old, old))
+    async with asyncio.timeout(30):
+        with pytest.raises(VectorStoreError, match="index.lock|Unable to create"):
+            await Git(folder.root)("add", "--", "README.md")
+    assert lock.is_dir()
+
+
 async def test_a_git_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     (tmp_path / "asks").write_text("#!/bin/sh\nsleep 300\n")
     (tmp_path / "asks").chmod(0o755)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 from uuid import UUID, uuid5
 
-from perdure.domain.clock import read_moment
+from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, check_json, read_id
 from perdure.domain.naming import camel, read_names, snake
@@ -63,6 +63,11 @@ def read_key(value: object, name: str = "id") -> str:
 def milliseconds(moment: datetime) -> int:
     """The whole milliseconds from 1970 to an aware moment."""
     return (moment - _EPOCH) // (_EPOCH.resolution * 1000)
+
+
+def moment_of(milliseconds: int) -> str:
+    """The moment that so many milliseconds from 1970 are, as ISO 8601 text."""
+    return iso(_EPOCH + timedelta(milliseconds=milliseconds))
 
 
 def read_time(value: object, name: str) -> int:

@@ -14,6 +14,7 @@ from perdure.domain.event import AddResult, Change, MemoryEvent
 from perdure.domain.filter import And, all_of, eq
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope, shared_walls
+from perdure.engine.agreement import FROM_FILES
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
 from perdure.engine.cascade import fragments_of
@@ -179,7 +180,7 @@ class Revise:
 
     async def _ask_files(self, lines: dict[str, _TakenBack], scope: Scope, to: datetime) -> None:
         """Where memories came here as files, after the moment, their own versions tell how they stood at it."""
-        came = [line for line in lines.values() if line.first.event == "ADD" and line.first.actor == "file"]
+        came = [line for line in lines.values() if line.first.event == "ADD" and line.first.actor == FROM_FILES]
         stood = await self._kernel.vault.stood(scope, to) if came and self._kernel.vault is not None else {}
         for line in came:
             line.first = replace(line.first, before=stood.pop(line.first.memory_id, None))

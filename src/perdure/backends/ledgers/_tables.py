@@ -314,11 +314,14 @@ versions = Table("alembic_version", MetaData(), Column("version_num", String(32)
 
 
 @cache
-def _insert_new(dialect: str, table: Table) -> Any:
+def _insert_new(dialect: str, table: Table, by_any_index: bool) -> Any:
     insert = import_module(f"sqlalchemy.dialects.{dialect}").insert(table)
-    return insert.on_conflict_do_nothing(index_elements=list(table.primary_key))
+    return insert.on_conflict_do_nothing(index_elements=None if by_any_index else list(table.primary_key))
 
 
-def insert_new(connection: Connection, table: Table) -> Any:
-    """An INSERT that leaves rows whose primary key exists as they are, in the words of the connection's database."""
-    return _insert_new(connection.dialect.name, table)
+def insert_new(connection: Connection, table: Table, *, by_any_index: bool = False) -> Any:
+    """An INSERT that leaves rows whose primary key exists as they are, in the words of the connection's database.
+
+    With `by_any_index` so are those that a new one would equal in any unique index.
+    """
+    return _insert_new(connection.dialect.name, table, by_any_index)

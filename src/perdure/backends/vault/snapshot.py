@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from perdure.backends.vault.layout import ENTRIES
+
 NAME = "memory_index.json"
 
 
@@ -116,4 +118,4 @@ class Snapshot:
 def home_of(path: str) -> str:
     """The folder of entries that a file lies in: `entries`, or `collections/<name>/entries`."""
     parts = path.split("/", 3)
-    return parts[0] if parts[0] == "entries" else "/".join(parts[:3])
+    return parts[0] if parts[0] == ENTRIES else "/".join(parts[:3])

@@ -210,9 +210,10 @@ def _force(path: Path) -> None:
 
 
 def sweep(root: Path) -> None:
-    """Remove what dead processes were writing."""
+    """Remove what dead processes were writing; a repository's own folder is none of ours, and may be large."""
     old = time.time() - _STALE
-    for folder, _, names in os.walk(root):
+    for folder, below, names in os.walk(root):
+        below[:] = [name for name in below if not name.startswith(".")]
         for name in names:
             if name.endswith(".tmp"):
                 path = Path(folder, name)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from perdure.backends.vector_stores.base import Vector
-from perdure.domain.clock import iso
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.records import read_uuid
@@ -27,8 +25,6 @@ OWN_TABLES = frozenset({"summaries"})
 """Kinds of memories that the engine itself makes, and nobody else."""
 SPEAKERS = frozenset({"user", "assistant", "system", "tool"})
 """Roles of messages."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +165,6 @@ def read_vector(value: object, dimension: int, name: str = "embedding") -> Vecto
 def shown_vector(vector: Vector) -> list[float]:
     """A stored vector as callers see it: what they gave, where it had no more than six decimals."""
     return [round(float(number), DIGITS) for number in vector]
-
-
-def moment_of(milliseconds: int) -> str:
-    """The moment, as ISO 8601 text."""
-    return iso(_EPOCH + timedelta(milliseconds=milliseconds))
 
 
 def _either(values: Mapping[str, Any], *names: str) -> Any:

@@ -10,10 +10,10 @@ from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso
 from perdure.domain.filter import And, Condition, Filter, Moment, Not, all_of, eq
 from perdure.domain.memory import LIVE, MemoryItem
+from perdure.domain.records import moment_of
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.kernel import Kernel
-from perdure.engine.runtime.drafts import moment_of
 from perdure.engine.visibility import visible
 from perdure.engine.walls import reaches
 from perdure.pipeline.recall.hybrid import bm25

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.backends.vault.versions.base import Step
+from perdure.backends.vault.versions.base import BOOKKEEPING, Step
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.errors import ConflictError
 from perdure.domain.filter import all_of, eq
@@ -11,7 +11,6 @@ from perdure.engine.batch import Batch
 from perdure.engine.kernel import Kernel
 
 ACTOR = "revert"
-_BOOKKEEPING = ("updated_at", "told_at", "version", "access_count", "last_accessed_at")
 
 
 class Reverting:
@@ -45,7 +44,7 @@ class Reverting:
         now = _item(point)
         if before.id != after.id and await self._point(before.id) is not None:
             raise self._conflict(before)
-        if now == before.with_(**{name: getattr(now, name) for name in _BOOKKEEPING}):
+        if now == before.with_(**{name: getattr(now, name) for name in BOOKKEEPING}):
             return
         vector = await self._kernel.embedding.query(before.memory)
         self._batch.replace(now, before, point.vector, vector, actor=ACTOR, reason=reason)

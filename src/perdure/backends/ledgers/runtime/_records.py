@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Column, Connection, delete, insert, select, update
 
 from perdure.backends.ledgers._numbers import take_numbers
 from perdure.backends.ledgers._rows import Row, decode, encode
+from perdure.backends.ledgers._tables import insert_new
 from perdure.backends.ledgers._writer import Writer
 from perdure.backends.ledgers.runtime._conditions import asked, conditions, in_order, key_of, order_columns, pieces
 from perdure.backends.ledgers.runtime._tables import COUNTER, TABLES, tasks
@@ -85,7 +85,9 @@ def add(connection: Connection, records: Sequence[Record]) -> list[bool]:
     numbers = take_numbers(connection, COUNTER, len(records))
     new = []
     for record, seq in zip(records, numbers, strict=True):
-        done = connection.execute(_insert_new(connection, TABLES[type(record)]), _row(record, seq))
+        table = TABLES[type(record)]
+        statement = insert_new(connection, table, by_any_index=True).returning(table.c.seq)
+        done = connection.execute(statement, _row(record, seq))
         new.append(done.first() is not None)
     return new
 
@@ -98,12 +100,6 @@ def missing(connection: Connection, records: Sequence[Record]) -> list[Record]:
         if connection.execute(select(TABLES[type(record)].c.seq).where(*key)).first() is None:
             absent.append(record)
     return absent
-
-
-def _insert_new(connection: Connection, table: Table) -> Any:
-    """An INSERT that does nothing where it would break any unique index, and tells of what it did."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    return dialect.insert(table).on_conflict_do_nothing().returning(table.c.seq)
 
 
 def put(connection: Connection, record: Record) -> None:

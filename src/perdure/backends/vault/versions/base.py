@@ -53,6 +53,8 @@ class Step:
         return any(getattr(self, name) for name in self.__slots__)
 
 
+BOOKKEEPING = ("updated_at", "told_at", "version", "access_count", "last_accessed_at")
+"""Fields in which two states of a memory may differ and be the same to whoever reads its versions."""
 Tell = Callable[[Step], str]
 """Words for a step: the message of its commit, its first line a title."""
 Settle = Callable[[MemoryItem, MemoryItem], Stands | None]

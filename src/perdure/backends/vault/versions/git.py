@@ -121,8 +121,10 @@ class Git:
         lock = Path(found[1])
         if not is_left_over(lock, self.folder):
             return False
-        with suppress(OSError):
-            lock.unlink()
+        try:
+            lock.unlink(missing_ok=True)
+        except OSError:  # whoever may not remove it must not run the command for ever
+            return False
         return True
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from perdure.backends.vault import layout
 from perdure.backends.vault.front_matter import NoFrontMatter
 from perdure.backends.vault.memory_file import as_item, read
-from perdure.backends.vault.versions.base import Replaced, Step
+from perdure.backends.vault.versions.base import BOOKKEEPING, Replaced, Step
 from perdure.backends.vault.versions.repository import FileChange
 from perdure.domain.clock import EARLIEST, iso
 from perdure.domain.memory import LIVE, MemoryItem
 
 UNDATED = iso(EARLIEST)
-_BOOKKEEPING = ("updated_at", "told_at", "version", "access_count", "last_accessed_at")
 
 
 def place_in(path: str) -> str | None:
@@ -93,7 +92,7 @@ def _note_kept(step: Step, before: MemoryItem, after: MemoryItem) -> None:
             step.summaries.append(after)
     elif before.memory != after.memory:
         step.replaced.append(Replaced(before, after))
-    elif before.with_(**{name: getattr(after, name) for name in _BOOKKEEPING}) != after:
+    elif before.with_(**{name: getattr(after, name) for name in BOOKKEEPING}) != after:
         step.marked.append(Replaced(before, after))
 
 

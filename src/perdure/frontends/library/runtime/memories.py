@@ -8,12 +8,12 @@ from typing import Any
 from perdure.domain.errors import EmbeddingError, InvalidInputError
 from perdure.domain.memory import new_id
 from perdure.domain.naming import camel
-from perdure.domain.records import milliseconds, read_time, read_uuid
+from perdure.domain.records import milliseconds, moment_of, read_time, read_uuid
 from perdure.domain.scope import Scope
 from perdure.domain.text import shown
 from perdure.engine.engine import Engine
 from perdure.engine.requests import read_flag, read_limit, read_share, read_text
-from perdure.engine.runtime.drafts import Draft, moment_of, read_own_table, read_table, read_vector
+from perdure.engine.runtime.drafts import Draft, read_own_table, read_table, read_vector
 from perdure.engine.runtime.memories import Memories, Revision
 from perdure.engine.runtime.reading import Asked, Reading, by_words
 from perdure.engine.runtime.tables import Tables
