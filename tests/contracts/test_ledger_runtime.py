@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perdure.backends.ledgers.runtime.base import Among, Query
@@ -202,6 +202,7 @@ def test_tags_are_found_whole_whatever_they_are(ledger_provider: str, tmp_path_f
     """Contains all of some tags, or any: what Python's sets say, for tags that look like JSON too (C15, C18)."""
     place = Place(ledger_provider, tmp_path_factory.mktemp("tags"))
 
+    @example([["[", ":"], [",", ":"], ["\\", ":"], ['",', "a"], ["\x00", "a"], [","]], [","])
     @given(st.lists(st.lists(HOSTILE, max_size=3), min_size=1, max_size=5), st.lists(HOSTILE, min_size=1, max_size=2))
     @awaited
     async def agrees(kept: list[list[str]], wanted: list[str]) -> None:

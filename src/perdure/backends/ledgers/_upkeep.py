@@ -47,7 +47,7 @@ _JSON = {
         column: f"{column.name} of {noun.noun()}"
         for noun, table in TABLES.items()
         for column in table.c
-        if "json" in column.info
+        if column.info.keys() & {"json", "tags"}
     },
 }
 _CLEARED = (

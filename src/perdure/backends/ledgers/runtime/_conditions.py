@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, or_, select
 
-from perdure.backends.ledgers._rows import chunks, encode
+from perdure.backends.ledgers._rows import chunks
 from perdure.backends.ledgers.runtime._tables import TABLES
+from perdure.backends.ledgers.runtime._tags import has_tag
 from perdure.backends.ledgers.runtime.base import Among, Query, Where
 from perdure.domain.runtime import Record
 
@@ -54,22 +55,13 @@ def _timely(table: Table, query: Query[Any]) -> Iterator[ColumnElement[bool]]:
 
 
 def _tagged(connection: Connection, table: Table, query: Query[Any]) -> Iterator[ColumnElement[bool]]:
+    if not (query.all_tags or query.any_tag):
+        return
+    column = next(column for column in table.c if "tags" in column.info)
     if query.all_tags:
-        yield and_(*(_has_tag(connection, table, tag) for tag in query.all_tags))
+        yield and_(*(has_tag(connection, column, tag) for tag in query.all_tags))
     if query.any_tag:
-        yield or_(*(_has_tag(connection, table, tag) for tag in query.any_tag))
-
-
-def _has_tag(connection: Connection, table: Table, tag: str) -> ColumnElement[bool]:
-    """That the list of tags, which is JSON without spaces, has this one.
-
-    A quote that follows a bracket or a comma directly begins a text: inside of one there is a backslash before it, and
-    the quote that ends one is followed by a comma or a bracket. So what is found is a whole tag.
-    """
-    place = func.instr if connection.dialect.name == "sqlite" else func.strpos
-    column = table.c.tags if "tags" in table.c else table.c.names
-    text = encode(tag, column.name)
-    return or_(place(column, f"[{text}") > 0, place(column, f",{text}") > 0)
+        yield or_(*(has_tag(connection, column, tag) for tag in query.any_tag))
 
 
 def in_order(query: Query[Any]) -> Sequence[ColumnElement[Any]]:

@@ -13,6 +13,7 @@ from perdure.backends.ledgers._tables import insert_new
 from perdure.backends.ledgers._writer import Writer
 from perdure.backends.ledgers.runtime._conditions import asked, conditions, in_order, key_of, order_columns, pieces
 from perdure.backends.ledgers.runtime._tables import COUNTER, TABLES, tasks
+from perdure.backends.ledgers.runtime._tags import encode_tags
 from perdure.backends.ledgers.runtime.base import Query, Where
 from perdure.domain import runtime as nouns
 from perdure.domain.errors import InvalidInputError
@@ -47,8 +48,10 @@ _HANGS_ON: Mapping[type[Record], Sequence[tuple[type[Record], str]]] = {
 
 def _stored(column: Column[Any], value: Any) -> Any:
     """A field's value as its column holds it."""
+    if "tags" in column.info:
+        return encode_tags(value, column.name)
     if "json" in column.info:
-        return encode(list(value) if isinstance(value, tuple) else value, column.name)
+        return encode(value, column.name)
     if "blank" in column.info:
         return value or ""
     return int(value) if "flag" in column.info else value
@@ -56,9 +59,10 @@ def _stored(column: Column[Any], value: Any) -> Any:
 
 def _told(column: Column[Any], value: Any) -> Any:
     """The value of a field behind its column's."""
+    if "tags" in column.info:
+        return tuple(decode(value))
     if "json" in column.info:
-        found = decode(value)
-        return tuple(found) if column.name in ("names", "tags") else found
+        return decode(value)
     if "blank" in column.info:
         return value or None
     return bool(value) if "flag" in column.info else value

@@ -39,6 +39,10 @@ def _json(*names: str) -> list[Column[Any]]:
     return [Column(name, Text, nullable=False, info={"json": True}) for name in names]
 
 
+def _tags(name: str) -> Column[Any]:
+    return Column(name, Text, nullable=False, info={"tags": True})
+
+
 def _times(*names: str) -> list[Column[Any]]:
     """Milliseconds since 1970."""
     return [Column(name, BigInteger, nullable=False) for name in names]
@@ -65,7 +69,7 @@ agents = _numbered(
     *_times("created_at", "updated_at"),
 )
 
-entities = _numbered("entities", *_keys("agent_id", "id"), *_json("names", "metadata"), *_times("created_at"))
+entities = _numbered("entities", *_keys("agent_id", "id"), _tags("names"), *_json("metadata"), *_times("created_at"))
 
 worlds = _numbered(
     "worlds",
@@ -95,7 +99,8 @@ relationships = _numbered(
     "relationships",
     *_keys("agent_id", "id"),
     *_texts("source_entity_id", "target_entity_id"),
-    *_json("tags", "metadata"),
+    _tags("tags"),
+    *_json("metadata"),
     *_times("created_at"),
 )
 Index(
@@ -131,7 +136,8 @@ tasks = _numbered(
     *_keys("agent_id", "id"),
     *_texts("name", "description"),
     *_maybe("room_id", "world_id", "entity_id"),
-    *_json("tags", "metadata"),
+    _tags("tags"),
+    *_json("metadata"),
     Column("due_at", BigInteger),
     Column("completed_at", BigInteger),
     *_times("created_at", "updated_at"),
