@@ -12,12 +12,14 @@ from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.beside import beside
 from perdure.engine.calls import call
+from perdure.engine.config import LLMConfig
 from perdure.engine.fused_search import FusedSearch
 from perdure.engine.graph.related import Reached, Related
 from perdure.engine.kernel import Kernel
 from perdure.engine.queries import Query
 from perdure.engine.receipts import fused_receipt, similarity_receipt
 from perdure.engine.reranking import relevance
+from perdure.engine.roles import asked_by_role, seconds_of
 from perdure.engine.similarity_search import SimilaritySearch
 from perdure.engine.soft import given_up
 from perdure.engine.standing import Standing
@@ -25,7 +27,7 @@ from perdure.engine.visibility import TRUSTED, visible
 from perdure.engine.walls import OPEN, is_inside, told_inside
 from perdure.pipeline.gate import is_greeting
 from perdure.pipeline.inject import render_context
-from perdure.pipeline.recall.rewriting import hypothetical, rewrite
+from perdure.pipeline.recall.rewriting import MAX_TOKENS, TEMPERATURE, Calling, hypothetical, rewrite
 from perdure.pipeline.recency import newer_first
 from perdure.pipeline.rewrite import is_self_contained, with_history
 
@@ -43,6 +45,8 @@ class ReadPath:
         self._related = related
         self._fused = FusedSearch(kernel)
         self._standing = Standing(kernel, self._fused.indexes)
+        self.erasures = 0
+        """How often something was erased by this process, for who keeps copies of what was read."""
 
     @call
     async def search(self, query: Query) -> SearchResult:
@@ -61,11 +65,13 @@ class ReadPath:
         llm, how = self._kernel.rewriter, self._kernel.config.rewrite
         if llm is None or how == "prepend" or (query.preset.gate and is_greeting(query.text)):
             return query
+        calling = _calling(self._kernel.config.rewrite_llm)
         with given_up("the question is searched as it was asked", warnings):
             if how == "hypothetical":
-                return replace(query, meaning=await hypothetical(llm, with_history(query.text, query.history)))
+                told = with_history(query.text, query.history)
+                return replace(query, meaning=await hypothetical(llm, told, calling))
             if query.history and not is_self_contained(query.text):
-                return replace(query, text=await rewrite(llm, query.text, query.history), history=())
+                return replace(query, text=await rewrite(llm, query.text, query.history, calling), history=())
         return query
 
     async def find(self, query: Query) -> SearchResult:
@@ -227,9 +233,21 @@ class ReadPath:
         """The kinds of rows that a caller's search finds."""
         return self._fused.indexes.searched
 
+    @property
+    def index_bytes(self) -> int:
+        """What recall's indexes take of the process's memory."""
+        return self._fused.indexes.size
+
     def forget_copies(self) -> None:
         """Something was erased: let go of what was kept in memory of the store's text."""
+        self.erasures += 1
         self._fused.indexes.forget()
+
+
+def _calling(named: LLMConfig | None) -> Calling:
+    """How the model of the role `memory_rewrite` is asked (V24)."""
+    own = asked_by_role(named, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
+    return Calling(**own, seconds=seconds_of(named))
 
 
 def _earlier_texts(items: list[MemoryItem]) -> int:

@@ -87,6 +87,11 @@ class ScopeIndexes:
         self._collection, self._process = "", 0
         self._size = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes that they take together, but for the words'."""
+        return self._size
+
     async def of(self, scope: Scope, *, with_words: bool = True) -> Held | None:
         """The index of a scope as it stands now; None where there is no ledger to follow, or the scope is too large.
 
@@ -207,10 +212,9 @@ class ScopeIndexes:
         return True
 
     async def _change(self, held: Held, points: Sequence[Point], gone: Sequence[str]) -> None:
+        kinds = self.searched
         fitting = [
-            point
-            for point in points
-            if point.payload.get("state") == LIVE and point.payload.get("kind") in self.searched
+            point for point in points if point.payload.get("state") == LIVE and point.payload.get("kind") in kinds
         ]
         hidden = {point.id for point in points} - {point.id for point in fitting}
         fitting = [point for point in fitting if held.index.stamps.get(point.id) != stamp_of(point)]

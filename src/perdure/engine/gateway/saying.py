@@ -97,9 +97,9 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """An utterance as the ledger is to keep it."""
+    """An utterance as the ledger is to keep it, and the one that ends its turn where both wait."""
 
-    what: Utterance
+    parts: tuple[Utterance, ...]
     said: Said
     before: tuple[str, ...] = ()
     """Messages of the turn that it goes on with."""
@@ -177,28 +177,20 @@ class Saying:
     async def _kept(self, batch: list[Utterance]) -> None:
         ledger = None if self._kernel.config.episodes == "off" else self._kernel.ledger
         made: list[_Made] = []
-        for each in batch:
+        for parts in _turns_of(batch) if ledger is not None else [(each,) for each in batch]:
             with kept_from_failing(_NOT_KEPT, []), given_up(_NOT_KEPT):
-                if ledger is None or (each.after is not None and each.of.session_id is None):
-                    await self._heard(each)
-                elif (one := await self._made(ledger, each)) is not None:
+                if ledger is None or (parts[0].after is not None and parts[0].of.session_id is None):
+                    await self._heard(parts[0])
+                elif (one := await self._made(ledger, *parts)) is not None:
                     made.append(one)
-        if ledger is None or not made:
-            return
-        for one, turn in zip(made, await self._written(ledger, made), strict=True):
-            self._note(one, turn)
-        shown = [episode for one in made if one.what.is_kept for episode in one.shown]
-        is_due = any(one.said.jobs is not no_jobs for one in made)
-        if shown:
-            small = frozenset(id for one in made for id in one.small)
-            self._rows.put(_Shown(shown, small, is_due))
-        elif is_due:
-            self._wake()
+        if ledger is not None and made:
+            await self._written(ledger, made)
 
-    async def _made(self, ledger: Ledger, each: Utterance) -> _Made | None:
+    async def _made(self, ledger: Ledger, each: Utterance, end: Utterance | None = None) -> _Made | None:
         """An utterance as the ledger is to keep it; None where the turn that it ends has not begun."""
+        parts = (each,) if end is None else (each, end)
         if each.turn is None and each.after is None:
-            return _Made(each, Said(scope=each.scope, injected=each.injected))
+            return _Made(parts, Said(scope=each.scope, injected=each.injected))
         turn, asked = each.of, None
         conversation, episodes = turn.conversation, list[Episode]()
         dialect, scope, before = conversation.dialect, conversation.scope, turn.episodes
@@ -210,12 +202,12 @@ class Saying:
             return None
         else:
             self._borrowing.lend(turn.session_id, turn.number, each.loan)
-        is_over = False
-        if each.answer is not None:
+        is_over, last = False, parts[-1]
+        if last.answer is not None:
             ids = (*before, *(episode.id for episode in episodes))
-            said = self._turns.answer(dialect, scope, ids, each.answer, complete=each.complete)
+            said = self._turns.answer(dialect, scope, ids, last.answer, complete=last.complete)
             # Where it asks for tools, or has no words, what follows belongs to the batch that is read of Responses.
-            is_over = (said is not None and not each.asks) or not each.complete or dialect == "chat"
+            is_over = (said is not None and not last.asks) or not last.complete or dialect == "chat"
             episodes += [] if said is None else [said]
         known = (turn.session_id, turn.number) if turn.session_id is not None else None
         said_of = Said(
@@ -228,34 +220,42 @@ class Saying:
             jobs=(lambda session_id, number: self._due(conversation, session_id, number)) if is_over else no_jobs,
         )
         if self._kernel.config.episodes != "search":
-            return _Made(each, said_of, before)
+            return _Made(parts, said_of, before)
         small = frozenset(each.id for each in episodes if says_nothing(each, turn.user.content))
         if isinstance(self._kernel.store, FileStore):  # where a message is a file, each of them is one (K12)
-            return _Made(each, said_of, before, tuple(episodes), small)
-        return _Made(each, said_of, before, tuple(each for each in episodes if each.id not in small))
+            return _Made(parts, said_of, before, tuple(episodes), small)
+        return _Made(parts, said_of, before, tuple(each for each in episodes if each.id not in small))
 
-    async def _written(self, ledger: Ledger, made: Sequence[_Made]) -> list[SessionTurn | None]:
-        """Write all of it at once; where some of it cannot be written, each alone."""
+    async def _written(self, ledger: Ledger, made: Sequence[_Made]) -> None:
+        """Write all of it at once; where some of it cannot be written, each utterance alone."""
         try:
             turns = await finish(ledger.sessions.keep([one.said for one in made]))
-            for one in made:
-                one.what.is_kept = True
-            return turns
         except InvalidInputError:
-            if len(made) == 1:
+            utterances = [each for one in made for each in one.parts]
+            if len(utterances) == 1:
                 raise
-        alone: list[SessionTurn | None] = []
-        for one in made:
-            alone.append(None)
-            with given_up(_NOT_KEPT):
-                (alone[-1],) = await self._written(ledger, [one])
-        return alone
+            for each in utterances:
+                with given_up(_NOT_KEPT):
+                    await self._kept([each])
+            return
+        for one, turn in zip(made, turns, strict=True):
+            self._note(one, turn)
+        shown = [episode for one in made for episode in one.shown]
+        is_due = any(one.said.jobs is not no_jobs for one in made)
+        if shown:
+            self._rows.put(_Shown(shown, frozenset(id for one in made for id in one.small), is_due))
+        elif is_due:
+            self._wake()
 
     def _note(self, made: _Made, counted: SessionTurn | None) -> None:
-        """Tell an utterance which turn it became."""
-        each = made.what
+        """Tell an utterance that it is kept, and which turn it became."""
+        for part in made.parts:
+            part.is_kept = True
+        each = made.parts[0]
         if each.turn is None or counted is None or not each.begins:
             return
+        if made.said.jobs is not no_jobs:  # its end came without a loan: none of an erased session's may read it
+            self._borrowing.lend(counted.session_id, counted.number, None)
         went_on = made.said.turn == (counted.session_id, counted.number)
         ids = (*(made.before if went_on else ()), *counted.episodes)
         each.turn = replace(each.turn, session_id=counted.session_id, number=counted.number, episodes=ids)
@@ -264,8 +264,8 @@ class Saying:
         """Take note of an utterance where no ledger keeps it."""
         if each.injected and self._kernel.ledger is not None:
             await self._kernel.ledger.add_fingerprints(each.scope, each.injected)
-        each.is_kept = True
         if each.turn is None and each.after is None:
+            each.is_kept = True
             return
         turn = each.of
         conversation = turn.conversation
@@ -279,6 +279,7 @@ class Saying:
             )
             self._borrowing.lend(named(conversation), turn.number, each.loan)
             self._unkept.end(conversation, turn.number, said)
+        each.is_kept = turn.number > 0  # where its beginning could not be kept, neither can this
 
     # ------------------------------------------------------------------ rows
     async def _show(self, batch: list[_Shown]) -> None:
@@ -310,8 +311,22 @@ class Saying:
 
 
 def _is_apart(batch: list[Utterance], each: Utterance) -> bool:
-    """Whether something can be kept only once what stands before it is."""
-    return each.goes_on or (each.after is not None and not each.after.done.done())
+    """Whether something can be kept only once what stands before it is.
+
+    A loan must be lent before the turn can be read that it ends, and that has to be counted first.
+    """
+    return each.goes_on or (each.loan is not None and each.after in batch)
+
+
+def _turns_of(batch: Sequence[Utterance]) -> list[tuple[Utterance, ...]]:
+    """What is kept as one: turns with their ends, where both are there."""
+    ends = {each.after: each for each in batch if each.after is not None}
+    begun = set(batch)
+    return [
+        (each, ends[each]) if each in ends else (each,)
+        for each in batch
+        if each.after is None or each.after not in begun
+    ]
 
 
 async def _last_turn(kernel: Kernel, ledger: Ledger, conversation: Conversation) -> SessionTurn | None:

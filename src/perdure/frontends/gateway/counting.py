@@ -44,6 +44,7 @@ class Counting:
         self._waiting = Gauge(
             "llm_memory_turns_waiting", "What was said and waits to be kept, or to be found.", registry=registry
         )
+        self._indexed = Gauge("llm_memory_index_bytes", "Bytes of the indexes that recall works on.", registry=registry)
         self._unkept = Counter(
             "llm_memory_turns_unkept_total",
             "Turns, or answers of turns, that are not kept.",
@@ -51,9 +52,10 @@ class Counting:
             registry=registry,
         )
 
-    def waits(self, count: Callable[[], int]) -> None:
-        """What counts that which waits, whenever that is asked."""
-        self._waiting.set_function(count)
+    def watches(self, *, waiting: Callable[[], int], indexed: Callable[[], int]) -> None:
+        """What counts that which waits, and the bytes of indexes, whenever they are asked for."""
+        self._waiting.set_function(waiting)
+        self._indexed.set_function(indexed)
 
     def unkept(self, why: str) -> None:
         """Something that was said is not kept: `no_room` where too much waits, `failed` where it cannot be."""

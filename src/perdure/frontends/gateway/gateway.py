@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from prometheus_client import CollectorRegistry
 
-from perdure.backends.caches.memory import MemoryCache
 from perdure.backends.upstreams.http import HttpUpstream
 from perdure.domain.access import Caller
 from perdure.domain.message import Message
@@ -27,6 +26,7 @@ from perdure.engine.gateway.saying import Turn, Utterance
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.soft import kept_from_failing
 from perdure.frontends.faults import NoUpstreamError
+from perdure.frontends.gateway.again import AnswersAgain
 from perdure.frontends.gateway.counting import Counting
 from perdure.frontends.gateway.tasks import Tasks
 
@@ -60,8 +60,9 @@ class Gateway:
         self.remembering = Remembering(engine, settings, way=self.recalling.way)
         self.compressing = Compressing(engine, settings, self.remembering.injects)
         self.counting = Counting(registry)
-        self.counting.waits(lambda: self.remembering.waiting)
-        self.cache = MemoryCache(MemoryCache.Settings()) if settings.response_cache_seconds else None
+        self.counting.watches(waiting=lambda: self.remembering.waiting, indexed=lambda: engine.read.index_bytes)
+        seconds = settings.response_cache_seconds
+        self.cache = AnswersAgain(seconds, lambda: engine.read.erasures) if seconds else None
         """Answers to the very same requests (V30); None where none is given twice."""
         self._tasks = Tasks(self.recalling.way)
         self._upstream = _upstream(settings)
@@ -103,14 +104,14 @@ class Gateway:
         )
 
     # ------------------------------------------------------------------ memory
-    async def recall(self, ask: Ask) -> Recalled:
-        """What is remembered for a request.
+    async def recall(self, ask: Ask, *, within: float) -> Recalled:
+        """What is remembered for a request, in so many seconds at most.
 
-        Where much that was said waits to be kept, the request waits too, for the rest of the time that memory may take.
+        Where much that was said waits to be kept, the request waits too, for the rest of that time.
         """
-        until = time.monotonic() + self.settings.recall_seconds
+        until = time.monotonic() + within
         with self.counting.recalling() as told:
-            recalled = await self.recalling(ask)
+            recalled = await self.recalling(ask, within=within)
             await self.remembering.room(until - time.monotonic())
             told(recalled.status, recalled.reason, len(recalled.hits))
         return recalled
