@@ -37,7 +37,7 @@ PAGES = {"GET /openapi.json", "GET /docs", "GET /docs/oauth2-redirect", "GET /re
 """What is no operation: the document, and the pages that show it."""
 ROUNDS: tuple[Aim, ...] = ("bare", "aimed", "free")
 """Requests of each stranger to each operation, besides those that name a thing by its id."""
-DRAWN = 300
+DRAWN = 200
 FOR_EVERYBODY = {"/healthz", "/readyz", "/v1/healthz", "/v1/memory/search", "/metrics", "/v1/ping"}
 PASSING = {
     f"{version}{path}"

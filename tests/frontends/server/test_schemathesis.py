@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.frontends.gateway.upstream import upstream
 from tests.frontends.server.running import Running, running
 
-EXAMPLES = 8
+EXAMPLES = 6
 """Requests to each operation as the document wants them, and as many as it does not."""
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 METHODS = {"get", "put", "post", "patch", "delete"}
