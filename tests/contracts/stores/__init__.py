@@ -38,7 +38,7 @@ class Provider:
     """Whether a batch is seen whole or not at all, also by others and after a kill; else the journal completes it."""
     longest: int = 1_000_000
     """Characters of a text that the engine can surely keep."""
-    examples: int = 60
+    examples: int = 100
     """Examples that Hypothesis draws."""
 
 

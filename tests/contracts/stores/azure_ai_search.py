@@ -35,6 +35,6 @@ PROVIDERS = {
         server=True,
         shared=True,
         atomic=False,
-        examples=50,
+        examples=35,
     )
 }

@@ -9,6 +9,6 @@ PROVIDERS = {
         engine="files, with SQLite as their index",
         shared=True,
         atomic=False,
-        examples=50,
+        examples=35,
     )
 }
