@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -246,8 +246,8 @@ class Soak:
     async def _watch(self, talking: asyncio.Task[None]) -> None:
         while not talking.done():
             if not self._talkers.is_away:
-                sample = await asyncio.to_thread(self._proxy.sample)
-                self.report.samples.append(sample)
+                with suppress(httpx.TransportError):  # it is being ended
+                    self.report.samples.append(await asyncio.to_thread(self._proxy.sample))
             await asyncio.wait({talking}, timeout=max(0.5, self._seconds / 300))
 
     def _compare(self) -> None:

@@ -1,19 +1,24 @@
 """What memory in files costs: cold start, warm start, from an edit to its being found, against bare reading.
 
-    python benchmarks/vault.py DIR [--files 10000] [--watch]
+    python benchmarks/vault.py DIR [--files 10000] [--watch] [--checkout]
 
 Writes DIR/entries with that many facts in a hundred conversations (left alone where they are there already), and
 measures: opening without an index or a ledger (all files are read, embedded by the `hashed` embedder and given a
 history), without an index alone, with everything in place, after one edit, and after a tenth of the files was edited,
-as by a `git checkout`. The ratio is to reading the bytes of the same files once, one after the other. Seconds are of
-the process's own time, beside those of the wall; of a machine that does something else, believe the first.
+as by a `git checkout`. With `--checkout` real ones too, there and back, of a branch that has three tenths of the files
+edited and two tenths removed, under a watcher, until memory says what the files say; it fails where a tombstone, a
+commit or a changed file comes of it. The ratio is to reading the bytes of the same files once, one after the other.
+Seconds are of the process's own time, beside those of the wall; of a machine that does something else, believe the
+first.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -49,9 +54,9 @@ def write(root: Path, files: int) -> None:
         path.write_text(render(item.id, item.to_payload()), encoding="utf-8")
 
 
-def open_memory(root: Path, *, watch: bool = False) -> AsyncMemory:
+def open_memory(root: Path, *, watch: bool = False, git: bool = False) -> AsyncMemory:
     """The memory of these files."""
-    store = {"provider": "markdown", "config": {"path": str(root), "watch": watch, "git": False}}
+    store = {"provider": "markdown", "config": {"path": str(root), "watch": watch, "git": git}}
     return AsyncMemory({"path": str(root), "vector_store": store, "embedder": {"provider": "hashed"}})
 
 
@@ -88,9 +93,8 @@ def edit(paths: list[Path], mark: str) -> None:
         path.write_text(path.read_text(encoding="utf-8").rstrip() + f" {mark}\n", encoding="utf-8")
 
 
-async def measure(root: Path, paths: list[Path], *, watch: bool) -> None:
+async def measure(root: Path, paths: list[Path], table: Table, *, watch: bool) -> None:
     """Print the table."""
-    table = Table()
     print(f"{len(paths)} files")
     print(f"{'':<44} {'process':>9} {'wall':>9} {'ratio':>8}")
     await table.row("bare reading", lambda: read_bare(paths))
@@ -114,6 +118,64 @@ async def measure(root: Path, paths: list[Path], *, watch: bool) -> None:
             await table.row("from an edit to its being found (watched)", lambda: found(memory))
 
 
+def git(root: Path, *arguments: str) -> str:
+    """Run git as its user does; what it prints."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    who = ("-c", "user.name=Una", "-c", "user.email=una@localhost")
+    done = subprocess.run(["git", *who, *arguments], cwd=root, env=env, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def texts(root: Path) -> list[str]:
+    """What the files of facts say."""
+    paths = root.glob("entries/*/facts/*.md")
+    return sorted(path.read_text(encoding="utf-8").split("---\n", 2)[2].strip() for path in paths)
+
+
+def tombstones(root: Path) -> list[Path]:
+    """Files that keep what was replaced or removed."""
+    return sorted(root.glob("entries/*/deleted/**/*.md"))
+
+
+async def equal(memory: AsyncMemory, root: Path) -> None:
+    """List what is remembered until it is what the files say."""
+    wanted = texts(root)
+    while True:
+        told: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = await memory.get_all(user_id="alice", limit=1000, cursor=cursor)
+            told += [item.memory for item in page.results]
+            if (cursor := page.next_cursor) is None:
+                break
+        if sorted(told) == wanted:
+            return
+        await asyncio.sleep(0.2)
+
+
+async def measure_checkouts(root: Path, paths: list[Path], table: Table) -> None:
+    """Print how long memory takes to follow real checkouts, and fail where they leave something behind."""
+    async with open_memory(root, git=True) as memory:
+        await memory.versions.log(limit=1)
+    git(root, "checkout", "-q", "-b", "other")
+    edit(paths[: len(paths) * 3 // 10], "elsewhere")
+    for path in paths[len(paths) * 8 // 10 :]:
+        path.unlink()
+    git(root, "commit", "-q", "-a", "-m", "Another memory")
+    git(root, "checkout", "-q", "main")
+    tips = git(root, "rev-parse", "main", "other")
+    buried = tombstones(root)
+    async with open_memory(root, watch=True, git=True) as memory:
+        await equal(memory, root)
+        for name in ("other", "main", "other", "main"):
+            git(root, "checkout", "-q", name)
+            await table.row(f"followed a checkout of {name} (watched)", lambda: equal(memory, root))
+            await memory.versions.log(limit=1)
+            assert git(root, "status", "--porcelain") == "", "a checkout leaves changed files"
+            assert tombstones(root) == buried, "a checkout leaves tombstones"
+    assert git(root, "rev-parse", "main", "other") == tips, "a checkout becomes a commit"
+
+
 async def found(memory: AsyncMemory) -> None:
     """Search until the edited text is there."""
     while True:
@@ -129,11 +191,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--watch", action="store_true", help="measure the watcher too")
+    parser.add_argument("--checkout", action="store_true", help="measure checkouts of another branch too")
     arguments = parser.parse_args()
     if not (arguments.folder / "entries").is_dir():
         write(arguments.folder, arguments.files)
     paths = sorted(arguments.folder.glob("entries/*/facts/*.md"))
-    asyncio.run(measure(arguments.folder, paths, watch=arguments.watch))
+    table = Table()
+    asyncio.run(measure(arguments.folder, paths, table, watch=arguments.watch))
+    if arguments.checkout:
+        asyncio.run(measure_checkouts(arguments.folder, paths, table))
 
 
 if __name__ == "__main__":

@@ -217,6 +217,24 @@ def test_k5_u1_edits_are_taken_in(vault: Vault) -> None:
     assert vault.absorb() == ([], [], [], [])
 
 
+def test_k61_a_file_that_comes_or_goes_while_it_is_taken_in_is_left_so(vault: Vault) -> None:
+    """As under a checkout there and one back: neither is undone, and the next look sees it."""
+    vault.put(fact(0), fact(1))
+    path, data = vault.root / at(0), (vault.root / at(0)).read_bytes()
+    path.unlink()
+    found = vault.run(vault.store.differences("memories")).foreign
+    path.write_bytes(data)
+    vault.run(vault.store.take("memories", found))
+    assert (path.read_bytes(), vault.texts()) == (data, ["User likes tea number 1"])
+    assert vault.absorb(at(0)) == ([IDS[0]], [], [], [])
+    path.write_bytes(data.replace(b"tea", b"rain"))
+    found = vault.run(vault.store.differences("memories")).foreign
+    path.unlink()
+    vault.run(vault.store.take("memories", found))
+    assert (path.exists(), vault.absorb(at(0))) == (False, ([], [], [IDS[0]], []))
+    assert (vault.texts(), vault.memories()) == (["User likes tea number 1"], [at(1)])
+
+
 def test_k60_a_text_that_stays_keeps_its_vector(vault: Vault) -> None:
     vault.put(fact(0), fact(1))
     path = vault.root / at(0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -140,13 +142,14 @@ async def test_the_callers_own_git_variables_reach_nothing(
 async def test_somebody_elses_lock_holds_nothing_up_and_their_index_follows_later(folder: Folder) -> None:
     await folder.versions.open()
     lock = folder.root / ".git" / "index.lock"
-    lock.touch()
+    lock.write_bytes((folder.root / ".git" / "index").read_bytes())  # as `git commit -a` does before its editor
+    os.utime(lock, (time.time() - 60,) * 2)
     folder.put(OSLO)
     assert await folder.versions.commit(words) is not None
     assert lock.exists()  # it is young: whoever holds it may be alive
     lock.unlink()
-    folder.put(REX)
-    assert await folder.versions.commit(words) is not None
+    assert folder.status() != ""
+    assert await folder.versions.commit(words) is None
     assert folder.status() == ""
 
 
@@ -191,6 +194,28 @@ def command_lines() -> str:
         with suppress(OSError):  # it has ended meanwhile
             found.append(path.read_text(errors="replace"))
     return "\n".join(found)
+
+
+async def test_no_error_tells_who_speaks_with_a_remote(folder: Folder) -> None:
+    assert git_module.reason("fatal: unable to access 'https://una:hush@host.example/x.git/': refused") == (
+        "unable to access 'https:<path>': refused"
+    )
+
+
+async def test_what_commits_leave_is_packed_now_and_then(folder: Folder) -> None:
+    await folder.versions.open()
+    git(folder.root, "config", "gc.auto", "1")
+    folder.put(OSLO)
+    counted = [f"{number}" for number in range(2000) if blob_id(f"{number}").startswith("17")][:2]
+    for name in counted:  # git guesses how much there is to pack by how much lies in one folder
+        (folder.root / name).write_text(name)
+    git(folder.root, "hash-object", "-w", *counted)
+    assert await folder.versions.commit(words) is not None
+    assert list((folder.root / ".git" / "objects" / "pack").glob("*.pack"))
+
+
+def blob_id(text: str) -> str:
+    return hashlib.sha1(f"blob {len(text)}\0{text}".encode()).hexdigest()
 
 
 async def test_a_missing_git_is_an_error_that_says_so(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,15 +300,69 @@ async def test_a_git_that_moves_files_is_waited_for_and_a_dead_one_is_not(folder
 
 
 async def test_files_are_told_from_those_that_a_users_git_brought(folder: Folder) -> None:
-    folder.put(OSLO)
+    folder.put(OSLO, BERGEN)
     assert await folder.versions.commit(words) is not None
-    assert await folder.versions.edited() is None  # the version is ours: whatever differs was edited
-    git(folder.root, "commit", "-q", "--allow-empty", "-m", "mine")
-    assert await folder.versions.edited() == set()
+    git(folder.root, "checkout", "-q", "-b", "small")
+    oslo, bergen, rex = (folder.path(item).relative_to(folder.root).as_posix() for item in (OSLO, BERGEN, REX))
+    folder.remove(OSLO)
+    git(folder.root, "commit", "-q", "-a", "-m", "mine")
+    assert await folder.versions.edited([oslo, bergen]) == {bergen}  # of this one nothing but a commit of ours is known
     folder.put(REX)
-    (oslo,) = [path for path in folder.root.glob("entries/*/facts/*.md") if "Oslo" in path.read_text()]
-    oslo.unlink()
-    (rex,) = folder.root.glob("entries/*/facts/*.md")
-    assert await folder.versions.edited() == {path.relative_to(folder.root).as_posix() for path in (oslo, rex)}
-    assert await folder.versions.commit(words) is not None
-    assert await folder.versions.edited() is None
+    assert await folder.versions.edited([oslo, rex]) == {rex}
+    assert await folder.versions.commit(words) is not None  # HEAD was moved by us last, and not for that file
+    assert await folder.versions.edited([oslo, rex]) == {rex}
+    folder.remove(REX)
+    assert await folder.versions.edited([rex]) == {rex}
+    assert await folder.versions.commit(words) is not None  # what a hand did is in a commit of ours
+    assert await folder.versions.edited([rex]) == {rex}
+    git(folder.root, "checkout", "-q", "main")
+    assert await folder.versions.edited([oslo, rex]) == {rex}  # there and back: what was in between was brought too
+    await folder.versions.switch("small")  # by us, as it would be by a git
+    assert await folder.versions.edited([oslo]) == set()
+    shutil.rmtree(folder.root / ".git" / "logs")
+    assert await folder.versions.edited([oslo]) == {oslo}
+
+
+async def test_no_commit_is_made_of_half_a_checkout(folder: Folder) -> None:
+    """A git that moves files when a commit is due, and when one is half made (issue 8, 2)."""
+    folder.put(OSLO, BERGEN)
+    await folder.versions.commit(words)
+    main = git(folder.root, "rev-parse", "HEAD")
+    await folder.versions.make_branch("small")
+    lock = folder.root / ".git" / "index.lock"
+    lock.touch()
+    folder.remove(OSLO)
+    committing = asyncio.create_task(folder.versions.commit(words))
+    await asyncio.wait({committing}, timeout=0.3)
+    assert not committing.done()
+    folder.remove(BERGEN)
+    shutil.copy(folder.root / ".git" / "index", lock)
+    os.utime(lock)
+    lock.rename(folder.root / ".git" / "index")
+    git(folder.root, "rm", "-q", "--cached", "-r", "entries")
+    await asyncio.sleep(0.1)  # the branch has yet to be named
+    assert not committing.done()
+    git(folder.root, "symbolic-ref", "HEAD", "refs/heads/small")
+    assert await committing is not None
+    assert git(folder.root, "rev-parse", "main") == main
+    assert folder.subjects()[0] == "0 learned, 0 replaced, 0 dropped"
+
+
+async def test_what_a_user_wrote_into_readme_and_gitignore_is_the_users_to_commit(folder: Folder) -> None:
+    git(folder.root, "init", "-q", "-b", "main")
+    (folder.root / "README.md").write_text("My project\n")
+    (folder.root / ".gitignore").write_text("build/\n")
+    git(folder.root, "add", ".")
+    folder.put(OSLO)
+    commit = await folder.versions.commit(words)
+    assert commit is not None
+    names = git(folder.root, "show", "--name-only", "--format=", commit.id).split()
+    assert names == [folder.path(OSLO).relative_to(folder.root).as_posix()]
+    assert folder.status().splitlines() == ["A  .gitignore", "A  README.md"]
+    for name in ("history.db-wal", "memory_index.json", "perdure.toml"):
+        (folder.root / name).write_text("not for a repository")
+    (folder.root / "index").mkdir()
+    (folder.root / "index" / "memories.db").touch()
+    await Folder(folder.root).versions.open()
+    assert folder.status().splitlines() == ["A  .gitignore", "A  README.md"]  # nor would `git add -A` take these
+    assert (folder.root / ".git" / "info" / "exclude").read_text().count("perdure.toml") == 1

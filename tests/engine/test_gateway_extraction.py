@@ -129,7 +129,7 @@ def test_k47_deletes_alone_keep_the_new_fact(tmp_path: Path) -> None:
 def test_v6_v7_and_k41_a_failed_extraction_costs_the_batch_alone_and_it_is_read_later(
     answer: Any, line: str, dialect: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(extraction, "PATIENCE", 0.2)
+    monkeypatch.setattr(extraction, "PATIENCE", 1.0)
 
     async def work(opened: World) -> None:
         await opened.say(talk(dialect=dialect), ["I live in Lisbon"])

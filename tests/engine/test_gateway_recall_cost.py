@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from perdure import Memory
+from perdure import Memory, MemoryStore
+from perdure.engine import explicit, write_path
+from perdure.engine.gateway.recalling import MOST_ASKED
+from perdure.engine.hearing import INLINE_CHARACTERS
 from perdure.engine.kernel import Kernel
 from perdure.frontends.library.portal import PORTAL
 from tests.conftest import Open
@@ -85,3 +89,29 @@ def test_v63_a_model_that_cannot_be_loaded_is_logged_and_no_more(
     monkeypatch.setattr(kernel_of(memory).embedding.embedder, "embed_batch", fail)
     PORTAL.call(recalling(memory).warm())
     assert "loaded with the first message" in caplog.text
+
+
+def test_item7_of_what_was_pasted_the_beginning_is_looked_up(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[Sequence[str]] = counted(monkeypatch, kernel_of(memory).embedding.embedder, "embed_batch")
+    pasted = "Where do I live? " + "May 2021, how do I, " * 50_000
+    for query, history in ((pasted, ()), ("How much?", (pasted,)), (" " * MOST_ASKED + pasted, ())):
+        embedded.clear()
+        assert "I live in Oslo." in texts(recalled(memory, query, history=history))
+        assert max(len(text) for batch in embedded for text in batch) <= MOST_ASKED + len(query[:20])
+
+
+@pytest.mark.parametrize("length", [10, 50_000], ids=["short", "long"])
+def test_item7_no_request_waits_while_a_long_text_is_looked_at(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    threads: list[str] = []
+
+    def look(text: str, role: str | None) -> None:
+        threads.append(threading.current_thread().name)
+
+    for module in (explicit, write_path):
+        monkeypatch.setattr(module, "suspect", look)
+    memory.add("x" * length, infer=False, **ANA)
+    MemoryStore(memory).store("y" * length, user_id="ana")
+    beside = [name.startswith("perdure_") for name in threads]
+    assert beside == [length > INLINE_CHARACTERS] * 2, "what runs on the event loop holds up all else"

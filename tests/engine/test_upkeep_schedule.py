@@ -49,6 +49,11 @@ def test_u20_each_task_is_done_when_it_is_due_and_not_before(open_memory: Open) 
     assert ran(engine) == ["expire", "prune", "backup"]
     assert ran(engine, everything=True) == ["expire", "prune", "backup"]
     assert ran(engine) == []
+    clock.ahead = timedelta(minutes=1440 + 10)  # another machine's clock, a little behind
+    assert ran(engine) == []
+    clock.ahead = timedelta()  # the clock was wrong by a day, and has been set
+    assert ran(engine) == ["expire", "prune", "backup"]
+    assert ran(engine) == []
 
 
 def test_u20_zero_hours_is_never_and_quotas_need_a_number(open_memory: Open) -> None:

@@ -220,3 +220,32 @@ def test_what_a_checkout_removes_leaves_no_tombstone_and_what_a_hand_removes_doe
         "User has a dog named Rex",
         "User lives in Oslo",
     ]
+
+
+def test_a_checkout_is_told_from_edits_though_memory_committed_after_it(path: Path) -> None:
+    """An open memory that does not watch goes on learning, on the branch that somebody went to."""
+    with opened(path) as memory:
+        (home,) = memory.add("I live in Oslo", **ANA).results
+        settled(memory)
+        git(path, "branch", "small")
+        memory.add("I have a dog named Rex", **ANA)
+        memory.update(home.id, "User lives in Oslo and likes it")
+        settled(memory)
+    main, buried = commits(path), {each.name for each in path.glob("entries/*/deleted/facts/*.md")}
+    assert len(buried) == 1
+    with opened(path) as memory:
+        assert len(texts(memory)) == 2
+        git(path, "checkout", "-q", "small")
+        memory.add("I love pizza", **ANA)
+        settled(memory)
+    with opened(path) as memory:
+        agree(memory, path, "User lives in Oslo", "User loves pizza")
+        assert list(path.glob("entries/*/deleted/facts/*.md")) == []
+        assert commits(path)[0] == "Learned: User loves pizza"
+        git(path, "checkout", "-q", "main")
+        assert memory.add("I love tea", **ANA).results
+        settled(memory)
+    with opened(path) as memory:
+        agree(memory, path, "User has a dog named Rex", "User lives in Oslo and likes it", "User loves tea")
+    assert commits(path)[1:] == main
+    assert {each.name for each in path.glob("entries/*/deleted/facts/*.md")} == buried

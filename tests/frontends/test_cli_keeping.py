@@ -134,6 +134,13 @@ def test_v80_a_file_that_is_none_says_so(ana: Folder, tmp_path: Path) -> None:
     for file, word in ((odd, "no backup of perdure"), (tmp_path / "none", "there is no file")):
         ran = ana("restore", str(file))
         assert ran.status == 2 and word in ran.err
+    kept = ana("backup", str(odd))
+    assert kept.status == 2 and "is no backup" in kept.err and odd.read_text(encoding="utf-8") == "hello\n"
+    ana.said("the kettle is blue")
+    own = ana("backup", str(ana.path / "memories.db"))  # the memory itself
+    assert own.status == 2 and ana.texts() == ["the kettle is blue"]
+    again = [ana("backup", str(tmp_path / "same.jsonl.gz")).status for _ in range(2)]
+    assert again == [0, 0]
     unwritable = ana("backup", str(odd / "below.jsonl.gz"))
     assert unwritable.status == 1 and "cannot be written" in unwritable.err
 

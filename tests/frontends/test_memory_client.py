@@ -201,7 +201,10 @@ def test_a8_tool_calls_and_parts_pass_as_they_are(model: Upstream, tmp_path: Pat
 
     async def work(client: MemoryClient) -> None:
         await client.add(ANNE)
+        await client.chat(messages[:2], tools=[{"type": "function"}])
         await client.chat(messages, tools=[{"type": "function"}])
+        kept = [(each["role"], each["content"]) for each in client.list_all()]
+        assert kept.count(("user", WIFE)) == 1 and ("tool", "Anne") in kept  # one turn, as at the proxy
 
     with_client(model, tmp_path, work)
     assert model.last.messages == messages and model.last.json["tools"] == [{"type": "function"}]

@@ -129,6 +129,7 @@ def test_i8_view_shows_lines_with_numbers(planned: MemoryTool) -> None:
     assert (
         do(planned, "view", PLAN) == begin + "     1\t# Plan\n     2\t- buy paint\n     3\t- call the plumber\n     4\t"
     )
+    assert do(planned, "view", PLAN, view_range=[]) == do(planned, "view", PLAN, view_range=None)
     assert do(planned, "view", PLAN, view_range=[2, 2]) == begin + "     2\t- buy paint"
     assert do(planned, "view", PLAN, view_range=[3, -1]) == begin + "     3\t- call the plumber\n     4\t"
     assert do(planned, "view", PLAN, view_range=[4, 99]) == begin + "     4\t"

@@ -88,6 +88,24 @@ async def test_c22_keywords_dictionary_and_position_say_the_same(folder: Path) -
         assert await runtime.get_memory_by_id(id) is not None
 
 
+@awaited
+async def test_c22_a_dictionary_is_taken_apart_where_it_can_be_nothing_else(folder: Path) -> None:
+    async with opened(folder) as runtime:
+        assert await runtime.getTasks({}) == await runtime.getDueTasks({}) == await runtime.getAllWorlds({}) == []
+        for call, hint in (
+            (lambda: runtime.getTasks({"romId": "lobby"}), "did you mean roomId?"),
+            (lambda: runtime.searchEntitiesByName({"query": "ann", "limits": 3}), "did you mean limit?"),
+            (lambda: runtime.countMemories({"roomId": "lobby", "tableNam": "facts"}), "did you mean tableName?"),
+            (lambda: runtime.processDocument({"text": "t", "titel": "T"}), "did you mean title?"),
+            (lambda: runtime.getMemoryById({}), "id is required"),
+            (lambda: runtime.process_document("t", "T", metadata=["m"]), "metadata must be an object"),
+            (lambda: runtime.rerank_memories("q", None), "memories must be a list"),
+            (lambda: runtime.emit_event(["E"]), "event must be text"),
+        ):
+            with pytest.raises(InvalidInputError, match=re.escape(hint)):
+                await call()
+
+
 class Shop(EitherCase):
     async def sell(self, item: object, *, unit_price: int = 1) -> tuple[object, int]:
         """A method of each form."""

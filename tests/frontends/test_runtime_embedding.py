@@ -143,7 +143,29 @@ async def test_z31_a_document_outlives_a_model_that_is_down(folder: Path, model:
         assert all(piece.embedding for piece in pieces)
 
 
+@pytest.mark.usefixtures("patient")
+@awaited
+async def test_z14_z44_a_memory_that_was_made_for_another_agent_is_embedded_too(folder: Path, model: Model) -> None:
+    async with opened(folder) as runtime:
+        model.down = True
+        id = await runtime.create_memory(said("red roses", agentId="other"), "messages")
+        model.down = False
+        await runtime.settled()
+        memory = await runtime.get_memory_by_id(id, "other")
+        assert memory is not None and memory.embedding is not None
+
+
 # ------------------------------------------------------------------ the queue
+@awaited
+async def test_c11_without_an_embedder_it_ends_as_failed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HashedEmbedder, "unavailable", lambda self: "there are no weights")
+    async with opened(folder) as runtime:
+        id, events = await runtime.create_memory(said("red roses"), "messages"), heard(runtime)
+        await runtime.queue_embedding_generation(said("red roses", id=id), "high")
+        await runtime.settled()
+        assert events == [("REQUESTED", id), ("FAILED", id)]
+
+
 @awaited
 async def test_c11_a_queued_memory_is_embedded_and_its_end_is_told(folder: Path, model: Model) -> None:
     async with opened(folder) as runtime:
@@ -190,7 +212,7 @@ async def test_c11_what_was_deleted_or_changed_meanwhile_is_left_alone(folder: P
 
 
 @awaited
-async def test_c11_a_listener_that_fails_costs_nobody_anything(folder: Path) -> None:
+async def test_c11_a_listener_that_fails_costs_nobody_anything(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(folder) as runtime:
         told: list[Any] = []
 
@@ -198,13 +220,15 @@ async def test_c11_a_listener_that_fails_costs_nobody_anything(folder: Path) -> 
             told.append(payload)
 
         def fails(payload: dict[str, Any]) -> None:
-            raise ValueError("a listener's own fault")
+            raise ValueError(f"a listener's own fault: {payload}")
 
         for handler in (fails, listens):
             runtime.registerEvent("MESSAGE_RECEIVED", handler)
         await runtime.emitEvent("MESSAGE_RECEIVED", {"text": "hi"})
         await runtime.emit_event("NOBODY_LISTENS")
         assert told == [{"text": "hi"}]
+        assert "a listener of MESSAGE_RECEIVED failed: ValueError" in caplog.text
+        assert "hi'" not in caplog.text, "what is said in a memory is in no log"
         with pytest.raises(InvalidInputError, match="callable"):
             runtime.register_event("X", "no function")  # type: ignore[arg-type]
 

@@ -8,6 +8,9 @@ from uuid import uuid4
 import pytest
 
 from perdure import AgentRuntime, Memory
+from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.scope import Scope
+from perdure.engine.batch import Batch
 from perdure.engine.upkeep.backup import backup
 from perdure.engine.upkeep.restoring import restore
 from perdure.frontends.library.portal import PORTAL
@@ -143,3 +146,39 @@ def test_u4_a_backup_brings_back_every_table_as_it_was(memory: Memory, tmp_path:
     assert [record.actor for record in again.history(item.id)] == ["runtime", "runtime"]
     again.close()
     assert rifts(there) == []
+
+
+def test_u4_what_was_made_of_a_memory_goes_with_it_though_a_runtime_gave_it_other_metadata(memory: Memory) -> None:
+    runtime = AgentRuntime("agent", memory)
+
+    async def work() -> tuple[str, str]:
+        facts = [await runtime.create_memory(said(f"User likes {SECRET} {n} times"), "facts") for n in ("two", "three")]
+        [made] = await memory._memory.consolidate(facts)
+        assert await runtime.update_memory({"id": made.memory.id, "metadata": {"type": "custom", "seen": True}})
+        return facts[0], made.memory.id
+
+    source, id = PORTAL.call(work())
+    item = memory.get(id)
+    assert item is not None and source in item.derived_from and item.metadata["seen"]
+    memory.close()
+
+
+def test_u4_v65_a_deleted_memory_takes_along_what_tells_of_its_session(memory: Memory) -> None:
+    kernel, runtime = memory._memory._engine.kernel, AgentRuntime("agent", memory)
+
+    async def work() -> tuple[str, str, str]:
+        told, other = [await runtime.create_memory(said(f"User likes {what}"), "facts") for what in ("tea", "figs")]
+        moment, batch, id = kernel.ticker.tick(), Batch(kernel.ticker), new_id()
+        account = MemoryItem(
+            id=id, memory="User spoke of tea", hash=text_hash("User spoke of tea"), created_at=moment, source="session",
+            updated_at=moment, told_at=moment, scope=Scope(user_id=ANA, agent_id="agent"), derived_from=(told,),
+        )  # fmt: skip
+        batch.add(account, None, actor="session", reason="session")
+        await kernel.commit(batch.changes, batch.vectors)
+        await runtime.delete_memory(told)
+        return told, other, id
+
+    told, other, account = PORTAL.call(work())
+    assert memory.get(told) is None and memory.get(account) is None
+    assert memory.get(other) is not None
+    memory.close()

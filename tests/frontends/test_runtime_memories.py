@@ -131,8 +131,10 @@ async def test_z5_tables_are_isolated_and_any_name_is_one(folder: Path) -> None:
         ({"createdAt": "yesterday"}, "created_at"),
         ({"createdAt": -1}, "created_at"),
         ({"unique": "yes"}, "unique"),
-        ({"entityId": 7}, "user_id"),
-        ({"roomId": ["a"]}, "run_id"),
+        ({"entityId": 7}, "entity_id"),
+        ({"roomId": ["a"]}, "room_id"),
+        ({"roomId": ""}, "room_id"),
+        ({"agentId": ""}, "agent_id"),
         ({"id": 7}, "id"),
         ({"embedding": [0.1]}, "embedding"),
         ({"embedding": "no"}, "embedding"),
@@ -243,6 +245,8 @@ async def test_z16_a_time_range_includes_both_its_ends(folder: Path, store: str)
         ):
             found = await runtime.get_memories(table_name="messages", **bounds)
             assert texts(found) == [f"message {place}" for place in held]
+        for last in (253_402_300_799_999, "9999-12-31T23:59:59.999Z"):
+            assert len(await runtime.get_memories(table_name="messages", start=1_001, end=last)) == 4, "no end at all"
         by_clock = await runtime.create_memory(said("now"), "messages")
         made = await runtime.get_memory_by_id(by_clock)
         assert made is not None
@@ -317,6 +321,7 @@ async def test_c8_an_unknown_id_is_false_and_a_wrong_change_changes_nothing(fold
             ({"id": id, "content": "no"}, "content"),
             ({"id": id, "metadata": {"type": "fragment"}}, "metadata.documentId"),
             ({"id": id, "content": {"text": "no"}, "roomId": "elsewhere"}, "room_id"),
+            ({"id": id, "content": {"text": "no"}, "createdAt": 5}, "created_at"),
             ({"content": {"text": "no"}}, "id"),
             ({"id": id, "contents": {"text": "no"}}, "contents"),
         ):
@@ -326,3 +331,43 @@ async def test_c8_an_unknown_id_is_false_and_a_wrong_change_changes_nothing(fold
         memory = await runtime.get_memory_by_id(id)
         assert memory is not None
         assert (memory.content, memory.metadata) == ({"text": "likes tea"}, {"type": "message"})
+
+
+@STORES
+@awaited
+async def test_z24_what_was_read_and_changed_may_be_given_back(folder: Path, store: str) -> None:
+    """The vector that it was read with is the old text's; another one is the caller's own."""
+    async with opened(folder, store=store) as runtime:
+        id = await runtime.create_memory(said("the sky is green", metadata={"type": "message"}), "messages")
+
+        async def read() -> RuntimeMemory:
+            memory = await runtime.get_memory_by_id(id)
+            assert memory is not None
+            return memory
+
+        memory = await read()
+        memory.content["text"] = "a pump in the cellar"
+        assert await runtime.update_memory(memory)
+        [found] = await runtime.search_memories(table_name="messages", query="a pump in the cellar")
+        assert found.similarity > 0.99
+        assert await runtime.search_memories(table_name="messages", query="green sky", match_threshold=0.5) == []
+        memory = await read()
+        memory.content["text"], memory.embedding = "a pump in the attic", [0.5] * 384
+        assert await runtime.update_memory(memory)
+        assert (await read()).embedding == [0.5] * 384
+        assert await runtime.update_memory({"id": id, "entityId": ANA, "metadata": {}})
+        assert (await read()).metadata == {}, "C8: the whole of it"
+
+
+@awaited
+async def test_c22_a_memorys_ids_may_be_uuids_as_those_of_tables_may(folder: Path) -> None:
+    async with opened(folder) as runtime:
+        room, ana = uuid4(), uuid4()
+        await runtime.create_room(id=room, name="Kitchen")
+        id = await runtime.create_memory({"content": {"text": "tea"}, "entityId": ana, "roomId": room}, "facts")
+        [memory] = await runtime.get_memories(table_name="facts", room_id=room, entity_id=ana)
+        assert (memory.id, memory.room_id, memory.entity_id) == (id, str(room), str(ana))
+        assert await runtime.update_memory({"id": id, "roomId": room, "content": {"text": "coffee"}})
+        assert await runtime.count_memories(room, table_name="facts") == 1
+        assert await runtime.delete_room(room)
+        assert await runtime.get_memory_by_id(id) is None

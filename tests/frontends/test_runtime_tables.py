@@ -185,6 +185,7 @@ async def test_c16_u4_memories_go_with_their_room_world_entity_and_agent(tmp_pat
         assert await runtime.deleteRoom("attic")
         assert await left() == {"bob in lobby, messages", "bob in hall, dreams"}
         assert await runtime.get_rooms_for_participant("ann") == []
+        await tell("lobby", "ann", "dreams", worldId="w")
         assert await runtime.remove_world("w")
         assert (await left(), await runtime.get_room("hall")) == ({"bob in lobby, messages"}, None)
         await tell("lobby", "ann", "facts")
@@ -258,6 +259,8 @@ WRONG: dict[str, Callable[[AgentRuntime], Any]] = {
     "tags": lambda runtime: runtime.get_relationships("ann", tags=[1]),
     "enabled": lambda runtime: runtime.update_agent("agent", enabled="yes"),
     "id": lambda runtime: runtime.update_room(name="which?"),
+    "query": lambda runtime: runtime.search_entities_by_name(query=None),
+    "include_components": lambda runtime: runtime.get_entities_for_room("lobby", "yes"),
     "data": lambda runtime: runtime.create_component(entity_id="ann", type="x", data={"f": float("nan")}),
     "room": lambda runtime: runtime.create_rooms(["lobby"]),
 }
@@ -276,3 +279,49 @@ async def test_what_is_wrong_is_named_and_changes_nothing(tmp_path: Path) -> Non
         assert await runtime.get_all_worlds() == []
         assert await runtime.get_components("ann") == []
         assert (await runtime.get_agent("agent")).enabled
+
+
+@awaited
+async def test_c16_a_room_that_only_another_way_in_speaks_of_goes_with_its_memories(tmp_path: Path) -> None:
+    config = {"path": str(tmp_path), "embedder": {"provider": "hashed"}}
+    async with AsyncMemory(config) as memory:
+        await memory.add("I moved to Lisbon", user_id="ann", agent_id="agent", run_id="attic")
+        runtime = AgentRuntime("agent", memory)
+        assert len(await runtime.get_memories(table_name="facts")) == 1
+        assert not await runtime.delete_room("attic"), "the tables did not know it"
+        assert await runtime.get_memories(table_name="facts") == []
+
+
+UNNAMED: dict[str, Callable[[AgentRuntime, Any], Any]] = {
+    "deleteRoomsByWorldId": lambda runtime, id: runtime.delete_rooms_by_world_id(id),
+    "getRoomsByWorld": lambda runtime, id: runtime.getRoomsByWorld({"worldId": id}),
+    "removeParticipant": lambda runtime, id: runtime.remove_participant(id, "lobby"),
+    "isRoomParticipant": lambda runtime, id: runtime.is_room_participant(id, "ann"),
+    "setParticipantUserState": lambda runtime, id: runtime.set_participant_user_state(id, "ann", "MUTED"),
+    "getParticipantsForRoom": lambda runtime, id: runtime.get_participants_for_room(id),
+    "getRelationship": lambda runtime, id: runtime.get_relationship("ann", id),
+    "getComponents": lambda runtime, id: runtime.get_components(id),
+    "removeChannelParticipants": lambda runtime, id: runtime.remove_channel_participants(id, ["ann"]),
+    "removeAgentFromMessageServer": lambda runtime, id: runtime.remove_agent_from_message_server(id),
+    "getAgentsForMessageServer": lambda runtime, id: runtime.get_agents_for_message_server(id),
+}
+"""Calls with an id that must be named: a missing one would stand for everything."""
+
+
+@awaited
+async def test_z39_z40_a_missing_id_is_refused_and_is_not_every_one(tmp_path: Path) -> None:
+    async with opened(tmp_path) as runtime:
+        await runtime.create_room(id="lobby", world_id="w")
+        await runtime.create_memory(said("stays", roomId="lobby"), "messages")
+        await runtime.add_participant("ann", "lobby")
+        channel = await runtime.create_channel(message_server_id="s", participant_ids=["ann"])
+        await runtime.add_agent_to_message_server("s")
+        for call in UNNAMED.values():
+            for missing in (None, ""):
+                with pytest.raises(InvalidInputError, match="Id must be an id"):
+                    await call(runtime, missing)
+        assert [room.id for room in await runtime.get_rooms_by_world("w")] == ["lobby"]
+        assert len(await runtime.get_memories(table_name="messages")) == 1
+        assert await runtime.get_participants_for_room("lobby") == ["ann"]
+        assert await runtime.get_channel_participants(channel.id) == ["ann"]
+        assert await runtime.get_agents_for_message_server("s") == ["agent"]

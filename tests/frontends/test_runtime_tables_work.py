@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from perdure import AgentRuntime, InvalidInputError
+from perdure import AgentRuntime, InvalidInputError, LedgerError
+from perdure.backends.ledgers.runtime._runtime import SqlRuntime
 from perdure.domain.runtime import Task
 from tests.frontends.runtimes import awaited, opened
 
@@ -75,6 +76,25 @@ async def test_z41_a_task_is_due_after_its_time_and_can_be_completed(tmp_path: P
         assert (await runtime.get_task(due)).completed_at >= past
         await runtime.update_task(later, due_at=past)
         assert [task.id for task in await runtime.get_due_tasks()] == [spec, later]
+        same = {"scheduledFor": past + SOON, "note": "the same time"}
+        await runtime.update_task(later, metadata=same)
+        assert (await runtime.get_task(later)).due_at == past, "it was set apart from its metadata"
+        await runtime.updateTask(later, {"metadata": {"scheduledFor": past + 2 * SOON}})
+        assert [task.id for task in await runtime.get_due_tasks()] == [spec]
+        assert (await runtime.get_task(later)).due_at == past + 2 * SOON
+
+
+@awaited
+async def test_z41_an_interval_beyond_all_time_is_its_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as runtime:
+        for interval in (1e300, 2**80):
+            task = await runtime.create_task(
+                name="rarely", due_at=1, tags=["repeat"], metadata={"updateInterval": interval}
+            )
+            runtime.register_task_worker("rarely", lambda *_: None)
+            assert [each.id for each in await runtime.run_due_tasks()] == [task]
+            assert (await runtime.get_task(task)).due_at == 253_402_300_799_999
+        assert await runtime.get_due_tasks(limit=2**70) == []
 
 
 @awaited
@@ -137,6 +157,29 @@ async def test_z41_a_run_that_is_cancelled_leaves_its_task_to_the_next(tmp_path:
 
 
 @awaited
+async def test_z41_what_a_failing_ledger_was_not_told_of_a_task_it_is_told_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    async def fails(*_: Any) -> bool:
+        raise LedgerError("the disk is full")
+
+    async with opened(tmp_path) as runtime:
+        task = await runtime.create_task(name="once", due_at=1)
+        runtime.register_task_worker("once", lambda runtime, options, task: done.append(task.id))
+        monkeypatch.setattr(SqlRuntime, "settle", fails)
+        with pytest.raises(LedgerError):
+            await runtime.run_due_tasks()
+        monkeypatch.undo()
+        assert await runtime.run_due_tasks() == []
+        assert done == [task], "it is not done twice"
+        assert (await runtime.get_task(task)).completed_at is not None
+        await runtime.update_task(task, completed_at=None)
+        assert [each.id for each in await runtime.run_due_tasks()] == [task], "nor is it taken for ever"
+
+
+@awaited
 async def test_z34_z39_c13_the_cache_keeps_any_json_for_each_agent(tmp_path: Path) -> None:
     async with opened(tmp_path) as runtime:
         for value in ({"theme": "dark", "list": [1, None, True]}, "text", 0, 1.5, [], None):
@@ -174,7 +217,8 @@ async def test_z42_log_entries_newest_first_by_room_type_and_entity(tmp_path: Pa
         assert await numbers(roomId="r1") == [10, 7, 4, 1]
         assert await numbers(type="note", room_id="r0") == [9, 3]
         assert await numbers(entityId="e0", count=100) == [10, 8, 6, 4, 2, 0]
-        assert await numbers(offset=50) == []
+        assert await numbers(offset=50) == [] == await numbers(offset=2**70)
+        assert await numbers(count=2**70, offset=None) == list(range(11, -1, -1))
         assert await runtime.update_log(ids[11], body={"n": 110})
         assert await runtime.deleteLog(ids[10])
         assert not await runtime.delete_log(ids[10])

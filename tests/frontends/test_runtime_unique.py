@@ -60,9 +60,17 @@ async def test_c4_a_vector_as_near_is_the_same_unless_the_words_tell_different_f
             ("The meeting with Anna is on Monday", "The meeting with Anna is on Tuesday"),
             ("User visited Rome in 2021", "User visited Rome in 2023"),
             ("User met Clara at the fair", "User met Dieter at the fair"),
+            ("User is allergic to peanuts", "User is not allergic to peanuts"),
+            ("User is not married", "User is married"),
+            ("User never drinks coffee after lunch", "User always drinks coffee after lunch"),
+            ("The client moved the deadline forward", "The client moved the deadline back"),
+            ("User likes tea", "User likes tea with much milk"),
         ):
             room = str(uuid4())
             assert await create(one, roomId=room) != await create(other, roomId=room), "U8"
+        long = "Dear all, here are the minutes of the meeting. " * 7  # of which a model reads the beginning
+        ids = [await create(f"{long} {end}") for end in ("We go.", "We stay.", "we  go!")]
+        assert ids[0] == ids[2] != ids[1]
         far = [0.01 if place % 2 else -0.01 for place in range(384)]
         assert await create("User is fond of tea", embedding=far) != await create("User likes tea")
 

@@ -15,7 +15,7 @@ from perdure.domain.errors import LLMError
 from perdure.domain.message import Message
 from perdure.pipeline.prompts import load
 from perdure.pipeline.recall import rewriting
-from perdure.pipeline.recall.rewriting import hypothetical, rewrite
+from perdure.pipeline.recall.rewriting import Calling, hypothetical, rewrite
 
 HISTORY = [Message("user", "Planning a Hawaii vacation"), Message("assistant", "Lovely!")]
 
@@ -55,6 +55,14 @@ def test_V24_limits_of_the_calls() -> None:
     for call in llm.calls:
         assert (call.options["max_tokens"], call.options["temperature"]) == (100, 0.1)
     assert rewriting.TIMEOUT == 30
+
+
+def test_V24_a_model_whose_settings_let_it_say_more_is_heard() -> None:
+    answer = "What is the budget " * 40
+    said = [
+        asyncio.run(rewrite(model(answer), "how much?", HISTORY, calling)) for calling in (None, Calling(longest=900))
+    ]
+    assert said == ["how much?", answer.strip()]
 
 
 def test_V24_a_call_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,8 @@ class MemoryItem(Answer):
     older: tuple[str, ...] = ()
     """Ids of memories that this one may have replaced: a soft link, which hides nothing."""
     derived_from: tuple[str, ...] = ()
-    """Ids of the memories that it was made of: of a summary, an insight or a merged memory. It goes when they do."""
+    """Ids of the memories that it was made of: of a summary, an insight or a merged memory. It goes when they do. What
+    a model told of a session names its messages, too."""
     origin: str | None = None
     """Whose words it came from where these were not the user's own: `tool`, `assistant`, `system`, `import`, ..."""
     quarantined: str | None = None

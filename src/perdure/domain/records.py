@@ -18,8 +18,10 @@ from perdure.domain.text import check_unicode, shown
 _IDS = UUID("3f0a7b52-5a86-5c0e-9d43-0f6f2f1f7c11")
 """What ids that are no UUIDs are derived under."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
+LAST = 253_402_300_799_999
+"""The last millisecond of the year 9999: no time is later."""
+MOST_SKIPPED = 2**31 - 1
+"""What a greater offset comes to: no table is as long, and every database counts as far."""
 
 R = TypeVar("R", bound="Record")
 
@@ -73,7 +75,7 @@ def moment_of(milliseconds: int) -> str:
 def read_time(value: object, name: str) -> int:
     """The milliseconds that a number, a datetime or ISO 8601 text names; InvalidInputError names the field."""
     read: int | None = None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _LAST:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LAST:
         read = int(value)
     elif isinstance(value, (str, date, datetime)):
         moment = read_moment(value)
@@ -83,6 +85,15 @@ def read_time(value: object, name: str) -> int:
             f"{camel(name)} must be milliseconds since 1970, not {shown(value)}", field=name, value=value
         )
     return read
+
+
+def read_offset(value: object) -> int:
+    """How many are skipped, none for None; InvalidInputError for what is no whole number from 0 on (C5, C14)."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidInputError("offset must be a non-negative number", field="offset", value=value)
+    return min(value, MOST_SKIPPED)
 
 
 def read_text(value: object, name: str) -> str:

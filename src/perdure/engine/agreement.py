@@ -177,7 +177,7 @@ class _Walk:
             if item.version_of is not None:
                 if item.replaced_by is not None:
                     self._replaced.add(item.version_of)
-                if item.version_of not in self._last:
+                if item.version_of not in self._last and item.version_of not in item.sources:  # no message has history
                     self._suspect(item.version_of, "version")
         elif item.is_said:
             self.found.messages += 1
@@ -197,7 +197,7 @@ class _Walk:
             if item.is_said and item.state == LIVE:
                 if item.id in missing:
                     self._suspects[item.id, "episode"] = None
-            elif missing.intersection(item.sources):
+            elif missing.intersection(item.sources) and item.version_of not in item.sources:  # or a message's tombstone
                 self._suspect(item.version_of or item.id, "source")
 
     def _suspect(self, id: str, rift: Rift) -> None:

@@ -23,6 +23,7 @@ from perdure.engine.curator import Curator, LLMCurator, RulesCurator
 from perdure.engine.engine import Engine
 from perdure.engine.generations import another_embedder
 from perdure.engine.kernel import Kernel
+from perdure.engine.roles import asked_by_role
 
 
 def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bool = False) -> Engine:
@@ -129,7 +130,8 @@ def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
 def reader_by(config: MemoryConfig, named: LLMConfig, llm: LLM | None) -> Curator:
     """Who reads what the gateway hears, by the model of 001's role `memory_extraction` (V61), or by a borrowed one."""
     assert llm is not None, "it was built from its configuration"
-    return LLMCurator(llm, label=_label(named), temperature=0.1, max_tokens=500, **_asked(config))
+    role = asked_by_role(named, max_tokens=500, temperature=0.1)
+    return LLMCurator(llm, label=_label(named), **role, **_asked(config))
 
 
 def _asked(config: MemoryConfig) -> dict[str, Any]:

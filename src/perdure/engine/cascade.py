@@ -9,8 +9,10 @@ from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filte
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.kernel import Kernel
-from perdure.engine.walls import reaches
+from perdure.engine.walls import inside, reaches
 
+SESSION = "session"
+"""The source of what tells of a whole session: an account of what happened then, which no later fact overwrites."""
 AT_A_TIME = 500
 """Ids that one filter names."""
 
@@ -34,6 +36,30 @@ async def fragments_of(kernel: Kernel, ids: Iterable[str], walls: Scope) -> list
         within = all_of(scope_filter(walls), eq("state", LIVE), stated, Condition("derived_from", "in", some))
         found += (await kernel.store.list(kernel.collection, within, with_vectors=True)).points
     return [row for row in found if reaches(walls, MemoryItem.from_payload(row.payload).scope)]
+
+
+async def cut_from(kernel: Kernel, items: Iterable[MemoryItem], walls: Scope) -> list[Point]:
+    """What was cut from those of the memories that are documents: their own agent's, inside of the walls (U4)."""
+    of_agent: dict[str | None, list[str]] = {}
+    for item in items:
+        if item.meta_type == "document":
+            of_agent.setdefault(item.scope.agent_id, []).append(item.id)
+    found: list[Point] = []
+    for agent, ids in of_agent.items():
+        found += await fragments_of(kernel, ids, inside(walls, Scope(agent_id=agent)))
+    return found
+
+
+async def accounts_of(kernel: Kernel, items: Sequence[MemoryItem], walls: Scope) -> list[Point]:
+    """What stands inside of the walls and tells of a session in which one of these was told, in its words (V65).
+
+    Whoever has a memory deleted, or asks to forget it, wants to hear no more of it: an account would go on telling it.
+    """
+    rows = await _naming(
+        kernel, "derived_from", [item.id for item in items], [item.scope for item in items], walls,
+        eq("state", LIVE), eq("source", SESSION),
+    )  # fmt: skip
+    return list({row.id: row for row in rows}.values())
 
 
 async def taken_in_by(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scope], walls: Scope) -> list[str]:

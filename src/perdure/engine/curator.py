@@ -118,7 +118,7 @@ class RulesCurator:
         def every() -> None:
             for fact, near in zip(facts, neighbours, strict=True):
                 decisions = [Decision(event="ADD", text=fact.text, rule="undecided")]
-                with kept_from_failing(f"added without being reconciled: {fact.text[:80]!r}", judgement.warnings):
+                with kept_from_failing("a fact was added without being reconciled", judgement.warnings):
                     decisions = decide(fact, near)
                 judgement.decisions.append(decisions)
 
@@ -139,7 +139,7 @@ class LLMCurator:
         mode: str,
         extraction_prompt: str | None,
         decision_prompt: str | None,
-        temperature: float = 0,
+        temperature: float | None = 0,
         max_tokens: int | None = None,
     ) -> None:
         self.asks_again = mode == "per_fact"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from perdure.backends.blocking import run_blocking
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.errors import ConflictError, NotFoundError
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
+from perdure.engine.hearing import INLINE_CHARACTERS
 from perdure.engine.kernel import Kernel
 from perdure.engine.walls import OPEN, is_inside
 from perdure.pipeline.firewall import suspect
@@ -56,7 +58,7 @@ class Explicit:
     async def store(self, statement: Statement, scope: Scope, id: str | None = None) -> MemoryItem:
         """Keep a new memory, under the caller's id if one is given; ConflictError for an id that was ever used."""
         kernel = self._kernel
-        fields = statement.given()
+        fields = await _fields(statement)
         vector = await kernel.embedding.query(fields["memory"])
         # An id of the caller's own could stand anywhere, so that no other writer may be at work.
         async with kernel.lock(scope if id is None else Scope()):
@@ -84,7 +86,7 @@ class Explicit:
         """Set the fields that are given, keeping the id; the memory as it was stays as a version."""
         kernel = self._kernel
         scope = MemoryItem.from_payload((await self._standing(id, walls)).payload).scope
-        fields = statement.given()
+        fields = await _fields(statement)
         vector: Vector | None = None
         if statement.content is not None:
             vector = await kernel.embedding.query(statement.content)
@@ -115,3 +117,10 @@ class Explicit:
         ):
             raise NotFoundError(f"there is no memory with the id {id!r}")
         return row
+
+
+async def _fields(statement: Statement) -> dict[str, Any]:
+    """What a statement sets; a long text is read beside the event loop, which others need meanwhile."""
+    if len(statement.content or "") <= INLINE_CHARACTERS:
+        return statement.given()
+    return await run_blocking(statement.given)

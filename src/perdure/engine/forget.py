@@ -190,8 +190,8 @@ class Forget:
             new = [id for id in found.memories if id not in known]
 
     async def _note_derived(self, found: _Found, request: Request) -> None:
-        """Note what was made of what is found, and what was made of that."""
-        new = list(found.memories)
+        """Note what was made of what is found, messages too, and what was made of that."""
+        new = [*found.memories, *(found.episodes if request.whole is None else ())]  # of a whole scope all goes
         while new and found.rows:
             rows = await derived_from(self._kernel, new, _scopes(found), request.reach)
             known = set(found.memories)

@@ -13,6 +13,7 @@ from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.fact import Decision, Fact
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
+from perdure.engine.cascade import accounts_of
 from perdure.engine.embedding import Embedded
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import Neighbourhood
@@ -81,7 +82,10 @@ class Plan:
         before = await self._current(decision.target or "")
         if told.fact.forget:
             if before is not None:
-                self._delete(told, decision, before)
+                self._delete(told, decision, before, hides=_grown(before.sources, told.sources))
+                for row in await accounts_of(self.kernel, [before], before.scope):
+                    if (account := await self._current(row.id)) is not None:
+                        self._delete(told, decision, account)
             return kept
         if before is None:
             # Taken by another fact of this batch, with which this one must not be lost.
@@ -217,10 +221,9 @@ class Plan:
             embedded.vectors[0],
         )
 
-    def _delete(self, told: ToldFact, decision: Decision, before: MemoryItem) -> None:
+    def _delete(self, told: ToldFact, decision: Decision, before: MemoryItem, *, hides: tuple[str, ...] = ()) -> None:
         moment = self.kernel.ticker.tick()
         told_at = max(told.told_at, before.told_at)
-        hides = _grown(before.sources, told.sources) if told.fact.forget else ()
         self._record(
             Change(
                 id=new_id(),

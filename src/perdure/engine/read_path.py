@@ -27,7 +27,15 @@ from perdure.engine.visibility import TRUSTED, visible
 from perdure.engine.walls import OPEN, is_inside, told_inside
 from perdure.pipeline.gate import is_greeting
 from perdure.pipeline.inject import render_context
-from perdure.pipeline.recall.rewriting import MAX_TOKENS, TEMPERATURE, Calling, hypothetical, rewrite
+from perdure.pipeline.recall.rewriting import (
+    CHARACTERS_PER_TOKEN,
+    MAX_ANSWER_LENGTH,
+    MAX_TOKENS,
+    TEMPERATURE,
+    Calling,
+    hypothetical,
+    rewrite,
+)
 from perdure.pipeline.recency import newer_first
 from perdure.pipeline.rewrite import is_self_contained, with_history
 
@@ -247,7 +255,9 @@ class ReadPath:
 def _calling(named: LLMConfig | None) -> Calling:
     """How the model of the role `memory_rewrite` is asked (V24)."""
     own = asked_by_role(named, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
-    return Calling(**own, seconds=seconds_of(named))
+    most = named.config.get("max_tokens") if named is not None else None
+    longest = most * CHARACTERS_PER_TOKEN if isinstance(most, int) else 0
+    return Calling(**own, seconds=seconds_of(named), longest=max(longest, MAX_ANSWER_LENGTH))
 
 
 def _earlier_texts(items: list[MemoryItem]) -> int:

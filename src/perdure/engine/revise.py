@@ -17,11 +17,11 @@ from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.agreement import FROM_FILES
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
-from perdure.engine.cascade import fragments_of
+from perdure.engine.cascade import accounts_of, cut_from
 from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
 from perdure.engine.visibility import visible
-from perdure.engine.walls import OPEN, inside, is_inside, reaches
+from perdure.engine.walls import OPEN, is_inside, reaches
 from perdure.pipeline.firewall import suspect
 from perdure.pipeline.slots import read_slots
 
@@ -79,7 +79,7 @@ class Revise:
     async def delete(self, id: str, walls: Scope = OPEN) -> None:
         """Remove a memory from every read of the present; its text stays as a version until it is erased.
 
-        A document's fragments go with it (U4).
+        A document's fragments go with it (U4), and what tells of a session in its words.
         """
         kernel = self._kernel
         standing = (await self._standing(id, walls))[0]
@@ -88,7 +88,7 @@ class Revise:
             before, vector = await self._standing(id, walls)
             batch = Batch(kernel.ticker)
             batch.remove(before, vector, actor="delete", reason="explicit")
-            for row in await self._fragments([before], walls):
+            for row in [*await cut_from(kernel, [before], walls), *await accounts_of(kernel, [before], before.scope)]:
                 batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete", reason="derived")
             await kernel.commit(batch.changes, batch.vectors)
 
@@ -101,7 +101,7 @@ class Revise:
         kernel = self._kernel
         documents = all_of(_everything(kernel, scope), eq("meta_type", "document"))
         found = (await kernel.store.list(kernel.collection, documents)).points
-        cut = await self._fragments([MemoryItem.from_payload(row.payload) for row in found], walls)
+        cut = await cut_from(kernel, [MemoryItem.from_payload(row.payload) for row in found], walls)
         scopes = [MemoryItem.from_payload(row.payload).scope for row in cut]
         async with kernel.lock(shared_walls([scope, *scopes])):
             return await finish(self._remove_all(scope, walls))
@@ -115,7 +115,7 @@ class Revise:
             if not page.points:
                 return count
             items = {row.id: MemoryItem.from_payload(row.payload) for row in page.points}
-            cut = [row for row in await self._fragments(list(items.values()), walls) if row.id not in items]
+            cut = [row for row in await cut_from(kernel, items.values(), walls) if row.id not in items]
             batch = Batch(kernel.ticker)
             for row in page.points:
                 batch.remove(items[row.id], row.vector, actor="delete_all", reason="explicit")
@@ -123,17 +123,6 @@ class Revise:
                 batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete_all", reason="derived")
             await kernel.commit(batch.changes, batch.vectors)
             count += len(batch.changes)
-
-    async def _fragments(self, items: Sequence[MemoryItem], walls: Scope) -> list[Point]:
-        """What was cut from those of the memories that are documents: their own agent's, inside of the walls."""
-        of_agent: dict[str | None, list[str]] = {}
-        for item in items:
-            if item.meta_type == "document":
-                of_agent.setdefault(item.scope.agent_id, []).append(item.id)
-        found: list[Point] = []
-        for agent, ids in of_agent.items():
-            found += await fragments_of(self._kernel, ids, inside(walls, Scope(agent_id=agent)))
-        return found
 
     @call
     async def undo(self, event_id: str, walls: Scope = OPEN) -> AddResult:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from perdure.backends.blocking import run_blocking
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import ConflictError
 from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.filter import Filter, Not, all_of, eq
@@ -17,9 +19,10 @@ from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
+from perdure.engine.cascade import SESSION
 from perdure.engine.counting import counted
 from perdure.engine.curator import Reading
-from perdure.engine.hearing import heard, stated, unechoed, unframed
+from perdure.engine.hearing import INLINE_CHARACTERS, heard, stated, unechoed, unframed
 from perdure.engine.kernel import Kernel
 from perdure.engine.neighbours import LLM_NEIGHBOURS, RULES_NEIGHBOURS, Neighbourhood
 from perdure.engine.plan import Plan, Telling, ToldFact, told_at
@@ -33,8 +36,8 @@ from perdure.pipeline.slots import read_slots
 CONTEXT_MESSAGES = 24
 """Earlier messages that a curator may look back to: who is who was often said in an earlier conversation."""
 
-SESSION = "session"
-"""The source of what tells of a whole session: an account of what happened then, which no later fact overwrites."""
+FORGOTTEN = "forgotten"
+"""The code of the ConflictError for facts whose messages are not to be read any more."""
 
 _FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
 _ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
@@ -127,15 +130,19 @@ class WritePath:
         *,
         banded: bool = False,
         idempotency_key: str | None = None,
+        read: Sequence[str] = (),
     ) -> AddResult:
         """Reconcile facts that were read elsewhere, each with when it was told and the episodes that it came from.
+
+        ConflictError with the code `FORGOTTEN`, and nothing is stored, where one of the episodes that were `read` has
+        been forgotten or taken back since.
 
         With `banded`, a fact that the curator would add updates a near-equal memory of its type about the same matter
         (001 §6, V38 to V42, U8). EmbeddingError, and nothing is stored, where the embedder's service is down: who reads
         the facts elsewhere can do so again. A fact that alone cannot be embedded is left out, and named in warnings.
         """
         return await self._reconcile(
-            told, telling, None, banded=banded, idempotency_key=idempotency_key, again_later=True
+            told, telling, None, banded=banded, idempotency_key=idempotency_key, again_later=True, read=read
         )
 
     @call
@@ -157,8 +164,8 @@ class WritePath:
             (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
             for fact in await heard(self._kernel, messages, reading.facts, scope)
         ]
-        telling = Telling(scope=scope, metadata={}, actor="repair")
-        return await self._reconcile(told, telling, None, pending=[episode.id for episode in episodes])
+        telling, ids = Telling(scope=scope, metadata={}, actor="repair"), [episode.id for episode in episodes]
+        return await self._reconcile(told, telling, None, pending=ids, read=ids)
 
     # ------------------------------------------------------------------ as said
     async def _store_as_said(
@@ -170,6 +177,7 @@ class WritePath:
         forged: set[int],
     ) -> AddResult:
         embedded = await self._kernel.embedding.texts([message.content for message in messages])
+        suspected = await _suspected(messages)
         changes: list[Change] = []
         vectors: dict[str, Vector | None] = {}
         for position, message in enumerate(messages):
@@ -192,7 +200,7 @@ class WritePath:
                 type=addition.type or "semantic",
                 metadata=dict(addition.metadata),
                 origin=origin_of(message.role),
-                quarantined=suspect(message.content, message.role) or (INSTRUCTION if position in forged else None),
+                quarantined=suspected[position] or (INSTRUCTION if position in forged else None),
                 sources=(episodes[position].id,) if self._kernel.config.episodes != "off" else (),
                 expires_at=addition.expires_at,
                 lineage_id=id if self._kernel.config.updates == "supersede" else None,
@@ -228,8 +236,12 @@ class WritePath:
         warnings: Sequence[str] = (),
         banded: bool = False,
         again_later: bool = False,
+        read: Sequence[str] = (),
     ) -> AddResult:
         """Store what becomes of the facts; `pending` are kept messages that have been read by now.
+
+        ConflictError where a kept message of those that were `read` is not to be read any more: an erasure that happens
+        while a model reads would come back as a fact.
 
         A fact that could not be embedded is not stored: its messages wait, or go on waiting, to be read again. With
         `again_later` an embedder that is down is an EmbeddingError instead.
@@ -249,6 +261,8 @@ class WritePath:
             remembered = await kernel.remembered(idempotency_key, telling.scope)
             if remembered is not None:  # by a call with the same key that came first
                 return remembered
+            if not await self._stand(read):
+                raise ConflictError("what was read has been forgotten since", code=FORGOTTEN)
             apart = all_of(filters, Not(eq("source", SESSION)))
             within = visible(telling.scope, now=kernel.ticker.now(), filters=apart)
             plan = Plan(kernel, telling, Neighbourhood(kernel.store, kernel.collection, within))
@@ -306,6 +320,14 @@ class WritePath:
         ]
 
     # ------------------------------------------------------------------ episodes
+    async def _stand(self, ids: Sequence[str]) -> bool:
+        """Whether messages are all there, and none of them was taken back."""
+        ledger = self._kernel.ledger
+        if ledger is None or not ids:
+            return True
+        standing = {episode.id for episode in await ledger.get_episodes(list(ids)) if not episode.hidden}
+        return standing.issuperset(ids)
+
     def _episodes(self, messages: list[Message], moments: list[datetime], scope: Scope) -> list[Episode]:
         add_id = new_id()
         return [
@@ -329,6 +351,16 @@ class WritePath:
         return [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]
+
+
+async def _suspected(messages: Sequence[Message]) -> list[str | None]:
+    """Why each message is kept out of prompts, or None; long ones are read beside the event loop."""
+
+    def look() -> list[str | None]:
+        return [suspect(message.content, message.role) for message in messages]
+
+    short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
+    return look() if short else await run_blocking(look)
 
 
 def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:

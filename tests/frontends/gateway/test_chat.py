@@ -116,6 +116,13 @@ def test_k7_an_invalid_body_is_refused_in_both_shapes(gateway: Running, model: U
     assert model.seen == []
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "1.5", "101", "five"])
+def test_v57_a_header_that_is_no_number_is_refused_by_its_name(gateway: Running, model: Upstream, value: str) -> None:
+    answer = ask(gateway, "Hello?", headers={"x-memory-top-k": value})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "x-memory-top-k")
+    assert model.seen == []
+
+
 # ------------------------------------------------------------------ what comes back
 def test_a5_the_answer_is_as_it_came_with_the_memories_behind_it(gateway: Running, model: Upstream, who: str) -> None:
     said = completion("Tudo é possível \U0001f600", tool_calls=[tool_call("f", {"a": 1})], x_extra=[1.50, None])
@@ -187,6 +194,20 @@ def test_a10_only_the_users_last_message_is_touched_and_its_parts_stay(
     assert "User's dog is called Max" in sent[2]["content"][0]["text"]
 
 
+def test_u14_a_picture_without_words_is_told_how_to_answer_too(gateway: Running, model: Upstream, who: str) -> None:
+    told = {"messages": [{"role": "user", "content": "Always answer in German."}], "user_id": who}
+    gateway.client.post("/v1/memories", json=told).raise_for_status()
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    answer = ask(gateway, {"role": "user", "content": [image]}, user=who)
+    assert (answer.headers["x-memory-status"], answer.json()["memory_hits"]) == ("missing", [])
+    block, picture = model.last.messages[-1]["content"]
+    assert picture == image
+    assert "answer in German" in block["text"]
+    for odd in (5, None, {"text": "Hello"}):
+        ask(gateway, {"role": "user", "content": odd}, user=who)
+        assert model.last.messages[-1]["content"] == odd, "A7: what nobody knows goes up as it is"
+
+
 # ------------------------------------------------------------------ what a request may say
 @pytest.mark.parametrize(
     ("headers", "body", "status"),
@@ -200,6 +221,10 @@ def test_a10_only_the_users_last_message_is_touched_and_its_parts_stay(
         ({"x-memory-score-threshold": "1"}, {}, "used"),
         ({}, {"memory_config": {"similarity_threshold": 1.0}}, "used"),
         ({}, {"memory_config": {"memory_types": ["procedural"]}}, "missing"),
+        ({"x-memory-types": "procedural, episodic"}, {}, "missing"),
+        ({"x-memory-types": "procedural"}, {"memory_config": {"memory_types": ["semantic"]}}, "used"),
+        ({"x-memory-project-id": "p"}, {}, "missing"),
+        ({"x-memory-project-id": "p"}, {"memory_context": {"project_id": "q"}}, "missing"),
         ({}, {"tool_choice": "required"}, "ignored"),
         ({}, {"tools": [{"type": "function", "function": {"name": "f"}}]}, "used"),
         ({"x-memory-top-k": "1"}, {}, "used"),
@@ -328,6 +353,18 @@ def test_v30_the_very_same_request_is_answered_once_more_before_memory(tmp_path:
         assert len(model.seen) == 9
         counted = gateway.client.get("/metrics").text
         assert "llm_memory_cache_hits_total 1.0" in counted
+        assert "llm_memory_index_bytes 0.0" not in counted, "a look into memory has made an index"
+
+
+def test_u4_v30_no_answer_of_before_is_given_again_once_something_is_erased(tmp_path: Path, model: Upstream) -> None:
+    with gateway_to(tmp_path / "memory", model.url, gateway={"response_cache_seconds": 60}) as gateway:
+        store(gateway, "ana", "User's car is a Tesla")
+        for told in ("Tesla", "no idea"):
+            model.chat(Reply.of_json(completion(told)))
+            for _ in range(2):
+                assert told in ask(gateway, "Which car is mine?", user="ana").text
+            assert gateway.client.delete("/v1/memory?user_id=ana").status_code == 200
+        assert len(model.seen) == 2
 
 
 def test_b21_looks_into_memory_are_counted_without_a_users_name(gateway: Running, who: str) -> None:

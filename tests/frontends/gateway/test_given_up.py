@@ -148,9 +148,10 @@ def test_who_leaves_in_the_middle_of_a_request_is_no_fault_of_the_server(
     with caplog.at_level(logging.INFO, "perdure.server"):
         for path in (PATH, RESPONSES):
             with socket.create_connection((host, int(port))) as connection:
-                head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n"
-                connection.sendall(head.encode() + b'{"messages"')
-                time.sleep(0.05)
+                head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+                connection.sendall(head.encode())
+                assert b"100 Continue" in connection.recv(100), "the body is waited for"
+                connection.sendall(b'{"messages"')
         until(lambda: len(told(caplog)) == 2)
     assert told(caplog) == [(PATH, 499), (RESPONSES, 499)]
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -12,6 +12,7 @@ import pytest
 from perdure.pipeline.echo import CLOSING, OPENING
 from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.dialects import Speaker
+from tests.frontends.gateway.scripts import tool_call
 from tests.frontends.gateway.upstream import Upstream
 from tests.frontends.server.running import Running
 
@@ -72,6 +73,9 @@ def test_v13_a_forced_tool_needs_no_memory(gateway: Running, model: Upstream, di
     question = "What is my budget?"
     assert ana.post(question, tools=[tool], tool_choice="required").headers["x-memory-status"] == "ignored"
     assert "500 euros" in ana.asked(question, tools=[tool], memory_config=ALL), "tools alone do not keep it away"
+    some: dict[str, Any] = {"mode": "auto", "tools": [tool]}
+    choice = {"type": "allowed_tools", **({"allowed_tools": some} if dialect == "chat" else some)}
+    assert "500 euros" in ana.asked(question, tools=[tool], tool_choice=choice, memory_config=ALL), "nor a choice"
 
 
 @DIALECTS
@@ -103,6 +107,25 @@ def test_v18_to_v21_a_vague_question_leans_on_what_the_user_said_before(
     found = ana.gateway.client.post(ana.path, json=body, headers=ana.headers).json()["memory_hits"]
     ranked = {each["content"]: each["score"] for each in found}
     assert (ranked["Hawaii trip budget 10,000"] > ranked["Lisbon hotel breakfast"]) == is_vague, "V21: the user's alone"
+
+
+@DIALECTS
+def test_v20_however_much_tools_said_since_the_user_is_heard(gateway: Running, model: Upstream, dialect: str) -> None:
+    ana = Speaker(gateway, model, dialect)
+    ana.store("Hawaii trip budget 10,000", "Lisbon hotel breakfast")
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "Planning the Hawaii trip budget"}]
+    for number in range(12):
+        if dialect == "chat":
+            asked.append({"role": "assistant", "content": None, "tool_calls": [tool_call("look", {}, f"c{number}")]})
+            asked.append({"role": "tool", "tool_call_id": f"c{number}", "content": "A Lisbon hotel"})
+        else:
+            call = {"type": "function_call", "call_id": f"c{number}", "name": "look", "arguments": "{}"}
+            asked += [call, {"type": "function_call_output", "call_id": f"c{number}", "output": "A Lisbon hotel"}]
+    asked += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "How much?"}]
+    body = {"model": "m", "messages" if dialect == "chat" else "input": asked}
+    wanted = {"memory_config": {"retrieval_limit": 1, "similarity_threshold": 0.4, "auto_store": False}}
+    ana.gateway.client.post(ana.path, json={**body, **wanted}, headers=ana.headers).raise_for_status()
+    assert "Hawaii trip budget 10,000" in model.last.body.decode()
 
 
 @DIALECTS

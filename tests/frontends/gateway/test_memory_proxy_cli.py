@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import signal
@@ -273,6 +274,27 @@ def test_another_address_than_this_machines_needs_keys_u25(tmp_path: Path) -> No
         capture_output=True, text=True, timeout=60, env=environment(),
     )  # fmt: skip
     assert ran.returncode == 2 and "can be reached by others" in ran.stderr
+
+
+def test_i8_other_commands_open_the_folder_as_the_proxy_does(made: list[Any], tmp_path: Path) -> None:
+    settings, arguments = tmp_path / "perdure.toml", [*BARE, "--memory-path", str(tmp_path)]
+    assert here(*arguments, "--embedding-model", "hashed", "--openai-api-key", SECRET).status == 0
+    assert perdure("memory", "add", "User lives in Lisbon", "--memory-path", str(tmp_path)).status == 0
+    asyncio.run(_noted(tmp_path))
+    for command in (["doctor"], ["log"], ["list", "--run-id", "default"]):
+        ran = perdure(*command, "--path", str(tmp_path))
+        assert ran.status == 0, ran.err
+    assert here(*arguments, "--openai-api-key", SECRET).status == 2, "another embedder's vectors"
+    assert "hashed" in settings.read_text() and SECRET not in settings.read_text()
+    settings.write_text("# mine")
+    assert here(*arguments, "--embedding-model", "hashed").status == 0
+    assert settings.read_text() == "# mine"
+
+
+async def _noted(folder: Path) -> None:
+    """Open it as the proxy does, so that there is an index."""
+    async with MemoryClient(folder, "http://127.0.0.1:9/v1", embedding_model="hashed") as client:
+        await client.search("Lisbon")
 
 
 # ------------------------------------------------------------------ embeddings

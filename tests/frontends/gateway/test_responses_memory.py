@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,6 +129,9 @@ def test_v26_v54_a_projects_memories_are_its_own(talk: Talk, model: Upstream) ->
     talk.say(QUESTION, memory_context={"user_id": talk.user, "project_id": "P"})
     assert BUDGET in instructions(model)
     assert "$7" not in instructions(model)
+    talk.say(QUESTION, headers={"x-memory-project-id": "Q"})
+    assert "$7" in instructions(model)
+    assert BUDGET not in instructions(model)
 
 
 def test_v53_b24_users_see_only_their_own(talk: Talk, model: Upstream) -> None:
@@ -168,6 +172,14 @@ def test_v46_what_a_request_does_not_store_is_only_recalled(talk: Talk, model: U
     talk.say(QUESTION, memory_config={"auto_store": False})
     assert BUDGET in instructions(model)
     assert talk.said() == []
+
+
+def test_a4_a_limit_of_none_recalls_nothing_and_keeps_what_is_said(talk: Talk, model: Upstream) -> None:
+    talk.remember(BUDGET)
+    found = talk.post(QUESTION, memory_top_k=0)
+    assert found.headers["x-memory-status"] == "policy_blocked"
+    assert instructions(model) == ""
+    assert talk.said()[0] == ("user", QUESTION)
 
 
 def test_b16_a_request_may_store_where_the_settings_do_not(model: Upstream, tmp_path: Path) -> None:
@@ -240,6 +252,36 @@ def test_v32_v34_two_chains_count_their_own_turns(talk: Talk, model: Upstream) -
         found = talk.session(ids[-1])  # any response of a chain names its session
         assert found is not None
         assert (found["id"], found["turns"], found["read_turns"]) == (ids[0], 10, 10)
+
+
+@pytest.mark.parametrize("stored", [False, None], ids=["store false", "store not said"])
+def test_v32_b16_a_client_that_holds_what_was_said_is_in_one_session(
+    talk: Talk, model: Upstream, stored: bool | None
+) -> None:
+    held: list[dict[str, Any]] = []
+    more = {} if stored is None else {"store": stored}
+    for turn in range(1, 11):
+        held.append({"role": "user", "content": f"I have {turn} books about tea."})
+        last = talk.say(held, **more)
+        held.append({"role": "assistant", "content": "I see."})
+    talk.settled()
+    mark = hashlib.sha256(f"{talk.user}:I have 1 books about tea.".encode()).hexdigest()
+    found = talk.session(f"cc-{mark[:16]}")
+    assert found is not None
+    assert found["turns"] == (10 if stored is False else 9), (
+        "who may go on from the first answer is not known to hold it"
+    )
+    if stored is None:
+        assert (talk.session(last) or {})["id"] == found["id"]
+
+
+def test_v32_the_conversation_of_the_models_server_is_a_session(talk: Talk, model: Upstream) -> None:
+    if not model.responses:
+        return  # it has none, and says so
+    for conversation in ("conv_1", {"id": "conv_1"}, "conv_2"):
+        talk.say("I live in Lisbon.", conversation=conversation)
+    talk.settled()
+    assert [(talk.session(name) or {})["turns"] for name in ("conv_1", "conv_2")] == [2, 1]
 
 
 def test_item3_a_request_may_name_its_session(talk: Talk, model: Upstream) -> None:

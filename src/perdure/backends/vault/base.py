@@ -23,7 +23,7 @@ class Problem:
     sentence: str
     """What is wrong, without any of the file's text."""
     read: bool = False
-    """Whether it counts as a memory all the same."""
+    """Whether it counts as a memory all the same, or is a tombstone that another program wrote: nothing is amiss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,15 @@ class FileStore(VectorStore):
         """Make the index hold what the files say, whose bytes stay as they are."""
 
     @abstractmethod
-    def accept(self, foreign: Sequence[Foreign]) -> None:
-        """Let the next `apply` of these rows leave their files as they are: they came from there."""
+    def accept(self, collection: str, foreign: Sequence[Foreign]) -> None:
+        """Let the next `apply` of these rows leave their files as they are, and gone where they are gone.
+
+        They came from there, and may be another's again by then, as after a second checkout: the next look sees it.
+        """
+
+    @abstractmethod
+    def refuse(self, collection: str, foreign: Sequence[Foreign]) -> None:
+        """The `apply` that was to follow `accept` failed: these differ still, and are found again."""
 
     async def absorb(self, collection: str, paths: Collection[Path] | None = None) -> Absorbed:
         """Take in what changed on disk (None: everything), without a history: `engine.vault.following` writes one."""

@@ -39,6 +39,10 @@ class NoFrontMatter(ValueError):
     """The text is none that has readable front matter; the message goes on after "the file ...", without its text."""
 
 
+class BrokenFrontMatter(NoFrontMatter):
+    """It has some, which cannot be read: a slip of whoever edits it, by the looks of it."""
+
+
 def join(fields: Mapping[str, Any], body: str) -> str:
     """The text of a file: fields in their order, one a line, and the body with a line end (A23)."""
     lines = [FENCE, *(f"{key}: {_top(value)}" for key, value in fields.items()), FENCE, body]
@@ -56,7 +60,7 @@ def split(text: str) -> tuple[dict[str, Any], str, list[str]]:
         raise NoFrontMatter("has no front matter")
     end = _END.search(rest)
     if end is None:
-        raise NoFrontMatter("has front matter without an end")
+        raise BrokenFrontMatter("has front matter without an end")
     head, body = rest[: end.start()], rest[end.end() :].strip()
     fields = _read_own(head)
     if fields is not None:
@@ -144,16 +148,16 @@ def _read_yaml(head: str) -> dict[str, Any]:
         if fields is None:
             return {}
         if not isinstance(fields, dict):
-            raise NoFrontMatter("has front matter that is no list of fields")
+            raise BrokenFrontMatter("has front matter that is no list of fields")
         return {str(key): value for key, value in _Plain().copy(fields, 0).items()}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 2}" if mark is not None else ""
-        raise NoFrontMatter(f"has front matter that is no YAML{where}") from None
+        raise BrokenFrontMatter(f"has front matter that is no YAML{where}") from None
     except NoFrontMatter:
         raise
     except (ValueError, OverflowError, RecursionError, TypeError):
-        raise NoFrontMatter("has front matter with a value that cannot be read") from None
+        raise BrokenFrontMatter("has front matter with a value that cannot be read") from None
 
 
 def _check_depth(head: str) -> None:
@@ -165,7 +169,7 @@ def _check_depth(head: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                raise NoFrontMatter("has front matter that is too large")
+                raise BrokenFrontMatter("has front matter that is too large")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -179,7 +183,7 @@ class _Plain:
     def copy(self, value: Any, depth: int) -> Any:
         self._count += 1
         if self._count > _MOST_VALUES or depth > _DEEPEST:
-            raise NoFrontMatter("has front matter that is too large")
+            raise BrokenFrontMatter("has front matter that is too large")
         if isinstance(value, dict):
             return {_as_key(key): self.copy(each, depth + 1) for key, each in value.items()}
         if isinstance(value, (list, tuple, set)):

@@ -31,6 +31,8 @@ _OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
 _WINDOWS = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _NUMBERED = re.compile(r"\.[0-9]+\.md$")
 _PASSED_OVER = (".tmp", SUFFIX)
+_SPOKEN = frozenset({"facts", "turns", "summaries"})
+"""Folders of kinds that spec 002 has."""
 _FOLDERS = {"facts": "facts", "messages": "turns", "summaries": "summaries", FILES: FILES}
 
 
@@ -82,6 +84,11 @@ def walls_of(folder: str) -> dict[str, str]:
             return {}
         walls[f"{axis}_id"] = value
     return walls
+
+
+def is_changed(folder: str) -> bool:
+    """Whether a folder's name may say something else than its walls, for their values did not fit into a name."""
+    return "@-" in folder or any(_MARKED.search(part) for part in folder.split("@"))
 
 
 def subfolder_of(payload: Mapping[str, Any]) -> str:
@@ -156,8 +163,12 @@ def unnumbered(place: str) -> str:
 
 
 def in_deleted(place: str) -> bool:
-    """Whether a place below `entries` is among the tombstones of its conversation (A26: only directly below it)."""
-    return place.split("/")[1:2] == [DELETED]
+    """Whether a place below `entries` is among the tombstones of its conversation (A26: only directly below it).
+
+    So are those of agent-cli's code, `deleted/<conversation>/facts` (A25); a conversation of this name lies elsewhere.
+    """
+    parts = place.split("/")
+    return parts[1:2] == [DELETED] or (parts[0] == DELETED and len(parts) > 3 and parts[2] in _SPOKEN)
 
 
 def kind_in(place: str) -> tuple[str, str]:

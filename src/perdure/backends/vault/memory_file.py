@@ -8,13 +8,20 @@ adds to the front matter survives, and can be filtered by. A row that is no memo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.vault import layout
-from perdure.backends.vault.front_matter import FENCE, RESERVED_WORDS, NoFrontMatter, join, split
+from perdure.backends.vault.front_matter import (
+    FENCE,
+    RESERVED_WORDS,
+    BrokenFrontMatter,
+    NoFrontMatter,
+    join,
+    split,
+)
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import FILE_PATH, FILES, LIVE, RESERVED_METADATA, VERSION, MemoryItem, read_id, text_hash
@@ -45,6 +52,8 @@ _FIELDS = frozenset(item.name for item in fields(MemoryItem)) - _BESIDE
 _FILE = frozenset(
     {"id", "conversation_id", "summary_kind", "version_id", "slots", "text", "newline", "payload", "metadata"}
 )
+_MAY_LACK = frozenset(item.name for item in fields(MemoryItem) if item.default is None)
+"""Fields that an item may have no value of; any other that somebody left empty is what it is where it is not named."""
 KNOWN = _TIMES | _WORDS | _NUMBERS | _COUNTS | _LISTS | _TAGS | _FILE | RESERVED_METADATA | _FIELDS
 """Fields of the front matter that are not metadata."""
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -171,8 +180,11 @@ def _derived(payload: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------ reading
-def read(text: str, place: str, moment: str) -> Found:
-    """The row of a file at a place below `entries`, changed last at `moment`; NoFrontMatter says why it has none."""
+def read(text: str, place: str, moment: str, beside: Callable[[], Mapping[str, str]] = dict) -> Found:
+    """The row of a file at a place below `entries`, changed last at `moment`; NoFrontMatter says why it has none.
+
+    `beside` is asked for the walls of a file that names none, in a folder whose name may not tell them.
+    """
     given, body, notes = _parts(text, place)
     if isinstance(given.get("payload"), dict):
         return _read_whole(given, body, notes)
@@ -182,7 +194,7 @@ def read(text: str, place: str, moment: str) -> Found:
     memory = exact if isinstance(exact, str) and body_of(exact) == body else body
     if not memory:
         raise NoFrontMatter("has no text below its front matter")
-    payload: dict[str, Any] = dict(_walls(given, place))
+    payload: dict[str, Any] = dict(_walls(given, place, beside))
     kind, role = layout.kind_in(place)
     if given.get("kind", kind) == FILES and memory == body and exact != body:
         memory += "" if given.get("newline") is False else "\n"
@@ -203,8 +215,10 @@ def read(text: str, place: str, moment: str) -> Found:
     _add_metadata(payload, given, notes)
     if payload.get("kind") == FILES:  # the row of another's than a memory may have no kind
         _add_path(payload, place)
-    if "version_id" in given:
+    if layout.in_deleted(place):
         payload.update(version_of=payload["id"], id=str(given["version_id"]), state=VERSION)
+    elif "version_id" in given:  # somebody took it out from among the deleted ones: it stands again
+        payload = {key: value for key, value in payload.items() if key not in ("untold_at", "replaced_by")}
     return Found(payload["id"], payload, notes, undated=created is None)
 
 
@@ -237,12 +251,13 @@ def _read_whole(given: dict[str, Any], body: str, notes: list[str]) -> Found:
     return Found(given["id"], {**payload, **extra}, notes)
 
 
-def _walls(given: dict[str, Any], place: str) -> dict[str, str]:
+def _walls(given: dict[str, Any], place: str, beside: Callable[[], Mapping[str, str]]) -> dict[str, str]:
     walls: dict[str, Any] = {axis: given[axis] for axis in SCOPE_FIELDS if given.get(axis) is not None}
     if given.get("conversation_id") is not None:
         walls["run_id"] = given["conversation_id"]
     if not walls and "/" in place:
-        walls = dict(layout.walls_of(place.split("/", maxsplit=1)[0]))
+        folder = place.split("/", maxsplit=1)[0]
+        walls = dict((beside() if layout.is_changed(folder) else {}) or layout.walls_of(folder))
     if not walls:
         raise NoFrontMatter("names no conversation and lies in no conversation's folder")
     for axis, value in walls.items():
@@ -251,7 +266,7 @@ def _walls(given: dict[str, Any], place: str) -> dict[str, str]:
     try:
         return Scope(**walls).given()
     except InvalidInputError as error:
-        raise NoFrontMatter(f"has a {error.field} that is none") from None
+        raise BrokenFrontMatter(f"has a {error.field} that is none") from None
 
 
 def _id(given: dict[str, Any], place: str, notes: list[str]) -> str:
@@ -284,7 +299,8 @@ def _overlay(payload: dict[str, Any], given: dict[str, Any], notes: list[str]) -
     for key in given.keys() & _OWN:
         value = given[key]
         if value is None:
-            payload.pop(key, None)
+            if key in _MAY_LACK:
+                payload.pop(key, None)
             continue
         checked = _checked(key, value)
         if checked is None:

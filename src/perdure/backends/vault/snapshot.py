@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -113,6 +113,17 @@ class Snapshot:
     def below(self, folder: str) -> list[str]:
         """The files noted below a folder."""
         return [path for path in self._entries if path.startswith(f"{folder}/")]
+
+    def within(self, paths: Collection[str]) -> dict[str, str]:
+        """The files noted at or below some paths, each with the id of its row."""
+        if not paths:
+            return {}
+        wanted = set(paths)
+        return {
+            path: entry.id
+            for path, entry in self._entries.items()
+            if any(path[:end] in wanted for end in (*(at for at, each in enumerate(path) if each == "/"), len(path)))
+        }
 
 
 def home_of(path: str) -> str:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from perdure.backends.vault import layout
-from perdure.backends.vault.memory_file import ACCESS, render, same
-from perdure.backends.vault.scanning import Look, Unread, look
-from perdure.backends.vault.snapshot import Entry, Snapshot, digest
+from perdure.backends.vault.memory_file import ACCESS, Found, as_item, render, same
+from perdure.backends.vault.scanning import Look, Unread, differs, look
+from perdure.backends.vault.snapshot import NAME, Entry, Snapshot, digest
 from perdure.backends.vector_stores.base import Point
+from perdure.domain.clock import iso
 from perdure.domain.errors import VectorStoreError
+from perdure.domain.memory import VERSION
+
+logger = logging.getLogger("perdure")
 
 _ATTEMPTS = 5
 """A folder may be removed, for being empty, between making it and writing into it."""
 _STALE = 60.0
 """Seconds after which a file that was being written is a dead process's."""
+_HALF = re.compile(r"\.([0-9a-f]{8}|[0-9a-f]{12}|[0-9]+)\.tmp$")
+"""How names end of files that are being written, here, by versions, and by the snapshot."""
 
 
 class Files:
@@ -35,33 +44,90 @@ class Files:
         """Files and folders to be forced to the disk by the next sync."""
 
     # ------------------------------------------------------------------ writing
-    def write(self, puts: Sequence[Point], deletes: Sequence[str], before: Mapping[str, dict[str, Any]]) -> None:
+    def write(self, puts: Sequence[Point], deletes: Sequence[str], before: Mapping[str, dict[str, Any]]) -> list[Point]:
         """Make the files hold the rows; `before` are the index's rows of the same ids.
 
         Everything is written before anything is removed: a kill in between leaves a file too many, which the journal
-        or the next look at the folder removes, and never one too few.
+        or the next look at the folder removes, and never one too few. Answers with further rows that the index is to
+        hold: what somebody wrote into a file that was not looked at since is kept among the deleted ones.
         """
         try:
-            leaving = [path for point in puts for path in self._put(point, before.get(point.id))]
+            further, replayed = self._edits(puts, before)
+            wanted = [*further, *(point for point in puts if point.id not in replayed)]
+            leaving = [path for point in wanted for path in self._put(point, before.get(point.id))]
             kept = {point.id for point in puts}
             for id in deletes:
-                if id not in kept and (path := self._standing(id, before.get(id))) is not None:
+                if id in kept or self._accepted.pop(id, None) is not None:
+                    continue
+                if (path := self._standing(id, before.get(id))) is not None:
                     leaving.append(path)
             for path in leaving:
                 self._remove(path)
         except OSError as error:
             raise VectorStoreError(f"a memory's file cannot be written: {error.strerror or error}") from error
+        return further
+
+    def _edits(self, puts: Sequence[Point], before: Mapping[str, dict[str, Any]]) -> tuple[list[Point], set[str]]:
+        """What a person wrote into files of rows that are to change, as tombstones; and the rows that are to be left.
+
+        The index says already what is put of these: it is a journal's replay, and the edit came after it. Whoever
+        erases a row, and so keeps no version of it, erases the edit too.
+        """
+        now = {point.id: point.payload for point in puts}
+        earlier: dict[str, list[Any]] = {}
+        for point in puts:
+            if layout.is_tombstone(point.payload):
+                earlier.setdefault(point.payload["version_of"], []).append(point.payload.get("memory"))
+        further, replayed = list[Point](), set[str]()
+        for id, was in before.items():
+            if id in self._accepted or layout.is_tombstone(was) or not (id in now or id in earlier):
+                continue
+            found = self._changed(id, was)
+            if found is None or found.payload.get("memory") in earlier.get(id, ()) or not differs(was, found):
+                continue
+            if id in now and not differs(now[id], found):
+                continue  # written before a crash
+            if id in now and same(was, now[id], ACCESS):
+                replayed.add(id)
+            elif as_item(found.payload) is not None:
+                further.append(_tombstone(found))
+        if further:
+            logger.warning("files were edited while their memories changed: the edits are kept as tombstones")
+        return further, replayed
+
+    def _changed(self, id: str, was: dict[str, Any]) -> Found | None:
+        """What the file of a row says, where it looks otherwise than noted."""
+        path = self._standing(id, was)
+        if path is None:
+            return None
+        entry = self._snapshot.get(path)
+        with suppress(FileNotFoundError):
+            if entry is not None and entry.stands(os.lstat(self._root / path)):
+                return None
+        seen = self._look(path)
+        return seen.found if seen is not None and seen.found.id == id else None
 
     def accept(self, path: str, entry: Entry) -> None:
-        """Leave this file as it is when its row is put next."""
+        """Leave this file as it is when its row is put next, and gone if it goes meanwhile: the next look sees that."""
         self._accepted[entry.id] = path
         self._snapshot.note(path, entry)
 
+    def accept_gone(self, id: str) -> None:
+        """Leave the file of this row as it is when the row is removed next: what came back meanwhile is another's."""
+        self._accepted[id] = ""
+        if (path := self._snapshot.path_of(self.home, id)) is not None:
+            self._snapshot.drop(path)
+
+    def refuse(self, path: str, id: str) -> None:
+        """Its row was not put after all: the file is looked at again, as if nobody had seen it."""
+        if self._accepted.pop(id, None) is not None:
+            self._snapshot.drop(path)
+
     def _put(self, point: Point, before: dict[str, Any] | None) -> list[str]:
         """Write one row's file; which other file of it is to go."""
-        old = self.find(point.id, point.payload) if before is None else self._standing(point.id, before)
-        if self._accepted.pop(point.id, None) is not None and old is not None:
+        if self._accepted.pop(point.id, None) is not None:
             return []
+        old = self.find(point.id, point.payload) if before is None else self._standing(point.id, before)
         if before is not None and before != point.payload and same(before, point.payload, ACCESS):
             return []  # who recalls a memory must not bring back a file that was removed, or edited, a moment ago
         place = layout.place_of(point.id, point.payload)
@@ -209,14 +275,26 @@ def _force(path: Path) -> None:
         os.close(handle)
 
 
+def _tombstone(found: Found) -> Point:
+    """A row that keeps what a file said; `as_of` reads none of it, for it was never memory."""
+    id, moment = str(uuid4()), iso(datetime.now(UTC))
+    version = {"id": id, "state": VERSION, "version_of": found.id, "told_at": moment, "untold_at": moment}
+    return Point(id, None, {**found.payload, **version})
+
+
 def sweep(root: Path) -> None:
-    """Remove what dead processes were writing; a repository's own folder is none of ours, and may be large."""
+    """Remove what dead processes were writing; what else lies in the folder is its owner's, and may be much."""
     old = time.time() - _STALE
-    for folder, below, names in os.walk(root):
-        below[:] = [name for name in below if not name.startswith(".")]
-        for name in names:
-            if name.endswith(".tmp"):
-                path = Path(folder, name)
-                with suppress(OSError):
-                    if path.lstat().st_mtime < old:
-                        path.unlink()
+    left = [path for path in root.glob(f"{NAME}.*") if _HALF.search(path.name)]
+    folders = [root / layout.ENTRIES, root / layout.COLLECTIONS]
+    while folders:
+        with suppress(OSError):
+            for entry in os.scandir(folders.pop()):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                elif _HALF.search(entry.name):
+                    left.append(Path(entry.path))
+    for path in left:
+        with suppress(OSError):
+            if path.lstat().st_mtime < old:
+                path.unlink()

@@ -19,14 +19,14 @@ from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.vault import layout
 from perdure.backends.vault.base import Differences, FileStore, Foreign, Problem
 from perdure.backends.vault.scanning import Look, Scan, differs, scan
-from perdure.backends.vault.snapshot import Snapshot, home_of
+from perdure.backends.vault.snapshot import Snapshot
 from perdure.backends.vault.versions.keeping import GitVersions
 from perdure.backends.vault.watching import bursts
 from perdure.backends.vector_stores._markdown_files import Files, sweep
 from perdure.backends.vector_stores._rows import check_id, check_payload, check_vector
 from perdure.backends.vector_stores._wrapping import Part, WrappingStore
 from perdure.backends.vector_stores.base import Names, Point, Points, Vector
-from perdure.domain.errors import InvalidInputError, NotFoundError, VectorStoreError
+from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError, VectorStoreError
 
 T = TypeVar("T")
 
@@ -134,11 +134,13 @@ class MarkdownVectorStore(WrappingStore, FileStore):
     async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
         """Write and remove files, and then the rows of the index; what is wrong with a row is told before."""
         points, gone = await self._checked(collection, puts), [check_id(id) for id in deletes]
+        further: list[Point] = []
         if await self._keeps_files(collection):
             ids = [*dict.fromkeys([*(point.id for point in points), *gone])]
             before = {point.id: point.payload for point in await self._store.get_many(collection, ids)}
-            await self._on_files(layout.generation(collection)[0], lambda files: files.write(points, gone, before))
-        await self._store.apply(collection, points, gone)
+            base = layout.generation(collection)[0]
+            further = await self._on_files(base, lambda files: files.write(points, gone, before))
+        await self._store.apply(collection, [*points, *further], gone)
 
     async def update(
         self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
@@ -151,7 +153,9 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             if before is None:
                 raise NotFoundError(f"there is no row {id!r} in {collection!r}")
             base = layout.generation(collection)[0]
-            await self._on_files(base, lambda files: files.write([point], (), {id: before.payload}))
+            further = await self._on_files(base, lambda files: files.write([point], (), {id: before.payload}))
+            if further:
+                await self._store.apply(collection, further)
         await self._store.update(collection, id, vector, payload)
 
     async def _checked(self, collection: str, puts: Sequence[Point]) -> Points:
@@ -236,7 +240,7 @@ class MarkdownVectorStore(WrappingStore, FileStore):
             self._seen[seen.path] = seen
         for path in found.gone:
             self._seen.pop(path, None)
-        here = found.standing.keys() | found.looked.keys()
+        here = found.standing.keys() | found.looked.keys() | found.closed
         missing = [id for id in rows if id not in here]
         if missing and not (self.root / layout.root_of(base, self.settings.collection)).is_dir():
             sentence = f"the folder is missing, and with it the files of {len(missing)} rows, which are kept"
@@ -267,28 +271,50 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         """Make the index hold what the files say, whose bytes stay as they are."""
         if not foreign:
             return
-        self.accept(foreign)
+        self.accept(collection, foreign)
         puts = [each.after for each in foreign if each.after is not None]
         gone = [each.before.id for each in foreign if each.after is None and each.before is not None]
-        await self.apply(collection, puts, gone)
+        try:
+            await self.apply(collection, puts, gone)
+        except PerdureError:
+            self.refuse(collection, foreign)
+            raise
 
-    def accept(self, foreign: Sequence[Foreign]) -> None:
-        """Let the next `apply` of these rows leave their files as they are."""
+    def accept(self, collection: str, foreign: Sequence[Foreign]) -> None:
+        """Let the next `apply` of these rows leave their files as they are, and gone where they are gone."""
+        files = self._home(layout.generation(collection)[0])
         with self._working:
-            homes = {files.home: files for files in self._files.values()}
             for each in foreign:
                 seen = self._seen.pop(each.path or "", None)
-                if each.path is not None and each.after is not None and seen is not None:
-                    homes[home_of(each.path)].accept(each.path, seen.entry)
+                if each.after is None and each.before is not None:
+                    files.accept_gone(each.before.id)
+                elif each.path is not None and seen is not None:
+                    files.accept(each.path, seen.entry)
+
+    def refuse(self, collection: str, foreign: Sequence[Foreign]) -> None:
+        """Their `apply` was refused: they differ still, and are found again."""
+        files = self._home(layout.generation(collection)[0])
+        with self._working:
+            for point, path in ((each.after or each.before, each.path) for each in foreign):
+                if point is not None:
+                    files.refuse(path or "", point.id)
 
     async def problems(self) -> list[Problem]:
         """Every file of the main collection that cannot be read as a memory, or only in part."""
-        nothing = Snapshot(self.root)
         home = layout.root_of(self.settings.collection, self.settings.collection)
-        found = (await run_blocking(scan, self.root, home, nothing)).problems
+        found = (await run_blocking(scan, self.root, home, await run_unit(self._unlike))).problems
         if self._snapshot.below(home) and not (self.root / home).is_dir():
             found.append(Problem(home, "the folder is missing: its memories stand in the index alone"))
         return found
+
+    def _unlike(self) -> Snapshot:
+        """A snapshot that knows which file is a row's, and of which no file looks as noted."""
+        snapshot = Snapshot(self.root)
+        with self._working:
+            for path in self._snapshot.below(layout.ENTRIES):
+                if (entry := self._snapshot.get(path)) is not None:
+                    snapshot.note(path, entry._replace(mtime_ns=-1))
+        return snapshot
 
     def changes(self, stop: asyncio.Event) -> AsyncIterator[set[Path]]:
         """Files of the main collection that somebody changed, burst by burst until it is to stop."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import NAMESPACE_URL, uuid5
 
+from perdure.backends.blocking import run_blocking
+from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import read_moment
 from perdure.domain.errors import LLMError
@@ -17,14 +19,14 @@ from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session, SessionTurn
-from perdure.engine.gateway.extraction import PATIENCE
+from perdure.engine.cascade import SESSION
+from perdure.engine.gateway.extraction import patience
 from perdure.engine.gateway.turns import is_forged
 from perdure.engine.kernel import Kernel
 from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
 from perdure.engine.visibility import visible
-from perdure.engine.write_path import SESSION
-from perdure.pipeline.entropy import is_chatter
+from perdure.pipeline.entropy import is_chatter, is_refusal
 from perdure.pipeline.episodic import MOST_FACTS, day_of, told
 from perdure.pipeline.firewall import suspect
 from perdure.pipeline.llm.session import told_by
@@ -58,6 +60,13 @@ class _Account:
     text: str
     parts: Sequence[MemoryItem]
     episodes: Sequence[Episode]
+    by_model: bool
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        """What it goes with when that is forgotten: a model tells of what was said, too, be it no fact."""
+        said = tuple(episode.id for episode in self.episodes) if self.by_model else ()
+        return (*(item.id for item in self.parts), *said)
 
 
 class Accounts:
@@ -73,10 +82,9 @@ class Accounts:
             episodes = await self._episodes(turns)
             if not turns or not episodes:
                 return
-            text, parts = await self._text(turns, episodes, facts)
-            if text is not None:
-                embedded = await self._kernel.embedding.texts([text])
-                account = _Account(turns=turns, text=text, parts=parts, episodes=episodes)
+            account = await self._account(turns, episodes, facts)
+            if account is not None:
+                embedded = await self._kernel.embedding.texts([account.text])
                 await self._write(session.scope, account, embedded.vectors[0])
 
     async def find(self, session_id: str, turns: Sequence[SessionTurn]) -> MemoryItem | None:
@@ -106,25 +114,27 @@ class Accounts:
         ids = [id for turn in turns for id in turn.episodes]
         found = await ledger.get_episodes(ids) if ledger is not None and ids else []
         said = [each for each in found if not each.hidden and each.role in ("user", "assistant")]
-        return [each for each in said if not is_forged(each) and suspect(each.content, each.role) is None]
+        return await run_blocking(_fit, said)  # many long messages take seconds, in which requests come
 
-    async def _text(
+    async def _account(
         self, turns: Sequence[SessionTurn], episodes: Sequence[Episode], facts: list[MemoryItem]
-    ) -> tuple[str | None, list[MemoryItem]]:
-        """What is told, and the facts that it was made of."""
+    ) -> _Account | None:
+        """What is told: by the model where there is one, by the rules where it fails; None where that is nothing."""
         llm, began = self._kernel.extractor, _moment(turns[0].at)
-        said = [episode for episode in episodes if episode.role == "user" and not is_chatter(episode.content)]
-        if llm is None:
-            parts = facts[-MOST_FACTS:]
-            return told([item.memory for item in parts], began), parts
-        if not facts and len(said) < _LEAST_MESSAGES:
-            return None, []
-        messages = [Message(episode.role, episode.content) for episode in episodes]
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await told_by(llm, messages, [item.memory for item in facts], day_of(began)), facts
-        except TimeoutError as error:
-            raise LLMError("the model did not answer in time", code="timeout") from error
+        if llm is not None:
+            said = [episode for episode in episodes if episode.role == "user" and not is_chatter(episode.content)]
+            if not facts and len(said) < _LEAST_MESSAGES:
+                return None
+            with given_up("the session is told of by the rules"):
+                text = await _by_model(llm, episodes, facts, day_of(began), patience(self._kernel.config))
+                if text is None:
+                    return None
+                return _Account(turns=turns, text=text, parts=facts, episodes=episodes, by_model=True)
+        parts = facts[-MOST_FACTS:]
+        text = told([item.memory for item in parts], began)
+        if text is None:
+            return None
+        return _Account(turns=turns, text=text, parts=parts, episodes=episodes, by_model=False)
 
     async def _write(self, scope: Scope, account: _Account, vector: Vector | None) -> None:
         kernel, turns, text = self._kernel, account.turns, account.text
@@ -154,7 +164,7 @@ class Accounts:
                 told_at=told_at,
                 version=made.version + (before is not None),
                 sources=tuple(episode.id for episode in episodes),
-                derived_from=tuple(item.id for item in parts),
+                derived_from=account.made_of,
                 quarantined=suspect(text, None),
             )
             keep = None if before is None else version_of(before, untold_at=told_at)
@@ -185,6 +195,26 @@ class Accounts:
         told_of = {episode.id for episode in episodes}
         kept = await ledger.get_episodes(sorted(told_of)) if ledger is not None else []
         return {row.id for row in rows} == ids and {episode.id for episode in kept} == told_of
+
+
+def _fit(episodes: Sequence[Episode]) -> list[Episode]:
+    """The messages that may be told of."""
+    return [each for each in episodes if not is_forged(each) and suspect(each.content, each.role) is None]
+
+
+async def _by_model(
+    llm: LLM, episodes: Sequence[Episode], facts: Sequence[MemoryItem], day: str, seconds: float
+) -> str | None:
+    """What a model tells; LLMError where it fails, or will not."""
+    messages = [Message(episode.role, episode.content) for episode in episodes]
+    try:
+        async with asyncio.timeout(seconds):
+            text = await told_by(llm, messages, [item.memory for item in facts], day)
+    except TimeoutError as error:
+        raise LLMError("the model did not answer in time", code="timeout") from error
+    if text is not None and is_refusal(text.removeprefix(f"On {day}: ")):
+        raise LLMError("the model will not tell of it", code="unreadable")
+    return text
 
 
 def _moment(text: str) -> datetime:

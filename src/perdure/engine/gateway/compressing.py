@@ -28,7 +28,7 @@ from perdure.engine.finish import finish
 from perdure.engine.gateway.accounts import Accounts
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.echoing import marks_of
-from perdure.engine.gateway.extraction import PATIENCE
+from perdure.engine.gateway.extraction import patience
 from perdure.engine.gateway.own_sessions import own_session
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, Kinds, later, pause_after
@@ -209,7 +209,7 @@ class Compressing:
             shown = {key: value for key, value in previous.items() if key != COVERED}
             with given_up("the state of a session is told by rules"):
                 try:
-                    async with asyncio.timeout(PATIENCE):
+                    async with asyncio.timeout(patience(self._kernel.config)):
                         told = await told_state(llm, fresh, stated, shown)
                 except TimeoutError as error:
                     raise LLMError("the model did not answer in time", code="timeout") from error

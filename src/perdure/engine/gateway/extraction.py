@@ -7,13 +7,15 @@ import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Literal
 
 from perdure.domain.clock import read_moment
-from perdure.domain.errors import EmbeddingError
+from perdure.domain.errors import ConflictError, EmbeddingError
 from perdure.domain.event import Episode, MemoryEvent
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
+from perdure.engine.config import MemoryConfig
 from perdure.engine.curator import Curator, Reading
 from perdure.engine.engine import Engine
 from perdure.engine.gateway.conversation import Dialect
@@ -21,14 +23,16 @@ from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.gateway.turns import is_forged
 from perdure.engine.hearing import heard, unechoed
 from perdure.engine.plan import Telling, told_at
+from perdure.engine.roles import seconds_of
 from perdure.engine.standing import unnoted
+from perdure.engine.write_path import FORGOTTEN
 from perdure.pipeline.entropy import is_chatter
 from perdure.pipeline.policy import PROXY, ROUTER, ExtractionPolicy, limit, select
 
 logger = logging.getLogger("perdure")
 
 PATIENCE = 30.0
-"""Seconds that a model may take to read (V61)."""
+"""Seconds that a model may take to read, where its settings name no `timeout` (V61)."""
 OVERLAP = 5
 """Turns that a window reaches back beyond those that nobody has read (V33)."""
 MOST_CONTEXT = 48
@@ -38,10 +42,16 @@ _POLICIES: dict[Dialect, ExtractionPolicy] = {"chat": PROXY, "responses": ROUTER
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What became of some turns; `failed` where they could not be read, and still wait."""
+    """What became of some turns."""
 
     events: list[MemoryEvent] = field(default_factory=list)
-    failed: bool = False
+    failed: Literal["", "reader", "answer", "embedder"] = ""
+    """Why they could not be read, and still wait: nobody read them, a model's answer says nothing of use, or no vector
+    could be had of what was read."""
+    is_read: bool = False
+    """Whether somebody read them; of hello and thanks no model is asked."""
+    is_stale: bool = False
+    """Whether some of them were forgotten meanwhile: nothing is kept, and what is left is to be read anew."""
 
 
 class Extraction:
@@ -81,7 +91,7 @@ class Extraction:
         reading = await self._reading(dialect, scope, messages, len(earlier), now, borrowed=borrowed)
         if reading.unread:
             logger.warning("Extraction parse failed" if reading.unreadable else "Extraction failed, batch skipped")
-            return Extracted(failed=True)
+            return Extracted(failed="answer" if reading.unreadable else "reader")
         forged = {place for place, episode in enumerate((*earlier, *read)) if is_forged(episode)}
         facts = await heard(self._kernel, messages, _told_in(reading, messages, len(earlier)), scope, forged)
         moments = [message.timestamp or now for message in messages]
@@ -91,19 +101,27 @@ class Extraction:
             for fact in limit(facts, _POLICIES[dialect])
         ]
         if not told:  # as most turns: there is nothing to hold off other writers for
-            return Extracted()
+            return Extracted(is_read=True)
         telling = Telling(scope=scope, metadata={}, actor="gateway")
         try:
             result = await self._engine.write.keep_facts(
-                told, telling, banded=dialect == "responses", idempotency_key=key if kept else None
+                told,
+                telling,
+                banded=dialect == "responses",
+                idempotency_key=key if kept else None,
+                read=ids if kept else (),
             )
         except EmbeddingError as error:  # for whatever is said, until the embedder's service is back
             logger.warning("Embedding failed, batch skipped: %s", error.code)
-            return Extracted(failed=True)
+            return Extracted(failed="embedder")
+        except ConflictError as error:
+            if error.code != FORGOTTEN:
+                raise
+            return Extracted(is_stale=True)
         stored = sum(1 for event in result.results if event.event in ("ADD", "UPDATE"))
         if stored:
             logger.info("Memory: Stored %d facts", stored)
-        return Extracted(result.results)
+        return Extracted(result.results, is_read=True)
 
     def _says_nothing(self, read: Sequence[Episode], borrowed: Curator | None) -> bool:
         """Whether a model need not be asked, as the user said nothing but hello or thanks (B4)."""
@@ -125,12 +143,15 @@ class Extraction:
     ) -> Reading:
         """What the curator reads; a chat's earlier messages are context to rules, and a model is not shown them."""
         reader, answers = borrowed or self._kernel.reader, self._kernel.answers(scope)
+        seconds = patience(self._kernel.config)
         if dialect == "chat" and self._asks_a_model(borrowed):
-            reading = await _patient(reader.read(messages[earlier:], context=(), now=now, prompt=None, answers=answers))
+            reading = await _patient(
+                reader.read(messages[earlier:], context=(), now=now, prompt=None, answers=answers), seconds
+            )
             reading.facts = [_moved(fact, earlier) for fact in reading.facts]
             return reading
         return await _patient(
-            reader.read(messages, context=(), now=now, prompt=None, answers=answers, read_before=earlier)
+            reader.read(messages, context=(), now=now, prompt=None, answers=answers, read_before=earlier), seconds
         )
 
 
@@ -151,10 +172,15 @@ def _told_in(reading: Reading, messages: Sequence[Message], earlier: int) -> lis
     return [fact for fact in noted if fact in reading.facts or max(fact.sources, default=earlier) >= earlier]
 
 
-async def _patient(reading: Awaitable[Reading]) -> Reading:
+def patience(config: MemoryConfig) -> float:
+    """Seconds that the model may take which reads and tells of the gateway's turns (V61)."""
+    return seconds_of(config.extraction_llm or config.llm) or PATIENCE
+
+
+async def _patient(reading: Awaitable[Reading], seconds: float) -> Reading:
     """What is read in time; else nothing is."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(seconds):
             return await reading
     except TimeoutError:
         return Reading([], unread=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
 
@@ -15,9 +16,10 @@ from perdure.engine.engine import Engine
 from perdure.engine.gateway.accounts import Accounts, sitting
 from perdure.engine.gateway.borrowing import Borrowing
 from perdure.engine.gateway.conversation import Dialect
-from perdure.engine.gateway.extraction import OVERLAP, Extraction
+from perdure.engine.gateway.extraction import OVERLAP, Extracted, Extraction
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.gateway.summaries import Summaries, is_current
+from perdure.engine.gateway.troubles import Troubles
 from perdure.engine.gateway.turns import dialect_of
 from perdure.engine.soft import given_up
 from perdure.engine.upkeep.eviction import evict
@@ -51,6 +53,7 @@ class SessionReading:
         self._borrowing = borrowing
         self._summaries = Summaries(engine.kernel)
         self._accounts = Accounts(engine.kernel)
+        self._troubles = Troubles()
 
     async def read(self, session: Session, through: int) -> bool:
         """Read what nobody has read up to a turn, and renew the summary; False where something could not be read.
@@ -73,44 +76,95 @@ class SessionReading:
         return done >= through
 
     async def _step(self, session: Session, done: int, through: int) -> tuple[int, list[MemoryEvent]] | None:
-        """Read the next turns: up to which, and what was learned; None where they could not be read."""
+        """Read the next turns: up to which, and what was learned; None where they could not be read.
+
+        Those that failed together too often are read one by one, and one that fails alone is passed over where a model
+        answered of it, or reads the one after it: it must not keep all that follows from being read (K41).
+        """
+        window = await self._window(session, done, through)
+        unread = [turn for turn in window.turns if turn.number > done]
+        if not unread:
+            return through, []  # they were erased
+        read = unread[:1] if self._troubles.of(session.id).is_lasting else self._together(session, window, unread)
+        last = read[-1].number
+        extracted = await self._extracted(session, window, read)
+        if extracted.is_stale:
+            return done, []  # what is left of them is read at once
+        if not extracted.failed:
+            self._troubles.read(session.id, last)
+            return last, extracted.events
+        if extracted.failed == "embedder":
+            return None
+        trouble = self._troubles.failed(session.id, read[0].number, last)
+        if not trouble.is_lasting:
+            return None
+        if len(read) > 1:
+            return done, []  # one by one
+        if extracted.failed == "reader":  # the turn is at fault, or whoever reads it
+            following = unread[1:2] if trouble.is_silent else []
+            extracted = await self._extracted(session, window, following) if following else Extracted()
+            if not extracted.is_read:
+                return None
+            last = following[0].number
+        logger.warning("a turn that cannot be read for facts is passed over: its messages stay")
+        self._troubles.passes_over(session.id, read[0].number)
+        self._troubles.read(session.id, last)
+        return last, extracted.events
+
+    async def _window(self, session: Session, done: int, through: int) -> _Window:
+        """The next turns, and so many before them as may make them clear."""
         ledger = await self._kernel.required_ledger()
         longest = max(self._extraction.every("responses") + OVERLAP, 2 * CONTEXT_TURNS)
         turns = await ledger.sessions.turns(session.id, max(1, done + 1 - longest), min(through, done + longest))
-        episodes = await self._episodes(turns)
-        said = {turn.number: [episodes[id] for id in turn.episodes if id in episodes] for turn in turns}
-        unread = [turn for turn in turns if turn.number > done]
-        if not unread:
-            return through, []  # they were erased
-        dialect = _dialect(unread[0], episodes)
+        return _Window(turns, await self._episodes(turns), done)
+
+    def _together(self, session: Session, window: _Window, unread: Sequence[SessionTurn]) -> list[SessionTurn]:
+        """The first of the turns that nobody has read, as many as are read together."""
+        dialect = window.dialect(unread[0])
         if dialect == "chat":
-            read, earliest = unread[:1], _beginning(done)
-        else:
-            reach = self._extraction.every(dialect) + OVERLAP
-            alike = takewhile(lambda turn: _dialect(turn, episodes) == dialect, unread)
-            read = [turn for turn in alike if turn.number <= done + reach]
+            return [unread[0]]
+        alike = takewhile(lambda turn: window.dialect(turn) == dialect, unread)
+        read = [turn for turn in alike if turn.number <= window.done + self._reach]
         # A borrowed key reads what came with it, after no other turns than such; the others are read before or after.
         lent = self._borrowing.turns(session.id)
         is_lent = read[0].number in lent
-        read = list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
-        last = read[-1].number
-        if dialect == "responses":
-            earliest = last - reach + 1
-        before = [turn for turn in turns if earliest <= turn.number <= done and (turn.number in lent or not is_lent)]
+        return list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
+
+    async def _extracted(self, session: Session, window: _Window, read: Sequence[SessionTurn]) -> Extracted:
+        """What becomes of some turns that are read together."""
+        first, last = read[0].number, read[-1].number
+        dialect, trouble, lent = (
+            window.dialect(read[0]),
+            self._troubles.of(session.id),
+            self._borrowing.turns(session.id),
+        )
+        earliest = _beginning(window.done) if dialect == "chat" else last - self._reach + 1
+        before = [
+            turn
+            for turn in window.turns
+            if earliest <= turn.number <= window.done
+            and turn.number not in trouble.passed
+            and (turn.number in lent or first not in lent)
+            and not (trouble.is_lasting and dialect == "responses")  # what made the others fail may stand there
+        ]
         try:
-            async with self._borrowing.reader(session.id, read[0].number) as borrowed:
-                extracted = await self._extraction.read(
+            async with self._borrowing.reader(session.id, first) as borrowed:
+                return await self._extraction.read(
                     dialect,
                     session.scope,
-                    [episode for turn in before for episode in said[turn.number]],
-                    [episode for turn in read for episode in said[turn.number]],
-                    key=f"turns:{session.id}:{read[0].number}-{last}",
+                    window.said(before),
+                    window.said(read),
+                    key=f"turns:{session.id}:{first}-{last}",
                     borrowed=borrowed,
                 )
         except QuotaError as error:  # to read it once more would change nothing
             logger.warning("what was said is not learned: %s", error.message)
-            return last, []
-        return None if extracted.failed else (last, extracted.events)
+            return Extracted(is_read=True)
+
+    @property
+    def _reach(self) -> int:
+        """Turns of Responses that stand in one window: those that are read, and those before them."""
+        return self._extraction.every("responses") + OVERLAP
 
     async def _follow(self, session: Session, events: Sequence[MemoryEvent]) -> None:
         """What follows from what was learned; each of it may fail alone."""
@@ -169,12 +223,25 @@ class SessionReading:
         return {episode.id: episode for episode in found if not episode.hidden}
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Some turns of a session."""
+
+    turns: Sequence[SessionTurn]
+    episodes: dict[str, Episode]
+    done: int
+    """Up to which turn they have been read."""
+
+    def said(self, turns: Sequence[SessionTurn]) -> list[Episode]:
+        """The messages of some of them."""
+        return [self.episodes[id] for turn in turns for id in turn.episodes if id in self.episodes]
+
+    def dialect(self, turn: SessionTurn) -> Dialect:
+        """How a turn is to be read; one of which nothing is left is read as any."""
+        known = [self.episodes[id] for id in turn.episodes if id in self.episodes]
+        return dialect_of(known[0], turn.episodes[0]) if known else "chat"
+
+
 def _beginning(done: int) -> int:
     """The turn at which the context of a chat begins that has been read so far."""
     return max(0, done // CONTEXT_TURNS - 1) * CONTEXT_TURNS + 1
-
-
-def _dialect(turn: SessionTurn, episodes: dict[str, Episode]) -> Dialect:
-    """How a turn is to be read; one of which nothing is left is read as any."""
-    known = [episodes[id] for id in turn.episodes if id in episodes]
-    return dialect_of(known[0], turn.episodes[0]) if known else "chat"

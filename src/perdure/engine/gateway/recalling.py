@@ -31,6 +31,7 @@ from perdure.pipeline.echo import fingerprint
 from perdure.pipeline.fact_question import is_general
 from perdure.pipeline.gate import is_greeting, should_search
 from perdure.pipeline.recall.presets import PROXY, ROUTER, Preset
+from perdure.pipeline.sanitise import sanitised
 
 logger = logging.getLogger("perdure")
 
@@ -40,6 +41,9 @@ AT_ONCE = 16
 """Looks into memory at one time: half of perdure's threads, so that a store that hangs does not hold up all else."""
 RETRY_SECONDS = 30.0
 """Seconds for which a store that could not be opened is not asked again: until then no request waits for it."""
+MOST_ASKED = 10_000
+"""Characters of the message, and of each before it, that are looked up: more would take all the time there is, of this
+request and of the others beside it. What is longer was pasted, and its beginning says what it is."""
 REWRITE_SHARE = 0.5
 """Of the time, what a model may take to put the question anew; after that it is searched as it was asked."""
 
@@ -137,8 +141,11 @@ class Recalling:
         self.way = GivingWay()
         """What lets other work of the same event loop stand back while one of these looks is under way."""
 
-    async def __call__(self, ask: Ask) -> Recalled:
-        """What is remembered of a message, within `recall_seconds`; raises nothing but CancelledError."""
+    async def __call__(self, ask: Ask, *, within: float | None = None) -> Recalled:
+        """What is remembered of a message, in `within` seconds, by default `recall_seconds`.
+
+        Raises nothing but CancelledError.
+        """
         if not self._settings.enabled:
             return Recalled(status="disabled", reason="global_config")
         if ask.limit is not None and ask.limit <= 0:
@@ -147,7 +154,7 @@ class Recalling:
             return Recalled(status="unavailable", reason="store_unavailable")
         try:
             with self.way.first():
-                return await self._in_time(ask)
+                return await self._in_time(ask, self._settings.recall_seconds if within is None else within)
         except EmbeddingError:
             logger.warning("Embedding failed, skipping memory")
             return Recalled(status="unavailable", reason="retrieval_error")
@@ -179,14 +186,14 @@ class Recalling:
             task.cancel()
 
     # ------------------------------------------------------------------ time
-    async def _in_time(self, ask: Ask) -> Recalled:
+    async def _in_time(self, ask: Ask, seconds: float) -> Recalled:
         if len(self._late.tasks) >= AT_ONCE:
             return self._too_late()
         skipped = self._skipped(ask)
         found = _Found(hits=() if skipped else None)
         task = asyncio.create_task(self._look(ask, found))
         try:
-            await asyncio.wait((task,), timeout=self._settings.recall_seconds)
+            await asyncio.wait((task,), timeout=seconds)
         except asyncio.CancelledError:
             self._late.note(task)
             raise
@@ -253,7 +260,7 @@ class Recalling:
     async def _canonical(self, ask: Ask, found: _Found) -> None:
         with given_up("what the team holds for true is not told"):
             member = _member(ask.conversation)
-            found.canonical = await self._teams.canonical(member, ask.query, CANONICAL_FACTS)
+            found.canonical = await self._teams.canonical(member, _beginning(ask.query), CANONICAL_FACTS)
 
     async def _summary(self, conversation: Conversation, found: _Found) -> None:
         with given_up("the summary of the conversation is not told"):
@@ -267,10 +274,10 @@ class Recalling:
         settings, conversation = self._settings, ask.conversation
         threshold = settings.threshold(conversation.dialect) if ask.threshold is None else ask.threshold
         return Query(
-            text=ask.query,
+            text=_beginning(ask.query),
             scope=conversation.scope,
             also=conversation.shared,
-            history=ask.history,
+            history=tuple(replace(each, content=_beginning(each.content)) for each in ask.history),
             limit=ask.limit or settings.default_retrieval_limit,
             threshold=threshold,
             types=ask.types,
@@ -290,7 +297,8 @@ class Recalling:
         """What the request says itself, where messages are searched: it need not be told again."""
         if ask.types or "messages" not in self._engine.read.kinds:
             return frozenset()
-        return frozenset(fingerprint(text) for text in (ask.query, *(each.content for each in ask.history)))
+        texts = (ask.query, *(each.content for each in ask.history))
+        return frozenset(fingerprint(sanitised(text) or text) for text in texts)  # as it would be kept
 
     def _preset(self, ask: Ask) -> Preset:
         """002's steps for a chat, 001's for Responses, with what settings and request say of them."""
@@ -339,6 +347,11 @@ def _member(conversation: Conversation) -> Member:
     projects = () if conversation.project is None else (conversation.project,)
     name = conversation.scope.user_id or "gateway"
     return read_member(team=conversation.team, member=name, projects=projects)
+
+
+def _beginning(text: str) -> str:
+    """What of a text is looked up."""
+    return text if len(text) <= MOST_ASKED else text.strip()[:MOST_ASKED]
 
 
 def _new(items: Iterable[MemoryItem], before: Iterable[MemoryItem]) -> tuple[MemoryItem, ...]:

@@ -19,12 +19,13 @@ from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, matches
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
-from perdure.engine.gateway.extraction import PATIENCE
+from perdure.engine.cascade import SESSION
+from perdure.engine.gateway.extraction import patience
 from perdure.engine.kernel import Kernel
 from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
 from perdure.engine.visibility import TRUSTED, visible
-from perdure.engine.write_path import SESSION
+from perdure.pipeline.entropy import is_refusal
 from perdure.pipeline.firewall import suspect
 from perdure.pipeline.llm.summary import Learned, summarised
 from perdure.pipeline.summary import chosen, told
@@ -184,10 +185,12 @@ class Summaries:
         if learned.is_nothing:
             return None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(patience(self._kernel.config)):
                 text = await summarised(llm, previous.memory if previous is not None else None, learned)
         except TimeoutError as error:
             raise LLMError("the model did not answer in time", code="timeout") from error
+        if is_refusal(text):
+            raise LLMError("the model will not sum up", code="unreadable")
         left = {point.id for point in before.standing}
         no_more = () if previous is None else tuple(id for id in previous.derived_from if id not in left)
         return _Made(text, new, previous, no_more)

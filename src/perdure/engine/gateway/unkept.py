@@ -17,6 +17,7 @@ from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.extraction import OVERLAP, Extraction
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.gateway.summaries import Summaries, is_current
+from perdure.engine.gateway.troubles import TRIES
 from perdure.engine.soft import given_up, kept_from_failing
 
 logger = logging.getLogger("perdure")
@@ -32,6 +33,8 @@ class _Heard:
     turns: int = 0
     read: list[list[Episode]] = field(default_factory=list)
     unread: list[list[Episode]] = field(default_factory=list)
+    failures: int = 0
+    """How often a model said nothing of use of the first that are unread."""
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -98,13 +101,14 @@ class Unkept:
             heard.unread = heard.unread[-4 * longest :]
 
     async def _read_turns(self, conversation: Conversation, heard: _Heard, count: int) -> int:
-        """Read the next turns, so many at most; how many were, and 0 where they could not be."""
+        """Read the next turns, so many at most; how many were, or were passed over; 0 where they could not be."""
         # A borrowed key reads what came with it, after no other turns; those beside are read before or after.
         key, first = named(conversation), heard.turns - len(heard.unread) + 1
         lent = self._borrowing.turns(key)
         is_lent = first in lent
         alike = takewhile(lambda number: (number in lent) == is_lent, range(first, first + count))
-        turns = heard.unread[: len(list(alike))]
+        is_lasting = heard.failures >= TRIES  # then one by one, until the turn is found that is at fault
+        turns = heard.unread[: 1 if is_lasting else len(list(alike))]
         async with self._borrowing.reader(key, first) as borrowed:
             extracted = await self._extraction.read(
                 conversation.dialect,
@@ -115,8 +119,15 @@ class Unkept:
                 borrowed=borrowed,
             )
         if extracted.failed:
-            return 0
+            heard.failures += extracted.failed == "answer"
+            if extracted.failed != "answer" or len(turns) > 1 or heard.failures < TRIES:
+                return 0
+            heard.failures = 0
+            del heard.unread[0]  # it must not keep what follows from being read (K41)
+            return 1
         heard.unread = heard.unread[len(turns) :]
+        if not is_lasting or not heard.unread:
+            heard.failures = 0
         heard.read = [*heard.read, *turns][-OVERLAP:]
         events = extracted.events
         has_changed = any(event.event != "NONE" for event in events)

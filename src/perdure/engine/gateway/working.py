@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -43,6 +44,9 @@ IDLE = 30.0
 BUSY = 0.05
 SWEEP = 60.0
 """Seconds between two looks for sessions that have fallen silent, at most."""
+LATER = 600.0
+"""Seconds between two tries of what failed PARKED_AFTER times: a model that was away for hours is asked again, and no
+session stays unread until the next process begins."""
 ENDING = 60.0
 """Seconds that whoever ends a session waits for it at most; what is not done by then is done later."""
 _FIRST_LOOK = 0.005
@@ -67,7 +71,7 @@ class SessionWork:
         self._reading = SessionReading(engine, settings, borrowing, shown)
         self._silence = timedelta(minutes=settings.session_minutes)
         self._sweep_every = min(SWEEP, settings.session_minutes * 60 / 4)
-        self._swept_at = 0.0
+        self._swept_at = -math.inf
         asks_a_model = self._kernel.extractor is not None or borrowing.is_on
         lanes, self._at_once = (LANES, 1) if asks_a_model else (1, AT_ONCE)
         self._workers = [Worker(lambda: way.behind(self._work())) for _ in range(lanes)]
@@ -141,8 +145,9 @@ class SessionWork:
             error = type(failure).__name__
             logger.warning("what was due of a session failed: %s", _told(failure))
         if error:
-            park = job.attempts + 1 >= PARKED_AFTER
-            await ledger.jobs.failed(job.id, error, not_before=later(pause_after(job.attempts + 1, GROWTH)), park=park)
+            tries = job.attempts + 1
+            pause = LATER if tries >= PARKED_AFTER else pause_after(tries, GROWTH)
+            await ledger.jobs.failed(job.id, error, not_before=later(pause), park=False)
         return not error
 
     async def _carry_out(self, ledger: Ledger, session: Session, job: Job) -> bool:
@@ -171,7 +176,7 @@ class SessionWork:
     # ------------------------------------------------------------------ ends
     async def _sweep(self, ledger: Ledger) -> bool:
         """Let sessions end that have been silent for long; whether there were some."""
-        now = datetime.now(UTC).timestamp()
+        now = time.monotonic()
         if now - self._swept_at < self._sweep_every:
             return False
         self._swept_at = now

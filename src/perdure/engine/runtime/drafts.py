@@ -85,14 +85,18 @@ def says(text: str, table: str) -> dict[str, Any]:
 
 def carries(metadata: dict[str, Any]) -> dict[str, Any]:
     """The fields of a memory that follow from its metadata; what was cut from a document goes with it."""
-    document = _either(metadata, "documentId", "document_id")
-    position = metadata.get("position")
+    document, position = document_of(metadata), metadata.get("position")
     return {
         "metadata": metadata,
         "meta_type": metadata.get("type") or None,
         "derived_from": () if document is None else (read_uuid(document, "documentId"),),
         "position": position if isinstance(position, int) and not isinstance(position, bool) else None,
     }
+
+
+def document_of(metadata: Mapping[str, Any]) -> Any:
+    """The id of the document that metadata names, in either case; None where it names none."""
+    return next((metadata[name] for name in ("documentId", "document_id") if metadata.get(name) is not None), None)
 
 
 def check_kind(metadata: Mapping[str, Any]) -> None:
@@ -102,7 +106,7 @@ def check_kind(metadata: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"metadata.type must be text, not {shown(kind)}", field="metadata.type", value=kind)
     if kind != "fragment":
         return
-    document, position = _either(metadata, "documentId", "document_id"), metadata.get("position")
+    document, position = document_of(metadata), metadata.get("position")
     if not isinstance(document, str) or not document:
         raise InvalidInputError(
             f"metadata.documentId of a fragment must be its document's id, not {shown(document)}",
@@ -165,7 +169,3 @@ def read_vector(value: object, dimension: int, name: str = "embedding") -> Vecto
 def shown_vector(vector: Vector) -> list[float]:
     """A stored vector as callers see it: what they gave, where it had no more than six decimals."""
     return [round(float(number), DIGITS) for number in vector]
-
-
-def _either(values: Mapping[str, Any], *names: str) -> Any:
-    return next((values[name] for name in names if values.get(name) is not None), None)

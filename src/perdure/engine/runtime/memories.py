@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.errors import ConflictError
+from perdure.domain.errors import ConflictError, EmbeddingError
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
-from perdure.engine.cascade import fragments_of
+from perdure.engine.cascade import accounts_of, fragments_of
 from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
-from perdure.engine.runtime.drafts import Draft, carries, says
+from perdure.engine.runtime.drafts import Draft, carries, document_of, says
 from perdure.engine.runtime.likeness import is_near, repeated
 from perdure.engine.runtime.reading import Asked
 from perdure.engine.walls import reaches
@@ -50,6 +50,8 @@ class Revision:
             fields["content"] = self.content
         if self.metadata is not None:
             fields |= carries(self.metadata)
+            if document_of(self.metadata) is None and document_of(before.metadata) is None:
+                fields["derived_from"] = before.derived_from  # what an insight was made of is not its metadata's to say
         if self.unique is not None:
             fields["unique"] = self.unique
         return before.with_(**fields)
@@ -163,15 +165,18 @@ class Memories:
 
     @call
     async def embed(self, id: str, text: str, walls: Scope) -> Vector | None:
-        """Give a memory that has none the vector of its text, and answer with it; None where it changed meanwhile.
+        """Give a memory that has none the vector of its text, and answer with it; None where it is gone or changed.
 
         A vector is made of the text, so that this is no change of the memory. EmbeddingError if it fails.
         """
         kernel = self._kernel
+        row = await self._row(id, walls)
+        if row is None:
+            return None
         vector = await kernel.embedding.query(text)
         if vector is None:
-            return None
-        async with kernel.lock(walls):
+            raise EmbeddingError(f"there is no embedder: {kernel.embedding.embedder.unavailable()}")
+        async with kernel.lock(MemoryItem.from_payload(row.payload).scope):
             row = await self._row(id, walls)
             if row is None or row.payload.get("memory") != text:
                 return None
@@ -182,12 +187,16 @@ class Memories:
     # ------------------------------------------------------------------ delete
     @call
     async def delete(self, ids: Sequence[str], walls: Scope) -> int:
-        """Remove memories and what was cut from them, in batches; unknown ids are no error. Answers how many went."""
+        """Remove memories, what was cut from them and what tells of a session in their words; how many went.
+
+        Unknown ids are no error.
+        """
         kernel = self._kernel
         count = 0
         for start in range(0, len(ids), AT_A_TIME):
             async with kernel.lock(walls):
                 rows = await self._rows(ids[start : start + AT_A_TIME], walls)
+                rows += await accounts_of(kernel, [MemoryItem.from_payload(row.payload) for row in rows], walls)
                 count += await finish(self._remove(rows, walls))
         return count
 

@@ -10,7 +10,7 @@ from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso
 from perdure.domain.filter import And, Condition, Filter, Moment, Not, all_of, eq
 from perdure.domain.memory import LIVE, MemoryItem
-from perdure.domain.records import moment_of
+from perdure.domain.records import LAST, moment_of
 from perdure.domain.scope import Scope
 from perdure.engine.calls import call
 from perdure.engine.kernel import Kernel
@@ -51,7 +51,7 @@ class Asked:
             parts.append(Not(eq("unique", False)))
         if self.start is not None:
             parts.append(Condition("created_at", "gte", Moment(moment_of(self.start))))
-        if self.end is not None:
+        if self.end is not None and self.end < LAST:
             parts.append(Condition("created_at", "lt", Moment(moment_of(self.end + 1))))
         if self.document_id is not None:
             parts.append(eq("derived_from", self.document_id))

@@ -180,6 +180,12 @@ class Tables:
         self._check_walls(noun, where)
         return await (await self._ledger()).remove(noun, where)
 
+    async def remove_room(self, agent_id: str, id: str) -> bool:
+        """Let go of a room, first of the memories in it, told of in the tables or not; whether there was one."""
+        self._check_walls(Room, {"agent_id": agent_id})
+        await self._forget(Scope(agent_id=agent_id, run_id=id))
+        return await self.remove(Room, {"agent_id": agent_id, "id": id}) > 0
+
     async def remove_rooms(self, agent_id: str, where: Where) -> int:
         """Let go of rooms, first of the memories in them (C16); how many rooms there were."""
         mine = {**where, "agent_id": agent_id}
@@ -188,8 +194,9 @@ class Tables:
         return await self.remove(Room, mine)
 
     async def remove_world(self, agent_id: str, id: str) -> bool:
-        """Let go of a world with its rooms and their memories; whether there was one."""
+        """Let go of a world with its rooms and their memories, and those of its own; whether there was one."""
         await self.remove_rooms(agent_id, {"world_id": id})
+        await self._forget(Scope(agent_id=agent_id, world_id=id))
         return await self.remove(World, {"agent_id": agent_id, "id": id}) > 0
 
     async def remove_entity(self, agent_id: str, id: str) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure.backends.ledgers.runtime.base import Query
+from perdure.domain.errors import LedgerError
+from perdure.domain.records import LAST
 from perdure.domain.runtime import Task
 from perdure.engine.calls import call
 from perdure.engine.kernel import Kernel
@@ -35,6 +37,8 @@ class Tasks:
     def __init__(self, kernel: Kernel, tables: Tables) -> None:
         self._kernel = kernel
         self._tables = tables
+        self._owed: dict[tuple[str, str], dict[str, Any]] = {}
+        """What the ledger could not be told of tasks that were worked on: they are taken until it is."""
 
     async def due(self, agent_id: str, limit: int | None = None) -> list[Task]:
         """The tasks whose time has come and that are not completed, soonest first."""
@@ -53,9 +57,13 @@ class Tasks:
         """Have what is due done by the worker of its name; the tasks that were, completed or due again.
 
         A task is taken while it is worked on, so that no two processes do it, and free again where its process dies.
-        One that its worker refuses or fails at stays due; the failure is logged.
+        One that its worker refuses or fails at stays due; the failure is logged. Where the ledger fails, what was done
+        is told to it by the next call.
         """
         ledger = (await self._kernel.required_ledger()).runtime
+        for (agent, id), owed in list(self._owed.items()):
+            await ledger.settle(agent, id, owed)
+            self._owed.pop((agent, id), None)
         done: list[Task] = []
         for each in await self.due(agent_id):
             task = await ledger.take(agent_id, each.id, self._tables.now()) if each.name in workers else None
@@ -65,7 +73,11 @@ class Tasks:
                     if await _did(task, workers[task.name]):
                         changes = _done(task, self._tables.now())
                 finally:
-                    stood = await ledger.settle(agent_id, task.id, changes)
+                    try:
+                        stood = await ledger.settle(agent_id, task.id, changes)
+                    except LedgerError:
+                        self._owed[agent_id, task.id] = changes
+                        raise
                 if stood and changes:
                     done.append(replace(task, **changes))
         return done
@@ -73,9 +85,18 @@ class Tasks:
 
 def with_due(given: Mapping[str, Any]) -> dict[str, Any]:
     """A new task's fields, due at `metadata.scheduledFor`, as spec 003 writes it, where they do not say when."""
-    metadata = given.get("metadata")
-    when = metadata.get("scheduledFor") if isinstance(metadata, Mapping) else None
+    when = _scheduled(given.get("metadata"))
     return {**given, "due_at": when} if given.get("due_at") is None and when is not None else dict(given)
+
+
+def moved(changes: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """A task's changes, due at their `metadata.scheduledFor` where that is another than it had."""
+    when = _scheduled(changes.get("metadata"))
+    return dict(changes) if when in (None, _scheduled(task.metadata)) else {**changes, "due_at": when}
+
+
+def _scheduled(metadata: object) -> Any:
+    return metadata.get("scheduledFor") if isinstance(metadata, Mapping) else None
 
 
 async def _did(task: Task, worker: Worker) -> bool:
@@ -94,5 +115,5 @@ def _done(task: Task, now: int) -> dict[str, Any]:
     """The changes that complete a task."""
     interval = task.metadata.get("updateInterval")
     if REPEAT in task.tags and isinstance(interval, (int, float)) and not isinstance(interval, bool) and interval > 0:
-        return {"due_at": now + int(interval), "updated_at": now}
+        return {"due_at": min(now + int(interval), LAST), "updated_at": now}
     return {"completed_at": now, "updated_at": now}

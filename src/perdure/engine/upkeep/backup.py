@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from perdure.domain.clock import iso
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
 from perdure.engine.transfer import export_archive
 from perdure.engine.transfer_report import ExportReport
 from perdure.engine.upkeep.backup_list import Made, made_backups, note_backups
-from perdure.engine.upkeep.sealed import SUFFIX, SealedWriter, clear_left_over
+from perdure.engine.upkeep.sealed import SUFFIX, SealedWriter, begins_sealed, clear_left_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
 
     Writers wait meanwhile. `place` is a file, or a folder for a file that is named by the moment. The file is there
     whole or not at all, readable by its owner alone, and the ledger remembers it, so that `forget` reaches it.
-    PerdureError where it cannot be written, LedgerError where there is no ledger to remember it.
+    InvalidInputError where another file than a backup is there, which stays; PerdureError where it cannot be written,
+    LedgerError where there is no ledger to remember it.
     """
     kernel = engine.kernel
     await kernel.ready()
@@ -60,6 +61,12 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
     at = iso(kernel.ticker.now())
     file = _file_of(engine, place, at)
     checksum = ""
+    if file.exists() and not begins_sealed(file):
+        raise InvalidInputError(
+            f"{file.name} is there already and is no backup: name another file, or a folder",
+            field="place",
+            value=str(file),
+        )
     try:
         clear_left_over(file.parent)
         writer = SealedWriter(file)
@@ -79,8 +86,9 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
         raise _unwritable(file, error) from error
     finally:
         writer.drop()
-    removed = await _let_go_of_old(engine) if scheduled else ()
-    return BackupReport(str(file), at, checksum, file.stat().st_size, held, removed)
+    size = file.stat().st_size
+    removed = await _let_go_of_old(engine, at) if scheduled else ()
+    return BackupReport(str(file), at, checksum, size, held, removed)
 
 
 def _file_of(engine: Engine, place: Path | None, at: str) -> Path:
@@ -95,11 +103,13 @@ def _unwritable(file: Path, error: OSError) -> PerdureError:
     return PerdureError(f"the backup {file.name} cannot be written: {error.strerror or type(error).__name__}")
 
 
-async def _let_go_of_old(engine: Engine) -> tuple[str, ...]:
-    """Remove the oldest scheduled backups beyond those that are kept."""
+async def _let_go_of_old(engine: Engine, newest: str) -> tuple[str, ...]:
+    """Remove the oldest scheduled backups beyond those that are kept; one of later than the newest is of a wrong clock,
+    and goes before them."""
     kernel = engine.kernel
     ledger = await kernel.required_ledger()
-    mine = [made for made in await made_backups(kernel, ledger) if made.is_scheduled and made.is_here]
+    known = sorted(await made_backups(kernel, ledger), key=lambda made: made.at <= newest)
+    mine = [made for made in known if made.is_scheduled and made.is_here]
     old = mine[: -kernel.config.upkeep.backups_kept]
     for made in old:
         with suppress(FileNotFoundError):

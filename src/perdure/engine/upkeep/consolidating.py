@@ -14,6 +14,7 @@ from perdure.domain.scope import Scope
 from perdure.domain.text import shown
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
+from perdure.engine.cascade import SESSION
 from perdure.engine.kernel import Kernel
 from perdure.engine.soft import given_up
 from perdure.engine.upkeep.removing import walk
@@ -63,10 +64,11 @@ async def consolidate_scope(
 ) -> list[Consolidation]:
     """Merge what belongs together among the scope's newest 100 memories; nothing where it has fewer than `at_least`.
 
-    Memories of different walls or types are never merged, nor are those that are kept out of prompts, insights, wishes
-    of how to be answered, a team's, or those past their time. Groups are those of `pipeline.consolidation.groups`. The
-    rules merge of a group only what condenses into one statement: joined, a later contradiction of one statement would
-    cost the others. A model merges a group whole, and where it fails the rules do.
+    Memories of different walls or types are never merged, nor are those that are kept out of prompts, insights,
+    accounts of sessions, wishes of how to be answered, a team's, or those past their time. Groups are those of
+    `pipeline.consolidation.groups`. The rules merge of a group only what condenses into one statement: joined, a
+    later contradiction of one statement would cost the others. A model merges a group whole, and where it fails the
+    rules do.
     """
     newest: deque[MemoryItem] = deque(maxlen=NEWEST)
     count = 0
@@ -204,7 +206,7 @@ def _may_merge(item: MemoryItem) -> bool:
         item.tags is None
         and item.role == "memory"
         and item.quarantined is None
-        and item.source != REFLECTION
+        and item.source not in (REFLECTION, SESSION)
         and not is_standing(item.memory)
     )
 

@@ -26,7 +26,7 @@ def read_verdict(value: object) -> str | None:
     name = _OTHER_NAMES.get(name, name)
     if name not in FEEDBACK:
         raise InvalidInputError(
-            f"feedback must be one of {', '.join(VERDICTS)}, or none, not {shown(value)}",
+            f"feedback must be one of {', '.join(VERDICTS)} ({', '.join(_OTHER_NAMES)}), or none, not {shown(value)}",
             field="feedback",
             value=value,
         )

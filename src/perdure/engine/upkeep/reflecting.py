@@ -17,6 +17,7 @@ from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.batch import Batch
 from perdure.engine.calls import call
+from perdure.engine.cascade import SESSION
 from perdure.engine.kernel import Kernel
 from perdure.engine.soft import given_up
 from perdure.engine.upkeep.removing import walk
@@ -48,11 +49,12 @@ class Reflect:
 async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, about: str | None = None) -> Reflected:
     """What the memories of a scope show together: by the rules, or by the model where the curator is one (V70).
 
-    Read are the newest 1,000 facts that may enter prompts; no earlier insight, none of a team. A model that fails, or
-    whose insights do not stand in what they name, leaves it to the rules. With `store` each insight is kept as a memory
-    of type `reflective`, of this scope, which names in `derived_from` what it came from and is forgotten with it. Its
-    id comes from what it tells, so that reflecting anew updates it; one that holds no longer is removed. A lesson that
-    is a memory of that type already is not kept twice, and an insight that was deleted stays deleted.
+    Read are the newest 1,000 facts that may enter prompts; no earlier insight, no account of a session, none of a
+    team. A model that fails, or whose insights do not stand in what they name, leaves it to the rules. With `store`
+    each insight is kept as a memory of type `reflective`, of this scope, which names in `derived_from` what it came
+    from and is forgotten with it. Its id comes from what it tells, so that reflecting anew updates it; one that
+    holds no longer is removed. A lesson that is a memory of that type already is not kept twice, and an insight
+    that was deleted stays deleted.
     With `about` those are returned, of all that are found and kept, that have one of its words, or whose memories do.
     """
     items = await _facts(kernel, scope)
@@ -87,7 +89,7 @@ async def _facts(kernel: Kernel, scope: Scope) -> list[MemoryItem]:
 
 def _may_be_read(item: MemoryItem) -> bool:
     is_the_users = item.role in ("memory", "user") and item.tags is None
-    return is_the_users and item.quarantined is None and item.source != REFLECTION
+    return is_the_users and item.quarantined is None and item.source not in (REFLECTION, SESSION)
 
 
 def _experience(item: MemoryItem) -> Experience:

@@ -8,8 +8,9 @@ from typing import Any
 
 from perdure.domain.filter import Filter, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, Answer, MemoryItem
-from perdure.domain.scope import Scope
+from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.batch import Batch
+from perdure.engine.cascade import cut_from
 from perdure.engine.finish import finish
 from perdure.engine.kernel import Kernel
 from perdure.engine.team.member import Member
@@ -29,6 +30,7 @@ class Removal(Answer):
 
     task: str
     removed: list[MemoryItem] = field(default_factory=list)
+    """A document is one of them, and what was cut from it goes with it (U4)."""
     turns: int = 0
     """Messages that are no memories themselves and were taken out of a conversation."""
     looked_at: int = 0
@@ -81,9 +83,13 @@ async def remove(
     for item in items:
         by_scope.setdefault(item.scope, []).append(item.id)
     gone: list[MemoryItem] = []
+    documents = [item for item in items if item.meta_type == "document"]
     for scope, ids in by_scope.items():
+        team = Scope(team_id=scope.team_id)
+        cut = await cut_from(kernel, [item for item in documents if item.scope == scope], team)
+        walls = shared_walls([scope, *(MemoryItem.from_payload(row.payload).scope for row in cut)])
         for page in pages(ids):
-            async with kernel.lock(scope):
+            async with kernel.lock(walls):
                 work = remove_held(kernel, page, still, actor=actor, reason=reason, with_messages=with_messages)
                 gone += await finish(work)
     return gone
@@ -105,17 +111,24 @@ async def remove_held(
     reason: str,
     with_messages: bool = False,
 ) -> list[MemoryItem]:
-    """The same for memories, of one team at most, whose lock the caller holds."""
-    batch, gone = Batch(kernel.ticker), []
+    """The same for memories, of one team at most, whose lock the caller holds.
+
+    What was cut from documents among them goes with them.
+    """
+    batch, gone = Batch(kernel.ticker), list[MemoryItem]()
     for point in await kernel.store.get_many(kernel.collection, ids):
         item = MemoryItem.from_payload(point.payload)
         if item.state == LIVE and still(item):
             hides = item.sources if with_messages and item.role != "memory" else ()
             batch.remove(item, point.vector, actor=actor, reason=reason, hides=hides)
             gone.append(item)
+    team = gone[0].scope.team_id if gone else None
+    known = {item.id for item in gone}
+    for row in await cut_from(kernel, gone, Scope(team_id=team)):
+        if row.id not in known:
+            batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor=actor, reason="derived")
     if gone:
         await kernel.commit(batch.changes, batch.vectors)
-    team = gone[0].scope.team_id if gone else None
     if team is not None:
         sweeper = Member(team=team, name=SWEEPER, role="service", walls=Scope(team_id=team))
         lines = [line(kernel, sweeper, actor, change.memory_id, event_id=change.id) for change in batch.changes]

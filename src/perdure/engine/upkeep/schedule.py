@@ -34,6 +34,9 @@ logger = logging.getLogger("perdure")
 
 LONGEST = 60.0
 """Seconds after which a server looks again, for what a process that died has left."""
+SKEW = timedelta(hours=1)
+"""By how much clocks of several machines may differ. What was done later than that from now on would not be due again
+until then."""
 _STATE = "upkeep"
 _SUBJECT = "upkeep"
 """Whose jobs these are: of no memory, so that erasing one leaves them."""
@@ -228,9 +231,11 @@ async def _give_back(ledger: Ledger, ids: set[str]) -> None:
 
 
 def _wait(task: Task, last: str | None, now: datetime) -> float:
-    """Seconds until a task is due; 0 or below where it is."""
+    """Seconds until a task is due; 0 or below where it is, as where it was done by a clock that was wrong."""
     done = None if last is None else read_moment(last)
-    return 0.0 if done is None else (done + timedelta(hours=task.hours) - now).total_seconds()
+    if done is None or done - now > SKEW:
+        return 0.0
+    return (done + timedelta(hours=task.hours) - now).total_seconds()
 
 
 def _told(error: Exception) -> str:

@@ -27,6 +27,7 @@ except ImportError:  # where there is none, two processes of one moment may rewr
 SUFFIX = ".jsonl.gz"
 _PART = f".perdure-part.{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}."
 """What names of files begin with that are being written on this machine."""
+_LONGEST_HEAD = 65_536
 _SEAL = '{"record":"seal",'
 
 
@@ -98,6 +99,16 @@ def read_sealed(place: Path) -> Iterator[str]:
     told = json.loads(seal)
     if told.get("lines") != count or told.get("sha256") != digest.hexdigest():
         raise _damaged(place, "its checksum is another")
+
+
+def begins_sealed(place: Path) -> bool:
+    """Whether a file begins as the writer begins one; only that is looked at, so that it may be damaged further on."""
+    try:
+        with gzip.open(place) as stream:
+            _check_head(place, stream.readline(_LONGEST_HEAD).decode())
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, InvalidInputError):
+        return False
+    return True
 
 
 def check_sealed(place: Path, look: Callable[[int, str], None] | None = None) -> tuple[dict[str, Any], str]:

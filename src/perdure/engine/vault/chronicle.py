@@ -144,8 +144,9 @@ class FileVersions:
     async def _landed(self) -> None:
         """Let index and history follow the files, which are as they should be."""
         absorbed = await follow(self._kernel, bury=False)
-        if absorbed.problems:
-            raise ConflictError(f"{len(absorbed.problems)} files could not be taken in: see perdure doctor")
+        unread = sum(not problem.read for problem in absorbed.problems)
+        if unread:
+            raise ConflictError(f"{unread} files could not be taken in: see perdure doctor")
 
     # ------------------------------------------------------------------ telling
     async def _report(self, merged: Merge) -> MergeReport:

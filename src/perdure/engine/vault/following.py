@@ -14,6 +14,7 @@ from pathlib import Path
 
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.vault.base import Absorbed, FileStore, Foreign, Problem, absorbed
+from perdure.backends.vault.versions.base import Mark
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.event import HistoryRecord
@@ -21,8 +22,10 @@ from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.agreement import FROM_FILES, last_word, last_words, says_deleted, says_text
 from perdure.engine.batch import Batch
+from perdure.engine.cascade import cut_from
 from perdure.engine.derived import with_derived
 from perdure.engine.kernel import Kernel
+from perdure.engine.rows import version_of
 from perdure.engine.soft import given_up
 from perdure.pipeline.firewall import suspect
 
@@ -32,6 +35,8 @@ ACTOR = FROM_FILES
 """Who made these changes, as history tells it."""
 _BATCH = 500
 """Changes that are committed at a time."""
+_LOOKS = 10
+"""Looks at files that a git goes on moving, the last of which is taken for what it is."""
 _FEW = 100
 """Memories whose histories are read one by one; of more the whole ledger is read through."""
 
@@ -55,8 +60,8 @@ async def follow(kernel: Kernel, paths: Collection[Path] | None = None, *, bury:
     """Take in what changed in the files (None: anywhere), with its history; nothing for a store without files.
 
     A memory whose file is gone or was edited leaves a tombstone, unless it has one already. Without `bury` none is
-    made: the files are as they should be, for another version of them was brought here. Nor is one made where a file is
-    as in the newest version, and that is not of our making: somebody's `git checkout` or `git pull` brought it. To be
+    made: the files are as they should be, for another version of them was brought here. Nor is one made of what
+    somebody's `git checkout` or `git pull` brought, which is waited for: half of it is no version of anything. To be
     called without a lock, on a kernel whose backends are open.
     """
     store = kernel.store
@@ -65,9 +70,17 @@ async def follow(kernel: Kernel, paths: Collection[Path] | None = None, *, bury:
     found = await store.differences(kernel.collection, paths)
     if not found.foreign:
         return absorbed(found)
-    async with kernel.lock(Scope()):
-        found = await store.differences(kernel.collection, paths)
-        refused = await _Following(kernel, store, bury=bury).take(found.foreign)
+    for left in reversed(range(_LOOKS)):
+        mark = await _at_rest(store)
+        async with kernel.lock(Scope()):
+            found = await store.differences(kernel.collection, paths)
+            following = _Following(kernel, store)
+            if bury:
+                await following.ask(found.foreign)
+            if left and store.versions is not None and not store.versions.is_at_rest(mark):
+                continue
+            refused = await following.take(found.foreign)
+            break
     result = absorbed(found)
     result.problems += refused
     if result.rows:
@@ -80,18 +93,41 @@ async def follow(kernel: Kernel, paths: Collection[Path] | None = None, *, bury:
     return result
 
 
+async def _at_rest(store: FileStore) -> Mark:
+    """Let a checkout of somebody's come to its end."""
+    with given_up("git could not be asked whether it is at rest"):
+        return None if store.versions is None else await store.versions.at_rest()
+    return None
+
+
 class _Following:
-    def __init__(self, kernel: Kernel, store: FileStore, *, bury: bool = True) -> None:
+    def __init__(self, kernel: Kernel, store: FileStore) -> None:
         self._kernel = kernel
         self._store = store
-        self._bury = bury
-        self._edited: set[str] | None = None
-        """The files that are not as the newest version has them; None where this does not matter."""
+        self._edited: set[str] = set()
+        """Ids of memories whose files a hand edited or removed: what these said is to be kept."""
         self._buried: set[str] = set()
+        self._foreign: set[str] = set()
+        """Ids of all rows that stand otherwise on disk."""
+
+    async def ask(self, foreign: Sequence[Foreign]) -> None:
+        """Find out whose texts are to be kept: of what somebody's git brought none is."""
+        paths = {each.before.id: self._path_of(each, each.before.id) for each in foreign if each.before is not None}
+        self._edited = set(paths)
+        known = [path for path in paths.values() if path is not None]
+        if known and self._store.versions is not None:
+            with given_up("git cannot be asked who changed files: they leave tombstones"):
+                edited = await self._store.versions.edited(known)
+                self._edited = {id for id, path in paths.items() if path is None or path in edited}
+
+    def _path_of(self, foreign: Foreign, id: str) -> str | None:
+        path = None if foreign.path is not None else self._store.path_of(id)
+        return foreign.path if path is None else path.relative_to(self._store.root).as_posix()
 
     async def take(self, foreign: Sequence[Foreign]) -> list[Problem]:
         """Make changes of what differs; files whose change was refused are told."""
         told, plain = [], []
+        self._foreign = {point.id for each in foreign for point in (each.before, each.after) if point is not None}
         for each in foreign:
             items = _items(each)
             if items is None:
@@ -102,16 +138,43 @@ class _Following:
                 self._buried.add(str(each.after.payload["version_of"]))
         known = await self._known(told)
         plain += [each.foreign for each in told if each.id in known]
-        for start in range(0, len(plain), _BATCH):
-            await self._store.take(self._kernel.collection, await self._made(plain[start : start + _BATCH]))
-        fresh = [each for each in told if each.id not in known]
-        if self._bury and self._store.versions is not None and any(each.before is not None for each in fresh):
-            with given_up("git cannot be asked who changed files: they leave tombstones"):
-                self._edited = await self._store.versions.edited()
         refused: list[Problem] = []
+        for start in range(0, len(plain), _BATCH):
+            refused += await self._take(plain[start : start + _BATCH])
+        fresh = [each for each in told if each.id not in known]
         for start in range(0, len(fresh), _BATCH):
             refused += await self._commit(fresh[start : start + _BATCH])
         return refused
+
+    async def _take(self, plain: Sequence[Foreign]) -> list[Problem]:
+        """Let the index follow rows without a history together, and where that is refused one by one."""
+        try:
+            await self._store.take(self._kernel.collection, await self._made(plain))
+        except PerdureError as error:
+            if len(plain) > 1:
+                return [problem for each in plain for problem in await self._take([each])]
+            return [_refused(plain[0], error)]
+        await self._say([each for each in plain if (each.before is None) != (each.after is None)])
+        return []
+
+    async def _say(self, foreign: Sequence[Foreign]) -> None:
+        """Hide messages whose files went, in the ledger too, and show those again whose files came back."""
+        kernel, ledger = self._kernel, self._kernel.ledger
+        gone = [item for each in foreign if (item := _item(each.before)) is not None and _is_message(item)]
+        back = [item.id for each in foreign if (item := _item(each.after)) is not None and _is_message(item)]
+        moment = kernel.ticker.tick()
+        kept = [version_of(item, untold_at=moment) for item in gone if item.id in self._edited]
+        if kept:
+            vectors = {each.before.id: each.before.vector for each in foreign if each.before is not None}
+            rows = [Point(item.id, vectors[item.version_of or ""], item.to_payload()) for item in kept]
+            await self._store.apply(kernel.collection, rows)
+        if ledger is None:
+            return
+        if gone:
+            await ledger.hide_episodes([item.id for item in gone])
+        hidden = [episode.id for episode in await ledger.get_episodes(back) if episode.hidden] if back else []
+        if hidden:
+            await ledger.hide_episodes(hidden, False)
 
     async def _made(self, foreign: Sequence[Foreign]) -> list[Foreign]:
         """The same with the vectors of their texts, and with what the engine makes of these."""
@@ -149,16 +212,15 @@ class _Following:
         try:
             await self._make(told, vectors)
         except PerdureError as error:
+            self._store.refuse(self._kernel.collection, [each.foreign for each in told])
             if len(told) > 1:
                 return [problem for each in told for problem in await self._commit([each])]
-            logger.warning("a changed file was not taken in: %s", error.code)
-            path = told[0].foreign.path or ""
-            return [Problem(path, f"its change was refused: {error.code}")]
+            return [_refused(told[0].foreign, error)]
         return []
 
     async def _make(self, told: Sequence[_Told], vectors: dict[str, Vector | None]) -> None:
         kernel = self._kernel
-        batch = Batch(kernel.ticker)
+        batch, deleted = Batch(kernel.ticker), list[MemoryItem]()
         for each in told:
             before, after = each.before, each.after
             old = each.foreign.before.vector if each.foreign.before is not None else None
@@ -170,18 +232,22 @@ class _Following:
                 batch.changes[-1] = replace(batch.changes[-1], at=kernel.ticker.tick())
             else:
                 batch.replace(before, after, old, vectors[after.id], actor=ACTOR, reason="the file was edited")
-            if before is not None and not self._is_to_be_buried(before.id, each.foreign.path):
+            if before is not None and (before.id not in self._edited or before.id in self._buried):
                 batch.changes[-1] = replace(batch.changes[-1], keep=None)
-        self._store.accept([each.foreign for each in told])
+            elif before is not None and after is None:
+                deleted.append(before)
+        for row in await self._beside(deleted):
+            batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor=ACTOR, reason="derived")
+        self._store.accept(self._kernel.collection, [each.foreign for each in told])
         await kernel.commit(batch.changes, batch.vectors)
 
-    def _is_to_be_buried(self, id: str, path: str | None) -> bool:
-        """Whether the text that an edit or a removal of this file took away is to be kept."""
-        if not self._bury or id in self._buried:
-            return False
-        if path is None and (before := self._store.path_of(id)) is not None:
-            path = before.relative_to(self._store.root).as_posix()
-        return self._edited is None or path is None or path in self._edited
+    async def _beside(self, deleted: Sequence[MemoryItem]) -> list[Point]:
+        """What was cut from documents whose files a hand removed, and whose own files are there still (U4)."""
+        rows: dict[str, Point] = {}
+        for team in {item.scope.team_id for item in deleted}:
+            items = [item for item in deleted if item.scope.team_id == team]
+            rows.update((row.id, row) for row in await cut_from(self._kernel, items, Scope(team_id=team)))
+        return [row for id, row in rows.items() if id not in self._foreign]
 
     async def _vectors(self, told: Sequence[_Told]) -> dict[str, Vector | None]:
         """Vectors of what stands afterwards: those of equal texts are kept, the others are made in one batch."""
@@ -196,6 +262,15 @@ class _Following:
         made = await self._kernel.embedding.texts([item.memory for item in bare])
         vectors.update(zip((item.id for item in bare), made.vectors, strict=True))
         return vectors
+
+
+def _is_message(item: MemoryItem) -> bool:
+    return item.state == LIVE and item.is_said
+
+
+def _refused(foreign: Foreign, error: PerdureError) -> Problem:
+    logger.warning("a changed file was not taken in: %s", error.code)
+    return Problem(foreign.path or "", f"its change was refused: {error.code}")
 
 
 def _items(foreign: Foreign) -> _Told | None:

@@ -11,7 +11,7 @@ from perdure.domain.event import Change
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.kernel import Kernel
-from perdure.engine.soft import given_up
+from perdure.engine.soft import given_up, kept_from_failing
 from perdure.engine.vault.following import follow
 from perdure.engine.vault.versioning import Versioning
 from perdure.engine.vault.watching import Watcher
@@ -31,7 +31,8 @@ class FileKeeper:
         """Take in what happened to the files while nobody watched, and begin to watch."""
         if self._watch:
             self.watcher.start()
-        with given_up("changed files are taken in later"):
+        what = "changed files are taken in later"
+        with kept_from_failing(what, []), given_up(what):
             await follow(self._kernel)
         if self.versioning is not None:
             await self.versioning.opened()

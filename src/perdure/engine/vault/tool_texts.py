@@ -56,7 +56,7 @@ def content(path: str, text: str, view_range: object = None) -> str:
 
 
 def _read_range(view_range: object, count: int) -> tuple[int, int]:
-    if view_range is None:
+    if view_range is None or view_range == []:  # models send both for all of it
         return 1, count
     if (
         not isinstance(view_range, (list, tuple))

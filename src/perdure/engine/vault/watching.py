@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perdure.backends.vault.base import FileStore
 from perdure.engine.kernel import Kernel
-from perdure.engine.soft import given_up
+from perdure.engine.soft import given_up, kept_from_failing
 from perdure.engine.vault.following import follow
 
 logger = logging.getLogger("perdure")
@@ -56,13 +56,6 @@ class Watcher:
                 await self._take(paths)
 
     async def _take(self, paths: Collection[Path]) -> None:
-        with given_up("changed files are taken in later"):
-            await self._at_rest()
+        what = "changed files are taken in later"
+        with kept_from_failing(what, []), given_up(what):
             await follow(self._kernel, None if len(paths) > MANY else paths)
-
-    async def _at_rest(self) -> None:
-        """Let a checkout of somebody's come to its end: half of it is no version of anything."""
-        versions = self._kernel.store.versions if isinstance(self._kernel.store, FileStore) else None
-        if versions is not None:
-            with given_up("git could not be asked whether it is at rest"):
-                await versions.at_rest()

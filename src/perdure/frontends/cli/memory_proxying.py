@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.frontends.cli import proxying, serving
 from perdure.frontends.cli.memory_adding import DEFAULT_FOLDER, GitOption, MemoryPathOption
+from perdure.frontends.cli.opening import CONFIG_FILE
 from perdure.frontends.cli.options import JsonOption
 from perdure.frontends.cli.output import note
 from perdure.frontends.cli.proxying import (
@@ -25,6 +27,9 @@ from perdure.frontends.cli.proxying import (
     given,
 )
 from perdure.frontends.cli.serving import HostOption, OpenOption, PortOption
+
+if TYPE_CHECKING:
+    from perdure.engine.config import MemoryConfig
 
 EMBEDDING_MODEL = "text-embedding-3-small"
 MAX_ENTRIES = 500
@@ -46,6 +51,8 @@ ENVIRONMENT = {
     "log_level": "LOG_LEVEL",
 }
 """Variables of the environment that stand for options (A36); MEMORY_PATH is the option's own."""
+WRITTEN = "# Written by `perdure memory proxy` with each start, so that other commands open this memory as it does."
+"""First line of the settings that it writes."""
 
 
 def _layered(context: typer.Context, file: Path | None) -> Path | None:
@@ -144,7 +151,8 @@ def proxy(
     must be named, by --openai-base-url or OPENAI_BASE_URL. Every option may stand in a file (--config), and most in the
     environment: MEMORY_PATH, MEMORY_HOST, MEMORY_PORT, MEMORY_TOP_K, MEMORY_MAX_ENTRIES, MEMORY_MMR_LAMBDA,
     MEMORY_RECENCY_WEIGHT, MEMORY_SCORE_THRESHOLD, MEMORY_SUMMARIZATION, MEMORY_GIT_VERSIONING, EMBEDDING_MODEL,
-    EMBEDDING_BASE_URL, OPENAI_BASE_URL, OPENAI_API_KEY, LOG_LEVEL. Otherwise it is `perdure proxy`.
+    EMBEDDING_BASE_URL, OPENAI_BASE_URL, OPENAI_API_KEY, LOG_LEVEL. Where the folder has no perdure.toml of yours, it
+    writes one, so that other commands open it with the same embedder. Otherwise it is `perdure proxy`.
 
     Example: perdure memory proxy --memory-path ./my-memories --openai-base-url http://localhost:11434/v1
 
@@ -185,7 +193,27 @@ def proxy(
     # In one process: what is told here, the key first of all, is told to no other.
     served = given({"host": host, "port": port, "workers": 1, "open": is_open or None})
     config = config.model_copy(update={"server": {**config.server, **served}})
-    proxying.stand(config, folder, log_level=log_level, as_json=as_json)
+    proxying.stand(config, folder, log_level=log_level, as_json=as_json, made=lambda: _tell_others(folder, config))
+
+
+def _tell_others(folder: Path, config: MemoryConfig) -> None:
+    """Write settings for the other commands, where the folder has none but these: never a key."""
+    file = folder / CONFIG_FILE
+    embedder = {name: value for name, value in config.embedder.config.items() if name != "api_key"}
+    store = {"git": config.vector_store.config["git"]}
+    lines = [WRITTEN, f"updates = {json.dumps(config.updates)}", f"episodes = {json.dumps(config.episodes)}"]
+    for name, provider, told in (
+        ("vector_store", config.vector_store.provider, store),
+        ("embedder", config.embedder.provider, embedder),
+    ):
+        lines += ["", f"[{name}]", f"provider = {json.dumps(provider)}", f"[{name}.config]"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in told.items()]
+    try:
+        if not file.exists() or file.read_text(encoding="utf-8", errors="replace").startswith(WRITTEN):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    except OSError as error:
+        note(f"{file} cannot be written, so that other commands need settings of yours: {error.strerror}")
 
 
 def _length_of(folder: Path, model: str, server: str, api_key: str | None) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -17,6 +18,8 @@ from perdure.frontends.cli.output import print_json
 from perdure.frontends.cli.serving import HostOption, OpenOption, PortOption
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from perdure.engine.config import MemoryConfig
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -129,8 +132,18 @@ def proxy(
     stand(config, place, log_level=log_level, as_json=as_json)
 
 
-def stand(config: MemoryConfig, place: Path, *, log_level: str, as_json: bool) -> None:
-    """Serve this memory before its model's server until told to stop; the address is printed when it is known."""
+def stand(
+    config: MemoryConfig,
+    place: Path,
+    *,
+    log_level: str,
+    as_json: bool,
+    made: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve this memory before its model's server until told to stop; the address is printed when it is known.
+
+    `made` is called once it is known that the memory can be served so.
+    """
     from perdure.frontends.server import logs  # heavy: FastAPI; `perdure --help` must not wait for it
     from perdure.frontends.server.app import create_app
 
@@ -146,7 +159,13 @@ def stand(config: MemoryConfig, place: Path, *, log_level: str, as_json: bool) -
     else:
         typer.echo(f"export OPENAI_BASE_URL={url}/v1")
     typer.get_text_stream("stdout").flush()
-    serving.run(settings, listening, lambda: create_app(config))
+
+    def make() -> FastAPI:
+        app = create_app(config)
+        made()
+        return app
+
+    serving.run(settings, listening, make)
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,11 @@ class Asking:
     """When it came, by the monotonic clock."""
 
     @property
+    def time_left(self) -> float:
+        """Seconds for which memory may still delay it, 0 at least."""
+        return max(0.0, self.began + self.gateway.settings.recall_seconds - time.monotonic())
+
+    @property
     def stores(self) -> bool:
         """Whether what is said is kept."""
         return self.overrides.stores(self.gateway.settings) and self.may_store

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,7 +13,6 @@ from starlette.types import Send
 from perdure.backends.upstreams.http import UpstreamAnswer
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem
-from perdure.domain.message import Message
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.recalling import Ask, Recalled
 from perdure.frontends.gateway.asking import Asking, memory_headers, read_asking
@@ -23,13 +20,12 @@ from perdure.frontends.gateway.describing import CHAT
 from perdure.frontends.gateway.gateway import Keeping
 from perdure.frontends.gateway.headers import downward
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
-from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, words
+from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, turn_of, words
+from perdure.frontends.gateway.query import forces_tool, lately
 from perdure.frontends.gateway.relay import Relay, stream, whole
 from perdure.frontends.gateway.sse import ChatStream, first_choice
 
 PATH = "/v1/chat/completions"
-HISTORY = 20
-"""Messages before the last that memory is shown."""
 _OK = range(200, 300)
 
 router = APIRouter(tags=["gateway"])
@@ -55,6 +51,7 @@ class _Chat:
         self._conversation: Conversation | None = None
         self._recalled: Recalled | None = None
         self._sent = b""
+        self._asked = asking.gateway.cache.now if asking.gateway.cache is not None else 0
         self._tells = False
         """Whether the answer tells of memories, be it of none (A5): not where it was asked for without."""
 
@@ -123,52 +120,36 @@ class _Chat:
         if key is not None and is_good and self._gateway.cache is not None:
             shown = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
             kept = json.dumps([answer.status, shown]).encode() + b"\n" + told
-            self._gateway.cache.put({key: kept}, self._gateway.settings.response_cache_seconds)
+            self._gateway.cache.put(key, kept, self._asked)
         await whole(send, answer.status, headers + memory_headers(recalled), told)
 
     # ------------------------------------------------------------------ memory
     async def _recall(self, conversation: Conversation) -> Recalled:
         at = last_of_user(self._messages)
-        query = "" if at is None else words(self._messages[at].get("content"))
-        if at is None or not query.strip():
-            return Recalled(status="ignored", reason="query_ineligible")
-        before = [message for each in self._messages[max(0, at - HISTORY) : at] if (message := said(each))]
+        before = () if at is None else lately(said(each) for each in reversed(self._messages[:at]))
         overrides = self._asking.overrides
         return await self._gateway.recall(
             Ask(
                 conversation=conversation,
-                query=query,
-                history=tuple(before),
+                query="" if at is None else words(self._messages[at].get("content")),
+                history=before,
                 requires_tool=self._requires_tool(),
                 limit=overrides.limit,
                 threshold=overrides.threshold,
                 recency_weight=overrides.recency_weight,
                 types=overrides.types,
-            )
+            ),
+            within=self._asking.time_left,
         )
 
     def _requires_tool(self) -> bool:
         """Whether a tool answers: one is forced, or its result stands last (V13)."""
-        choice = self._asking.body.get("tool_choice")
-        return choice == "required" or isinstance(choice, dict) or self._messages[-1].get("role") in TOOLS
+        return forces_tool(self._asking.body) or self._messages[-1].get("role") in TOOLS
 
     def _kept(self, conversation: Conversation) -> Keeping | None:
-        """What is to be kept: what the user said last, or the results of tools where these stand last.
-
-        What the user said before them was kept when the model asked for the tools.
-        """
-        if not self._asking.stores:
-            return None
-        results = list(takewhile(lambda each: each.get("role") in TOOLS, reversed(self._messages)))
-        tools = [result for each in reversed(results) if (result := said(each))]
-        if results:
-            return self._turn(conversation, Message("user", ""), tools) if tools else None
-        at = last_of_user(self._messages)
-        user = None if at is None else said(self._messages[at])
-        return None if user is None else self._turn(conversation, user)
-
-    def _turn(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> Keeping:
-        return self._gateway.keeping(conversation, user, tools, loan=self._asking.loan)
+        """What is to be kept of it; None where nothing is."""
+        turn = turn_of(self._messages) if self._asking.stores else None
+        return None if turn is None else self._gateway.keeping(conversation, *turn, loan=self._asking.loan)
 
     def _first(self) -> str:
         """The text of the user's first message, by which a conversation without a name is known again."""
@@ -207,7 +188,7 @@ class _Chat:
     async def _from_cache(self, send: Send, key: str) -> bool:
         """Give the answer that the same request had (V30); whether there was one."""
         cache = self._gateway.cache
-        found = cache.get([key])[0] if cache is not None else None
+        found = cache.get(key) if cache is not None else None
         self._gateway.counting.looked(is_hit=found is not None)
         if found is None:
             return False

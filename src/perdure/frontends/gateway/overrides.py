@@ -2,7 +2,8 @@
 
 Body: `memory_id, memory_top_k, memory_recency_weight, memory_score_threshold` (002), `memory_config, memory_context`
 (001 §9). Headers, which the body overrules: x-memory-id, x-memory-top-k, x-memory-score-threshold,
-x-memory-recency-weight, x-memory-enabled, x-memory-auto-store; and x-disable-router-memory, which nothing overrules.
+x-memory-recency-weight, x-memory-enabled, x-memory-auto-store, x-memory-types, x-memory-project-id; and
+x-disable-router-memory, which nothing overrules.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
     config = _object(body, "memory_config")
     context = _object(body, "memory_context")
     limit = _first(
-        _number(body.get("memory_top_k"), "memory_top_k"),
-        _number(config.get("retrieval_limit"), "memory_config.retrieval_limit"),
-        _header_number(headers, "x-memory-top-k"),
+        _count(body.get("memory_top_k"), "memory_top_k"),
+        _count(config.get("retrieval_limit"), "memory_config.retrieval_limit"),
+        _count(_header_number(headers, "x-memory-top-k"), "x-memory-top-k"),
     )
     return Overrides(
         opted_out=_flag(headers.get("x-disable-router-memory"), "x-disable-router-memory") or False,
@@ -78,7 +79,7 @@ def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
             _bool(config.get("auto_store"), "memory_config.auto_store"),
             _flag(headers.get("x-memory-auto-store"), "x-memory-auto-store"),
         ),
-        limit=None if limit is None else _count(limit),
+        limit=limit,
         threshold=_first(
             _share(body.get("memory_score_threshold"), "memory_score_threshold"),
             _share(config.get("similarity_threshold"), "memory_config.similarity_threshold"),
@@ -88,12 +89,14 @@ def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
             _share(body.get("memory_recency_weight"), "memory_recency_weight"),
             _share(_header_number(headers, "x-memory-recency-weight"), "x-memory-recency-weight"),
         ),
-        types=_types(config.get("memory_types")),
+        types=_types(config.get("memory_types"), headers),
         memory_id=_text(body.get("memory_id"), "memory_id")
         or utf8_of(headers.get("x-memory-id", ""), "x-memory-id")
         or None,
         user_id=_text(context.get("user_id"), "memory_context.user_id"),
-        project_id=_text(context.get("project_id"), "memory_context.project_id"),
+        project_id=_text(context.get("project_id"), "memory_context.project_id")
+        or utf8_of(headers.get("x-memory-project-id", ""), "x-memory-project-id")
+        or None,
     )
 
 
@@ -156,10 +159,13 @@ def _number(value: object, field: str) -> float | None:
     return value
 
 
-def _count(value: float) -> int:
-    if value > MOST_MEMORIES or math.isinf(value) or value != int(value):
-        raise _wrong("memory_top_k", f"a whole number of {MOST_MEMORIES} at most", value)
-    return max(0, int(value))
+def _count(value: object, field: str) -> int | None:
+    number = _number(value, field)
+    if number is None:
+        return None
+    if number > MOST_MEMORIES or math.isinf(number) or number != int(number):
+        raise _wrong(field, f"a whole number of {MOST_MEMORIES} at most", value)
+    return max(0, int(number))
 
 
 def _share(value: object, field: str) -> float | None:
@@ -202,9 +208,10 @@ def _text(value: object, field: str) -> str | None:
     return value
 
 
-def _types(value: object) -> tuple[str, ...]:
+def _types(value: object, headers: Headers) -> tuple[str, ...]:
     if value is None:
-        return ()
+        told = utf8_of(headers.get("x-memory-types", ""), "x-memory-types")
+        return tuple(name for each in told.split(",") if (name := each.strip()))
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise _wrong("memory_config.memory_types", "a list of types", value)
     return tuple(value)

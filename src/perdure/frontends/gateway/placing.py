@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from perdure.domain.message import ROLES, Message
@@ -62,6 +63,20 @@ def said(message: Mapping[str, Any]) -> Message | None:
     return Message(role, text, name=_readable(name) if isinstance(name, str) and name else None)
 
 
+def turn_of(messages: Messages) -> tuple[Message, list[Message]] | None:
+    """What is to be kept of a request: what the user said last, or the results of tools where these stand last.
+
+    What the user said before them was kept when the model asked for the tools. None for what has no words.
+    """
+    results = list(takewhile(lambda each: each.get("role") in TOOLS, reversed(messages)))
+    if results:
+        tools = [result for each in reversed(results) if (result := said(each))]
+        return (Message("user", ""), tools) if tools else None
+    at = last_of_user(messages)
+    user = None if at is None else said(messages[at])
+    return None if user is None else (user, [])
+
+
 def _apart(messages: list[Mapping[str, Any]], role: str, block: str) -> list[Mapping[str, Any]]:
     """The messages with one of its own after those that instruct at the beginning."""
     if not block:
@@ -71,10 +86,11 @@ def _apart(messages: list[Mapping[str, Any]], role: str, block: str) -> list[Map
 
 
 def _before_words(message: Mapping[str, Any], block: str) -> Mapping[str, Any]:
+    """The message with a block before its words; as it is where its content is of no known shape."""
     content = message.get("content")
     if isinstance(content, list):
         return {**message, "content": [{"type": "text", "text": ahead(block)}, *content]}
-    return {**message, "content": ahead(block) + (content if isinstance(content, str) else "")}
+    return {**message, "content": ahead(block) + content} if isinstance(content, str) else message
 
 
 def _readable(text: str) -> str:

@@ -45,7 +45,7 @@ class EndedOut(BaseModel):
     id: str = Field(examples=["resp_5a537f9c24e8a1d24f0c9a3be1d05c7e"])
     session_id: str = Field(examples=["0b7f4c0e-5a53-5c6e-8a53-5f5e5c6d7e8f"])
     turns: int = Field(examples=[12])
-    facts: int = Field(description="Memories made or changed of what had not been read before", examples=[3])
+    facts: int = Field(description="Memories that stand of what was said in its last sitting", examples=[3])
     is_read: bool = Field(description="Whether all of it was read; what could not be is tried again")
     summary_id: str | None = Field(
         None, description="The episodic memory that tells of it", examples=["mem_7f9c24e8a1d24f0c9a3be1d05c7e8a11"]

@@ -23,7 +23,8 @@ from perdure.engine.gateway.echoing import injected, standing_in
 from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
 from perdure.engine.gateway.remembering import Remembering
 from perdure.engine.requests import Filters
-from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, words
+from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, turn_of, words
+from perdure.frontends.gateway.query import forces_tool, lately
 from perdure.frontends.gateway.sse import DONE, ChatStream, Events, first_choice
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.closing import AsyncClosing
@@ -32,8 +33,6 @@ from perdure.frontends.library.portal import PORTAL
 
 CHAT_MODEL = "gpt-4o-mini"
 """What is asked where a chat names no model: 000 §3.1's."""
-HISTORY = 20
-"""Messages before the last that memory is shown."""
 _PATH = "/v1/chat/completions"
 
 ChatMessages = Sequence[Mapping[str, Any]]
@@ -197,18 +196,17 @@ class MemoryClient(AsyncClosing):
         settings = self.config.gateway
         placed = place(found, recalled, settings.chat_injection, settings.injected_tokens)
         body = json.dumps({**fields, "model": model, "messages": placed, "stream": stream}).encode()
-        at = last_of_user(found)
-        user = None if at is None else said(found[at])
+        told = turn_of(found)
         if stream:
-            return self._streamed(conversation, user, recalled, body, api_key)
+            return self._streamed(conversation, told, recalled, body, api_key)
         answer = await self._ask(body, api_key)
         with_answer = _read(await answer.read())
         await self._note(conversation, recalled, body)
         choice = first_choice(with_answer) or {}
         message = choice.get("message")
-        if user is not None:
-            told = words(message.get("content")) if isinstance(message, dict) else ""
-            await self._remembering.keep(conversation, user, told)
+        if told is not None:
+            answered = words(message.get("content")) if isinstance(message, dict) else ""
+            await self._remembering.keep(conversation, told[0], answered, told[1])
         return {**with_answer, "memory_hits": [_hit(item) for item in recalled.hits]}
 
     async def _recall(
@@ -220,13 +218,11 @@ class MemoryClient(AsyncClosing):
         checked: dict[str, Any],
     ) -> Recalled:
         at = last_of_user(messages)
-        before = [] if at is None else [each for each in map(said, messages[max(0, at - HISTORY) : at]) if each]
-        choice = fields.get("tool_choice")
         ask = Ask(
             conversation=conversation,
             query="" if at is None else words(messages[at].get("content")),
-            history=tuple(before),
-            requires_tool=choice == "required" or isinstance(choice, dict) or messages[-1].get("role") in TOOLS,
+            history=() if at is None else lately(said(each) for each in reversed(messages[:at])),
+            requires_tool=forces_tool(fields) or messages[-1].get("role") in TOOLS,
             limit=limit,
             **checked,
         )
@@ -238,10 +234,15 @@ class MemoryClient(AsyncClosing):
         await injected(self._memory._engine.kernel, conversation.scope, items, summary)
 
     async def _streamed(
-        self, conversation: Conversation, user: Message | None, recalled: Recalled, body: bytes, api_key: str | None
+        self,
+        conversation: Conversation,
+        told: tuple[Message, list[Message]] | None,
+        recalled: Recalled,
+        body: bytes,
+        api_key: str | None,
     ) -> AsyncIterator[dict[str, Any]]:
         """The chunks of an answer; what came before it broke off, or was no longer wanted, stays said (K37)."""
-        turn = None if user is None else await self._remembering.begin(conversation, user)
+        turn = None if told is None else await self._remembering.begin(conversation, *told)
         reader, complete = ChatStream(), False
         try:
             answer = await self._ask(body, api_key)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from perdure.domain.access import Caller
-from perdure.domain.errors import AuthenticationError, LedgerError
+from perdure.domain.errors import AuthenticationError
 from perdure.engine import keys
+from perdure.engine.in_time import InTime
 from perdure.frontends.server.service import Service
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Keyring:
         self._service = service
         self._any: bool | None = None
         self._good: set[str] = set()
-        self._late: set[asyncio.Task[Any]] = set()
+        self._looking = InTime(AT_ONCE)
 
     @property
     def may_exist(self) -> bool | None:
@@ -69,24 +69,7 @@ class Keyring:
 
     async def in_time(self, look: Coroutine[Any, Any, T]) -> T:
         """What a look comes to; LedgerError where that takes too long, and then nobody waits for it any more."""
-        if len(self._late) >= AT_ONCE:
-            look.close()
-            raise LedgerError("the ledger does not answer")
-        task = asyncio.create_task(look)
-        try:
-            await asyncio.wait((task,), timeout=LOOK_SECONDS)
-        finally:
-            if not task.done():  # it is not cancelled, or its thread would go on uncounted
-                self._late.add(task)
-                task.add_done_callback(self._ended)
-        if not task.done():
-            raise LedgerError("the ledger does not answer in time")
-        return task.result()
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._late.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody else asks for it
+        return await self._looking(look, LOOK_SECONDS)
 
 
 def _mark(secret: str) -> str:

@@ -57,7 +57,10 @@ def _gives_orders(text: str) -> bool:
 
 
 def _orders(folded: str) -> bool:
-    return ordered(tokens(folded)) or any(phrase in squeezed(folded) for phrase in _squeezed())
+    if ordered(tokens(folded)):
+        return True
+    letters = squeezed(folded)
+    return any(phrase in letters for phrase in _squeezed())
 
 
 @cache

@@ -26,15 +26,16 @@ async def extract_facts(
     prompt: str | None = None,
     now: datetime,
     read_before: int = 0,
-    temperature: float = 0,
+    temperature: float | None = 0,
     max_tokens: int | None = None,
 ) -> Reading[Fact]:
     """The facts of a conversation in one call, in JSON mode; no words, no call.
 
-    `prompt` replaces the system prompt whole. The first `read_before` messages were read by an earlier call, and stand
-    there so that the others can be understood. Each fact's sources are the positions that the model gave, else those of
-    all that people said. `now` is the moment of messages without a timestamp. A failed call is LLMError, an answer
-    without a list UnreadableAnswer; `warnings` say what of a damaged answer was lost.
+    `prompt` replaces the system prompt whole; None for `temperature` or `max_tokens` is the model's own. The first
+    `read_before` messages were read by an earlier call, and stand there so that the others can be understood. Each
+    fact's sources are the positions that the model gave, else those of all that people said. `now` is the moment of
+    messages without a timestamp. A failed call is LLMError, an answer without a list UnreadableAnswer; `warnings` say
+    what of a damaged answer was lost.
     """
     if not any(message.content.strip() for message in messages):
         return Reading()

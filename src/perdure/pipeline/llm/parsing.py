@@ -98,10 +98,7 @@ def _parse(text: str, read: Callable[[Any], T | None], what: str) -> Reading[T]:
             empty = empty or not (elements or found.damaged)
         if empty:
             return Reading()
-    raise UnreadableAnswer(
-        f"the language model's answer holds no readable list of {what}; it begins with {text.strip()[:_EXCERPT]!r} "
-        f"and has {len(text)} characters"
-    )
+    raise UnreadableAnswer(f"the language model's answer of {len(text)} characters holds no readable list of {what}")
 
 
 def _parts(text: str) -> list[str]:

@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from perdure.backends.llms.base import LLM
@@ -29,6 +30,8 @@ MAX_MESSAGE_LENGTH: Final = 1000
 """Characters shown of each: a pasted document must not make a look-up dear, and its start says what it is."""
 MAX_ANSWER_LENGTH: Final = 500
 """Characters of a usable answer: 100 tokens have 400 to 500, a longer one did not keep to what was asked."""
+CHARACTERS_PER_TOKEN: Final = 5
+"""The same of another number of tokens."""
 
 _SPOKEN = ("user", "assistant")
 # A chat template may put the opening tag into the prompt, and then the answer holds the closing one alone.
@@ -40,12 +43,24 @@ _PARAGRAPHS = Pattern(r"\n\s*\n")
 _QUOTES = ('""', "''", "``", "“”", "„“", "‘’", "«»", "「」")
 
 
-async def rewrite(llm: LLM, query: str, history: Sequence[Message]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calling:
+    """How the model is asked; None is the model's own setting."""
+
+    max_tokens: int | None = MAX_TOKENS
+    temperature: float | None = TEMPERATURE
+    seconds: float | None = None
+    """What a call may take; None is `TIMEOUT`."""
+    longest: int = MAX_ANSWER_LENGTH
+    """Characters of a usable answer."""
+
+
+async def rewrite(llm: LLM, query: str, history: Sequence[Message], calling: Calling | None = None) -> str:
     """The query as a question that can be searched for by itself, in one call (V22).
 
     The last five messages of user and assistant are shown to the model as quoted data. Without any, or for a query
-    without text, no call is made. An empty answer or one above `MAX_ANSWER_LENGTH` gives the query itself. A call that
-    fails, or takes longer than `TIMEOUT`, is LLMError.
+    without text, no call is made. An empty answer or one that is too long gives the query itself. A call that
+    fails, or takes longer than it may, is LLMError.
     """
     earlier = [
         {"role": message.role, "content": message.content[:MAX_MESSAGE_LENGTH]}
@@ -54,34 +69,36 @@ async def rewrite(llm: LLM, query: str, history: Sequence[Message]) -> str:
     ][-EARLIER_MESSAGES:]
     if not earlier:
         return query
-    return await _ask(llm, "rewrite_query", query, {"earlier": earlier, "query": query})
+    return await _ask(llm, "rewrite_query", query, {"earlier": earlier, "query": query}, calling)
 
 
-async def hypothetical(llm: LLM, query: str) -> str:
+async def hypothetical(llm: LLM, query: str, calling: Calling | None = None) -> str:
     """A made-up answer to be embedded in place of the query, in one call: HyDE (Gao et al. 2022; V23).
 
     Stored facts are statements, and a statement lies nearer to them than a question does. It is never shown to anybody
     as an answer. No call without text; what gives the query itself, and what LLMError, is as in `rewrite`.
     """
-    return await _ask(llm, "hypothetical_answer", query, {"query": query})
+    return await _ask(llm, "hypothetical_answer", query, {"query": query}, calling)
 
 
-async def _ask(llm: LLM, prompt: str, query: str, data: dict[str, Any]) -> str:
+async def _ask(llm: LLM, prompt: str, query: str, data: dict[str, Any], calling: Calling | None) -> str:
     """What the model says, or the query where that is of no use."""
     if not query.strip():
         return query
+    calling = calling or Calling()
+    seconds = TIMEOUT if calling.seconds is None else calling.seconds
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(seconds):
             answer = await llm.generate(
                 load(prompt),
                 json.dumps(data, ensure_ascii=False),
-                temperature=TEMPERATURE,
-                max_tokens=MAX_TOKENS,
+                temperature=calling.temperature,
+                max_tokens=calling.max_tokens,
             )
     except TimeoutError:
-        raise LLMError(f"rewriting a query took longer than {TIMEOUT:g} s", code="timeout") from None
+        raise LLMError(f"rewriting a query took longer than {seconds:g} s", code="timeout") from None
     said = _sentence(answer)
-    return said if 0 < len(said) <= MAX_ANSWER_LENGTH else query
+    return said if 0 < len(said) <= calling.longest else query
 
 
 def _sentence(answer: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from perdure.domain.fact import Decision, Fact, Neighbour
 
-__all__ = ["decide", "same_matter"]
+__all__ = ["decide", "same_matter", "says_nothing_new"]
 
 
 def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
@@ -24,3 +24,10 @@ def same_matter(fact: Fact, memory: Neighbour) -> bool:
     from perdure.pipeline.reconciliation import agree
 
     return agree.same_matter(fact, memory)
+
+
+def says_nothing_new(fact: Fact, memory: Neighbour) -> bool:
+    """Whether the memory holds all that the fact says; see `agree.says_nothing_new`."""
+    from perdure.pipeline.reconciliation import agree
+
+    return agree.says_nothing_new(fact, memory)

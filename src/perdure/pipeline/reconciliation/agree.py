@@ -12,3 +12,9 @@ def same_matter(fact: Fact, memory: Neighbour) -> bool:
     if folded(fact.text) == folded(memory.item.memory):
         return True
     return any(finding.firm for finding in judge_all(fact, [memory]))
+
+
+def says_nothing_new(fact: Fact, memory: Neighbour) -> bool:
+    """Whether the memory holds all that the fact says, in the same or other words; in doubt it does not."""
+    verdicts = [finding.verdict for finding in judge_all(fact, [memory])]
+    return any(verdict is not None and verdict.relation == "same" for verdict in verdicts)

@@ -18,6 +18,7 @@ from perdure.backends.ledgers.runtime.base import Query, Where
 from perdure.domain import runtime as nouns
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.naming import camel
+from perdure.domain.records import read_offset
 from perdure.domain.runtime import R, Record, Task
 from perdure.domain.text import shown
 
@@ -121,10 +122,8 @@ def find(connection: Connection, query: Query[R]) -> list[R]:
     """What is asked for, of a list of ids in several steps."""
     if query.limit is not None and query.limit < 1:
         raise InvalidInputError(f"limit must be at least 1, not {query.limit!r}", field="limit", value=query.limit)
-    if query.offset < 0:
-        raise InvalidInputError("offset must be a non-negative number", field="offset", value=query.offset)
-    table, parts = TABLES[query.noun], pieces(query.where)
-    last = None if query.limit is None else query.offset + query.limit
+    table, parts, skipped = TABLES[query.noun], pieces(query.where), read_offset(query.offset)
+    last = None if query.limit is None else skipped + query.limit
     rows: list[Any] = []
     for part in parts:
         statement = select(table).where(*asked(connection, query, part)).order_by(*in_order(query))
@@ -132,7 +131,7 @@ def find(connection: Connection, query: Query[R]) -> list[R]:
     if len(parts) > 1:
         names = [column.name for column in order_columns(query)]
         rows.sort(key=lambda row: tuple(row[name] for name in names), reverse=query.newest_first)
-    return [_record(query.noun, row) for row in rows[query.offset : last]]
+    return [_record(query.noun, row) for row in rows[skipped:last]]
 
 
 # ------------------------------------------------------------------ changing

@@ -6,7 +6,7 @@ All of it speaks of memories. A path, a tree or a conflict marker never leaves t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -57,6 +57,8 @@ BOOKKEEPING = ("updated_at", "told_at", "version", "access_count", "last_accesse
 """Fields in which two states of a memory may differ and be the same to whoever reads its versions."""
 Tell = Callable[[Step], str]
 """Words for a step: the message of its commit, its first line a title."""
+Mark = tuple[int, int] | None
+"""What is another after a git of somebody's has moved files."""
 Settle = Callable[[MemoryItem, MemoryItem], Stands | None]
 """Which of two facts stands, ours or theirs, that both came since the branches parted; None where they do not meet."""
 
@@ -124,15 +126,19 @@ class Versions(ABC):
         """Commit what changed; None where nothing did."""
 
     @abstractmethod
-    async def edited(self) -> set[str] | None:
-        """The files that are not as in the newest version, relative to the folder.
+    async def edited(self, paths: Collection[str]) -> set[str]:
+        """Of these files, relative to the folder, those that a hand changed or removed, and no git brought.
 
-        None where that version is of our own making: then nobody but an editor can have changed a file.
+        What a `git checkout` or a `git pull` brought is as somebody wanted it, and what it took away is not lost.
         """
 
     @abstractmethod
-    async def at_rest(self) -> None:
-        """Return once git is not in the middle of changing files, or has been for long."""
+    async def at_rest(self) -> Mark:
+        """Return once no git is in the middle of changing files, or has been for long."""
+
+    @abstractmethod
+    def is_at_rest(self, mark: Mark) -> bool:
+        """Whether no git has changed files since `at_rest` answered so, nor does now."""
 
     @abstractmethod
     async def resolve(self, point: str) -> str:

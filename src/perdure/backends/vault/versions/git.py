@@ -137,7 +137,12 @@ def is_left_over(lock: Path, folder: Path) -> bool:
     processes = Path("/proc")
     if not (processes / "self").exists():
         return age > 86_400
-    return age > LEFT_OVER and not any(_works_in(process, folder) for process in processes.glob("[0-9]*"))
+    return age > LEFT_OVER and not works_in(folder)
+
+
+def works_in(folder: Path) -> bool:
+    """Whether some git is seen to work in a folder, or around or below it; False where processes cannot be seen."""
+    return any(_works_in(process, folder) for process in Path("/proc").glob("[0-9]*"))
 
 
 def _works_in(process: Path, folder: Path) -> bool:
@@ -188,7 +193,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def reason(err: str) -> str:
-    """The first line of git's errors that says what went wrong, without the folders of this machine."""
+    """The first line of git's errors that says what went wrong, without folders of this machine or secrets."""
     lines = [line.strip() for line in err.splitlines() if line.strip()]
     chosen = next((line for line in lines if line.startswith(("fatal:", "error:", " ! "))), lines[0] if lines else "")
-    return re.sub(r"(?<![\w.])/[^\s':]+", "<path>", chosen.removeprefix("fatal: ").removeprefix("error: "))[:300]
+    told = re.sub(r"://[^\s/@']*@", "://", chosen.removeprefix("fatal: ").removeprefix("error: "))
+    return re.sub(r"(?<![\w.])/[^\s':]+", "<path>", told)[:300]

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.vault.versions.base import Branch, Commit, Merge, Settle, Step, Tell, Versions
+from perdure.backends.vault.versions.base import Branch, Commit, Mark, Merge, Settle, Step, Tell, Versions
 from perdure.backends.vault.versions.git import Git
 from perdure.backends.vault.versions.merging import merge
+from perdure.backends.vault.versions.others import BRINGER
 from perdure.backends.vault.versions.reading import step_of
-from perdure.backends.vault.versions.repository import MOVER, FileChange, Repository
+from perdure.backends.vault.versions.repository import FileChange, Repository
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError, VectorStoreError
 
 TRIES = 5
 """Times that a commit is made anew because another process was first."""
 AFAR = 300.0
-"""Seconds that a remote may take."""
-REST, LONGEST_MOVE, AFTER_MOVE = 0.05, 30.0, 0.3
-"""Seconds: the first pause while a git moves files, the longest wait for it, and what it takes to name its branch."""
+"""Seconds that a remote may take, or packing."""
+TIDY = 500
+"""Commits after which git is asked whether there is something to pack; the first of a process asks too."""
+REST, LONGEST_REST = 0.02, 0.25
+"""Seconds: the first pause while a git moves files, and the longest."""
 _FORMAT = "%H%x1f%P%x1f%ct%x1f%an%x1f%B"
 
 
@@ -30,6 +35,8 @@ class GitVersions(Versions):
     def __init__(self, root: Path) -> None:
         self._repository = Repository(root)
         self._is_open = False
+        self._made = 0
+        """Commits made by this process."""
 
     async def open(self) -> None:
         """Make sure that there is a repository (K21), or find the one that the folder lies in."""
@@ -44,35 +51,52 @@ class GitVersions(Versions):
         repository = self._repository
         repository.refuse_while_busy()
         for _ in range(TRIES):
+            mark = await self.at_rest()
             head = await repository.head()
             tree, old = await repository.snapshot(head), await repository.tree_of(head)
             if tree == old:
+                if not await repository.others.is_settled():  # whoever committed died, or found the index locked
+                    await repository.settle_index()
                 return None
             message = await run_blocking(_told, tell, await repository.changes(old, tree))
             id = await repository.commit_tree(tree, [head] if head else [], message)
-            if await repository.advance(id, head):
+            if self.is_at_rest(mark) and await repository.advance(id, head):
                 await repository.settle_index()
+                await self._tidy()
                 return (await self._commits(id, 1))[0]
         raise VectorStoreError("others commit to the memory's repository all the time", code="git_failed")
 
-    async def edited(self) -> set[str] | None:
-        """The files that are not as in the newest version; None where that is of our own making."""
+    async def _tidy(self) -> None:
+        """Now and then let git pack what commits leave, which it does by itself only after commands of people."""
+        if self._made % TIDY == 0 and self._repository.is_own:
+            with suppress(VectorStoreError):
+                await self._repository.git(
+                    "gc", "--auto", "--quiet", settings=[("gc.autoDetach", "false")], patience=AFAR
+                )
+        self._made += 1
+
+    async def edited(self, paths: Collection[str]) -> set[str]:
+        """Of these files those that a hand changed or removed, and no git of somebody's brought."""
+        if not Git.is_there():
+            return set(paths)
+        await self.open()
+        return await self._repository.others.edited(paths)
+
+    async def at_rest(self) -> Mark:
+        """Return once no git changes files, or has for long; with what tells whether one has since."""
         if not Git.is_there():
             return None
         await self.open()
-        return None if await self._repository.is_of_ours() else await self._repository.edited()
-
-    async def at_rest(self) -> None:
-        """Return once no git changes files, or has for long."""
-        if not Git.is_there():
-            return
-        await self.open()
-        pause = REST
-        while self._repository.is_moving(LONGEST_MOVE):
+        others, pause = self._repository.others, REST
+        while others.is_moving() or await others.is_naming():
             await asyncio.sleep(pause)
-            pause = min(2 * pause, 1.0)
-        if pause > REST:
-            await asyncio.sleep(AFTER_MOVE)
+            pause = min(2 * pause, LONGEST_REST)
+        return others.mark()
+
+    def is_at_rest(self, mark: Mark) -> bool:
+        """Whether no git has moved files since `at_rest` answered so, nor does now."""
+        others = self._repository.others
+        return not self._is_open or (not others.is_moving() and others.mark() == mark)
 
     async def resolve(self, point: str) -> str:
         """The commit of a point: a commit, branch or tag, or a time, whose version is the last one by then."""
@@ -148,7 +172,7 @@ class GitVersions(Versions):
         assert head is not None, "where a branch is, there is a version"
         await self._refuse_others(head, target)
         changes = await repository.changes(head, target)
-        await repository.git("symbolic-ref", "-m", MOVER, "HEAD", f"refs/heads/{name}")
+        await repository.git("symbolic-ref", "-m", BRINGER, "HEAD", f"refs/heads/{name}")
         paths = await repository.land({change.path: change.after for change in changes})
         await repository.settle_index()
         return paths
@@ -174,7 +198,7 @@ class GitVersions(Versions):
             head = await repository.head()
             tree = await repository.snapshot(head)
             id = await repository.commit_tree(tree, [*([head] if head else []), theirs], message)
-            if await repository.advance(id, head):
+            if await repository.advance(id, head, BRINGER):
                 await repository.settle_index()
                 step = await run_blocking(step_of, await repository.changes(ours, id))
                 return Merge("merged", id, step, merged.conflicts, merged.contradictions, paths)
@@ -183,7 +207,7 @@ class GitVersions(Versions):
     async def _forward(self, ours: str, theirs: str) -> Merge:
         repository = self._repository
         changes = await repository.changes(ours, theirs)
-        if not await repository.advance(theirs, ours):
+        if not await repository.advance(theirs, ours, BRINGER):
             raise ConflictError("another process has committed meanwhile: merge again")
         paths = await repository.land({change.path: change.after for change in changes})
         await repository.settle_index()

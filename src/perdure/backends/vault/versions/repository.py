@@ -7,8 +7,8 @@ somebody holds on theirs holds up nothing.
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +17,9 @@ from uuid import uuid4
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.vault.layout import COLLECTIONS, ENTRIES
-from perdure.backends.vault.versions.git import FAILED, NO_GIT, Git, reason
+from perdure.backends.vault.versions.base import Mark
+from perdure.backends.vault.versions.git import FAILED, NO_GIT, Git, is_left_over, reason
+from perdure.backends.vault.versions.others import MOVER, OtherGits
 from perdure.domain.errors import ConflictError, VectorStoreError
 
 IGNORE, README = ".gitignore", "README.md"
@@ -27,6 +29,7 @@ IGNORED = (
     "index/", "memory_index.json", "history.db*", "graph.db*", "chroma/", "backups/", "perdure.toml",
     "__pycache__/", "*.tmp", "*.swp", "*~", ".DS_Store",
 )  # fmt: skip
+_IGNORING = "\n".join(IGNORED) + "\n"
 ABOUT = """# Memory
 
 Every file below `entries/` is a memory: a fact, a message, or the summary of a conversation. Read them, edit them,
@@ -38,9 +41,8 @@ a version back.
 NOBODY = ("perdure", "perdure@localhost")
 """Who commits where nobody has said so (A31)."""
 FIRST = "Initial commit"
-MOVER = "perdure"
-"""What git's log of HEAD says of a move of ours."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+_WHO = ("AUTHOR", "COMMITTER")
 _REGULAR = ("100644", "100755")
 _TRIES = 3
 
@@ -65,6 +67,7 @@ class Repository:
         """The folder below the top of the repository, with a slash at its end; empty where it is the top."""
         self._directory = root / ".git"
         self._identity: dict[str, str] = {}
+        self.others = OtherGits(self.git, self._directory, "", self._memories())
 
     @property
     def is_own(self) -> bool:
@@ -79,9 +82,12 @@ class Repository:
         self.root.mkdir(parents=True, exist_ok=True)
         if not await self._find():
             await self._init()
+        self.others = OtherGits(self.git, self._directory, self.prefix, self._memories())
         await self._identify()
         is_new = self.is_own and await self.head() is None
         await run_blocking(self._describe, is_new)
+        if not _says(self.root / IGNORE, _IGNORING):
+            await self._hide()
         if is_new:
             await self._begin()
 
@@ -108,26 +114,37 @@ class Repository:
 
     async def _identify(self) -> None:
         """Commit as perdure where the user has not said who they are; only in a repository of our own for good."""
-        for number, part in enumerate(("name", "email")):
-            status, out, _ = await self.git.run("config", f"user.{part}")
-            if (status == 0 and out.strip()) or os.environ.get(f"GIT_AUTHOR_{part.upper()}"):
+        for number, part in enumerate(("NAME", "EMAIL")):
+            status, out, _ = await self.git.run("config", f"user.{part.lower()}")
+            nobody = [f"GIT_{who}_{part}" for who in _WHO if not os.environ.get(f"GIT_{who}_{part}")]
+            if (status == 0 and out.strip()) or not nobody:
                 continue
-            if self.is_own:
-                await self.git("config", f"user.{part}", NOBODY[number])
-            for who in ("AUTHOR", "COMMITTER"):
-                self._identity[f"GIT_{who}_{part.upper()}"] = NOBODY[number]
+            if self.is_own and len(nobody) == len(_WHO):
+                await self.git("config", f"user.{part.lower()}", NOBODY[number])
+            self._identity.update(dict.fromkeys(nobody, NOBODY[number]))
 
     def _describe(self, is_new: bool) -> None:
         """Say what is not to be kept in versions, and in a new repository what this folder is."""
         if not (self.root / IGNORE).exists():
-            (self.root / IGNORE).write_text("\n".join(IGNORED) + "\n", encoding="utf-8")
+            (self.root / IGNORE).write_text(_IGNORING, encoding="utf-8")
         if is_new and not (self.root / README).exists():
             (self.root / README).write_text(ABOUT, encoding="utf-8")
 
+    async def _hide(self) -> None:
+        """Keep what is derived or may hold keys from who adds everything, where .gitignore is somebody's own."""
+        names = {f"{self.prefix}{pattern.rstrip('/*')}": pattern for pattern in IGNORED if not pattern.startswith("*")}
+        _, out, _ = await self.git.run("check-ignore", "--no-index", "-z", "--stdin", input="\0".join(names).encode())
+        ignored = out.decode("utf-8", "surrogateescape").split("\0")
+        place = re.sub(r"([\\*?\[])", r"\\\1", self.prefix)
+        lines = [f"/{place}{pattern}" for name, pattern in names.items() if name not in ignored]
+        exclude = self.git.folder / (await self.git.text("rev-parse", "--git-path", "info/exclude"))
+        if lines:
+            await run_blocking(_append, exclude, lines)
+
     async def _begin(self) -> None:
         async with self._index(None) as env:
-            there = [name for name in (IGNORE, README) if (self.root / name).exists()]
-            await self.git("add", "--", *there, env=env)
+            if told := [name for name in self._ours() if name in (IGNORE, README)]:
+                await self.git("add", "--", *told, env=env)
             tree = await self.git.text("write-tree", env=env)
         await self.advance(await self.commit_tree(tree, [], FIRST), None)
         await self.settle_index()
@@ -189,26 +206,14 @@ class Repository:
         """What is kept in versions, from the top of the repository."""
         return [self.prefix + path for path in PATHS]
 
-    async def is_of_ours(self) -> bool:
-        """Whether it was perdure that last moved HEAD, as git's log of that says; so it is where git keeps none."""
-        _, out, _ = await self.git.run("log", "-g", "-1", "--format=%gs", "HEAD", "--")
-        return out.decode("utf-8", "replace").strip() in ("", MOVER)
+    def _memories(self) -> list[str]:
+        """Where memories lie, from the top of the repository."""
+        return [self.prefix + path for path in (ENTRIES, COLLECTIONS)]
 
-    async def edited(self) -> set[str]:
-        """The memory's files that are not as in the newest commit, or not in it, relative to the folder."""
-        out = await self.git(
-            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *self.paths(),
-            env={"GIT_OPTIONAL_LOCKS": "0"},
-        )  # fmt: skip
-        names = [part[3:] for part in out.decode("utf-8", "surrogateescape").split("\x00") if part]
-        return {name[len(self.prefix) :] for name in names}
-
-    def is_moving(self, longest: float) -> bool:
-        """Whether some git holds the index, as it does from the first to the last file of a checkout; no dead one."""
-        try:
-            return time.time() - (self._directory / "index.lock").stat().st_mtime < longest
-        except OSError:
-            return False
+    def _ours(self) -> list[str]:
+        """What we commit, below the folder: memories, and what explains them unless somebody made it their own."""
+        told = {IGNORE: _IGNORING, README: ABOUT}
+        return [ENTRIES, COLLECTIONS, *(name for name, text in told.items() if _says(self.root / name, text))]
 
     # ------------------------------------------------------------------ writing
     def refuse_while_busy(self) -> None:
@@ -219,7 +224,7 @@ class Repository:
     async def snapshot(self, head: str | None) -> str:
         """The tree of what the folder holds now, beside what the newest commit holds of other files."""
         async with self._index(head) as env:
-            for path in PATHS:
+            for path in self._ours():
                 if (self.root / path).exists():
                     await self._add(self.prefix + path, env)
                 else:
@@ -241,8 +246,7 @@ class Repository:
         own = self._directory / f"perdure-{uuid4().hex}.index"
         env = {"GIT_INDEX_FILE": str(own)}
         try:
-            with suppress(OSError):
-                await run_blocking(shutil.copyfile, self._directory / "index", own)
+            await run_blocking(_copied, self._directory / "index", own)
             await self.git("read-tree", *(["--empty"] if head is None else ["--reset", head]), env=env)
             yield env
         finally:
@@ -257,11 +261,14 @@ class Repository:
             (await self.git("commit-tree", tree, *options, "-F", "-", input=text, env=self._identity)).decode().strip()
         )
 
-    async def advance(self, commit: str, head: str | None) -> bool:
-        """Make a commit the newest of the current branch; False where another has become that meanwhile."""
+    async def advance(self, commit: str, head: str | None, told: str = MOVER) -> bool:
+        """Make a commit the newest of the current branch; False where another has become that meanwhile.
+
+        `told` is what git's log of HEAD says of it.
+        """
         zeros = "0" * len(commit)
         try:
-            await self.git("update-ref", "-m", MOVER, "HEAD", commit, head or zeros, env=self._identity)
+            await self.git("update-ref", "-m", told, "HEAD", commit, head or zeros, env=self._identity)
         except VectorStoreError:
             if await self.head() == head:
                 raise
@@ -269,9 +276,44 @@ class Repository:
         return True
 
     async def settle_index(self) -> None:
-        """Let the user's index know what was committed of the memory; where it is locked, the next time."""
-        with suppress(VectorStoreError):
-            await self.git("reset", "-q", "--", *self.paths())
+        """Let the user's index know what was committed of the memory; where it is locked, the next time.
+
+        It is made beside theirs, and put in its place at once: theirs is locked no longer than that takes, so that a
+        command of the user's at that moment finds no lock.
+        """
+        mark, own = self.others.mark(), self._directory / f"perdure-{uuid4().hex}.index"
+        try:
+            with suppress(VectorStoreError, OSError):
+                await run_blocking(_copied, self._directory / "index", own)
+                ours = [self.prefix + path for path in self._ours()]
+                await self.git("reset", "-q", "--", *ours, env={"GIT_INDEX_FILE": str(own)})
+                await run_blocking(self._put_index, own, mark)
+        finally:
+            own.unlink(missing_ok=True)
+
+    def _put_index(self, own: Path, mark: Mark) -> None:
+        """Make an index the user's, unless theirs is another than it was made of; OSError where it is locked."""
+        index, lock = self._directory / "index", self._directory / "index.lock"
+        data, made = own.read_bytes(), own.stat()
+        try:
+            handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            if not is_left_over(lock, self.git.folder):
+                raise
+            lock.unlink()
+            handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.utime(lock, ns=(made.st_atime_ns, made.st_mtime_ns))  # by which git knows files that changed since
+            is_theirs = self.others.mark() != mark
+        except BaseException:
+            lock.unlink()
+            raise
+        if is_theirs:
+            lock.unlink()
+        else:
+            lock.replace(index)
 
     # ------------------------------------------------------------------ files
     async def land(self, files: Mapping[str, bytes | None]) -> list[Path]:
@@ -315,3 +357,24 @@ class Repository:
 
 def _blob(mode: str, id: str) -> str | None:
     return id if mode in _REGULAR else None
+
+
+def _copied(index: Path, own: Path) -> None:
+    """Copy an index, if there is one."""
+    with suppress(OSError):
+        shutil.copyfile(index, own)
+
+
+def _append(path: Path, lines: Sequence[str]) -> None:
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        fresh = [line for line in lines if line not in known]
+        path.write_text("".join(f"{line}\n" for line in [*known, *fresh]), encoding="utf-8")
+
+
+def _says(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False

@@ -6,23 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from perdure.domain.errors import PerdureError
 from perdure.domain.message import Message
-from perdure.domain.scope import Scope
 from perdure.engine.gateway.conversation import Conversation
 from perdure.engine.gateway.recalling import Ask, Recalled
 from perdure.frontends.gateway.asking import Asking
 from perdure.frontends.gateway.gateway import Keeping as TurnKeeping
 from perdure.frontends.gateway.gateway import may_store
 from perdure.frontends.gateway.identity import SESSION_HEADER
-from perdure.frontends.gateway.responses.chains import Chains, unknown_previous
-from perdure.frontends.gateway.responses.items import Item, ends_with_tool, last_words, messages_of, read_input
+from perdure.frontends.gateway.query import forces_tool, lately
+from perdure.frontends.gateway.responses.chains import Chains, can_be_id, unknown_previous
+from perdure.frontends.gateway.responses.items import (
+    Item,
+    ends_with_tool,
+    holds_history,
+    last_words,
+    messages_of,
+    read_input,
+)
 from perdure.frontends.gateway.responses.keeping import Kept, earlier_items
 from perdure.frontends.gateway.responses.placing import can_be_placed, placed
 from perdure.frontends.gateway.responses.whose import reach_of
 
-HISTORY = 20
-"""Messages before the last that memory is shown."""
+CHAIN_SHARE = 0.5
+"""Of the time that memory may take, what a chain may take to be read that the model's server has itself."""
 
 
 @dataclass(kw_only=True)
@@ -43,6 +49,10 @@ class Asked:
     """Whether it only brings results of tools: what the user said was kept when it was said."""
     is_named: bool = False
     """Whether the request itself says which session it is of."""
+    is_held: bool = False
+    """Whether the client holds what was said and sends it along: its sessions are known as a chat's are (B16)."""
+    is_barred: bool = False
+    """Whether it has no memory at all."""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -75,9 +85,9 @@ class Asked:
     async def shortened(self, items: list[Item]) -> list[Item]:
         """The items of the whole conversation without those that its state stands for; the same list where none does.
 
-        Only a session that the request names or goes on from can have a state.
+        Only a session that is older than the request can have a state.
         """
-        has_none = self.conversation is None or self._is_barred or not (self.is_named or self.chain)
+        has_none = self.conversation is None or self.is_barred or not (self.is_named or self.is_held or self.chain)
         if has_none or not all(isinstance(item, dict) for item in items):
             return items
         return await self.asking.gateway.shortened(self.in_session(None), items, began=self.asking.began)
@@ -91,21 +101,17 @@ class Asked:
         """What is to be kept of the turn; a session that has no name is called after its chain's first response."""
         # Results of tools alone go on with the turn of the user's words, which were kept when they were said.
         user = self.user if not self.goes_on else Message("user", "") if self.tools else None
-        if self.conversation is None or user is None or not self.asking.stores or self._is_barred:
+        if self.conversation is None or user is None or not self.asking.stores or self.is_barred:
             return None
         return self.asking.gateway.keeping(self.in_session(response_id), user, self.tools, loan=self.asking.loan)
 
     def in_session(self, response_id: str | None) -> Conversation:
         """The conversation, in the session that a response of this id is of."""
         assert self.conversation is not None, "who keeps something is somebody"
-        if self.is_named:
+        if self.is_named or self.is_held:
             return self.conversation
         session = self.chain[-1].link.session if self.chain else self.previous_id or response_id
         return replace(self.conversation, session=session or self.conversation.session)
-
-    @property
-    def _is_barred(self) -> bool:
-        return self.recalled.status in ("disabled", "policy_blocked")
 
 
 async def read_asked(asking: Asking, chains: Chains, *, needs_chain: bool) -> Asked:
@@ -115,37 +121,43 @@ async def read_asked(asking: Asking, chains: Chains, *, needs_chain: bool) -> As
     with `needs_chain` it is LedgerError. InvalidInputError where that server would go on from another's response.
     """
     barred = asking.barred()
-    conversation = None if asking.is_foreign else asking.conversation("responses", "")
+    items, named = _items(asking.body), _server_conversation(asking.body)
+    spoken = messages_of(items)
+    first = next((message.content for message in spoken if message.role == "user"), "")
+    conversation = None if asking.is_foreign else asking.conversation("responses", first, named)
     asked = Asked(
         asking=asking,
         recalled=barred or Recalled(status="missing", reason="user_id_missing"),
         conversation=conversation,
+        is_barred=barred is not None,
     )
     if asked.previous_id is not None and not needs_chain and not asking.is_foreign:
         walls = reach_of(asking, conversation) if conversation is not None else None
-        if await chains.is_anothers(asked.previous_id, walls):
+        if await chains.is_anothers(asked.previous_id, walls, asking.time_left):
             raise unknown_previous(asked.previous_id)
     if conversation is None:
         return asked
     headers, overrides = asking.request.headers, asking.overrides
-    asked.is_named = bool(headers.get(SESSION_HEADER) or overrides.memory_id)
+    asked.is_named = bool(headers.get(SESSION_HEADER) or overrides.memory_id or named)
+    asked.is_held = asked.previous_id is None and (asking.body.get("store") is False or holds_history(items))
     if asked.previous_id is not None and (needs_chain or not barred):
-        asked.chain = await _chain(chains, asked.previous_id, reach_of(asking, conversation), needs_chain)
-    items = _items(asking.body)
-    asked.user, before, asked.tools = last_words(messages_of([*asked.earlier, *items]))
+        walls = reach_of(asking, conversation)
+        if needs_chain:
+            asked.chain = await chains.chain(asked.previous_id, walls)
+        else:
+            asked.chain = await chains.chain_in_time(asked.previous_id, walls, asking.time_left * CHAIN_SHARE)
+    asked.user, before, asked.tools = last_words([*messages_of(asked.earlier), *spoken])
     asked.goes_on = ends_with_tool(items)
     if barred is None:
         asked.recalled = await _recall(asked, conversation, before)
     return asked
 
 
-async def _chain(chains: Chains, previous_id: str, walls: Scope, needs_chain: bool) -> list[Kept]:
-    try:
-        return await chains.chain(previous_id, walls)
-    except PerdureError:
-        if needs_chain:
-            raise
-        return []
+def _server_conversation(body: Mapping[str, Any]) -> str | None:
+    """The id of the conversation that the model's server keeps, where the request names one."""
+    given = body.get("conversation")
+    given = given.get("id") if isinstance(given, dict) else given
+    return given if isinstance(given, str) and can_be_id(given) else None
 
 
 def _items(body: Mapping[str, Any]) -> Sequence[Item]:
@@ -155,16 +167,17 @@ def _items(body: Mapping[str, Any]) -> Sequence[Item]:
 async def _recall(asked: Asked, conversation: Conversation, before: list[Message]) -> Recalled:
     if not can_be_placed(asked.body):
         return Recalled(status="unavailable", reason="injection_error")
-    choice, overrides = asked.body.get("tool_choice"), asked.asking.overrides
+    overrides = asked.asking.overrides
     return await asked.asking.gateway.recall(
         Ask(
             conversation=conversation,
             query=asked.user.content if asked.user is not None else "",
-            history=tuple(before[-HISTORY:]),
-            requires_tool=choice == "required" or isinstance(choice, dict) or asked.goes_on,
+            history=lately(reversed(before)),
+            requires_tool=forces_tool(asked.body) or asked.goes_on,
             limit=overrides.limit,
             threshold=overrides.threshold,
             recency_weight=overrides.recency_weight,
             types=overrides.types,
-        )
+        ),
+        within=asked.asking.time_left,
     )

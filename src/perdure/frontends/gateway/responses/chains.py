@@ -12,6 +12,7 @@ from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
 from perdure.domain.text import is_unicode
+from perdure.engine.in_time import InTime
 from perdure.engine.soft import given_up, kept_from_failing
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.gateway import Keeping as TurnKeeping
@@ -23,6 +24,8 @@ LONGEST_ID = 256
 """Characters of an id that is looked for."""
 MOST_UNDER_WAY = 200
 """Responses that wait for the ledger; of more none is kept. One that is not locked takes hundreds a second."""
+LATE_AT_ONCE = 16
+"""Looks that may be under way after nobody waits for them any more."""
 
 logger = logging.getLogger("perdure")
 
@@ -32,38 +35,66 @@ class Chains:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._writing: dict[str, asyncio.Task[bool]] = {}
+        self._writing: dict[str, tuple[asyncio.Task[bool], Link]] = {}
+        self._looking = InTime(LATE_AT_ONCE)
         self._under_way = 0
 
     async def chain(self, response_id: str, walls: Scope) -> list[Kept]:
-        """A response and all that it goes on from, oldest first; none for an id that is unknown inside the walls."""
-        if not await self._may_be(response_id):
-            return []
+        """A response and all that it goes on from, oldest first; none for an id that is unknown inside the walls.
+
+        One that is being written counts: whoever was given it may go on from it at once.
+        """
+        written: list[Kept] = []
+        seen: set[str] = set()
+        at: str | None = response_id
+        while at is not None and (writing := self._writing.get(at)) is not None:
+            link = writing[1]
+            if at in seen or not walls.holds(link.scope):  # a server may give the same id again
+                return written
+            seen.add(at)
+            written.insert(0, Kept(link))
+            at = link.previous_id
+        if at is None or not can_be_id(at):
+            return written
         ledger = await self._gateway.engine.kernel.ledger_alone()
-        return [Kept(link) for link in await ledger.chains.chain(response_id, walls)]
+        return [*(Kept(link) for link in await ledger.chains.chain(at, walls)), *written]
+
+    async def chain_in_time(self, response_id: str, walls: Scope, seconds: float) -> list[Kept]:
+        """The same, for what memory makes of it alone: none where that cannot be read in so many seconds."""
+        try:
+            return await self._looking(self.chain(response_id, walls), seconds)
+        except PerdureError:
+            return []
 
     async def get(self, response_id: str, walls: Scope) -> Kept | None:
-        """One response; None for one that is unknown inside the walls."""
-        if not await self._may_be(response_id):
+        """One response, also while it is being written; None for one that is unknown inside the walls."""
+        link: Link | None
+        if (writing := self._writing.get(response_id)) is not None:
+            link = writing[1]
+            return Kept(link) if walls.holds(link.scope) else None
+        if not can_be_id(response_id):
             return None
         ledger = await self._gateway.engine.kernel.ledger_alone()
         link = await ledger.chains.get(response_id, walls)
         return Kept(link) if link else None
 
-    async def is_anothers(self, response_id: str, walls: Scope | None) -> bool:
+    async def is_anothers(self, response_id: str, walls: Scope | None, seconds: float) -> bool:
         """Whether a response is known to be another's: then our upstream key must not open it to who asks.
 
-        Not where that cannot be read now, nor for one that was never kept here: its id is nobody's to guess.
+        Not where that cannot be read in so many seconds, nor for one that was never kept here: its id is nobody's to
+        guess.
         """
         try:
-            kept = await self.get(response_id, Scope())
+            kept = await self._looking(self.get(response_id, Scope()), seconds)
         except PerdureError:
             return False
         return kept is not None and (walls is None or not walls.holds(kept.link.scope))
 
     async def delete(self, response_id: str, walls: Scope) -> bool:
         """Let go of one response; whether there was one."""
-        if not await self._may_be(response_id):
+        if (writing := self._writing.get(response_id)) is not None:
+            await asyncio.wait({writing[0]})
+        if not can_be_id(response_id):
             return False
         ledger = await self._gateway.engine.kernel.ledger_alone()
         return await ledger.chains.delete(response_id, walls)
@@ -71,14 +102,14 @@ class Chains:
     def put(self, link: Link, turn: TurnKeeping | None) -> asyncio.Task[bool] | None:
         """Begin to keep a response, with the ids of what the turn kept of it; the task tells whether it was kept.
 
-        Whoever asks for it meanwhile waits. A failure is given up: an answer is not lost because nobody can go on
-        from it. None, and nothing is kept, where too many wait for the ledger.
+        A failure is given up: an answer is not lost because nobody can go on from it. None, and nothing is kept, where
+        too many wait for the ledger.
         """
         if self._under_way >= MOST_UNDER_WAY:
             logger.warning("a response is not kept, so no other can go on from it: others wait for the ledger")
             return None
         task = self._later(self._put(link, turn), link.id)
-        self._writing[link.id] = task
+        self._writing[link.id] = (task, link)
         task.add_done_callback(lambda _: self._writing.pop(link.id, None))
         return task
 
@@ -129,12 +160,10 @@ class Chains:
             for counted in turns:
                 await ledger.chains.name(response_id, counted.episodes)
 
-    async def _may_be(self, response_id: str) -> bool:
-        """Whether an id can be one at all; what is being written is waited for."""
-        writing = self._writing.get(response_id)
-        if writing is not None:
-            await asyncio.wait({writing})
-        return 0 < len(response_id) <= LONGEST_ID and "\x00" not in response_id and is_unicode(response_id)
+
+def can_be_id(given: str) -> bool:
+    """Whether a text can be an id at all."""
+    return 0 < len(given) <= LONGEST_ID and "\x00" not in given and is_unicode(given)
 
 
 def unknown_previous(response_id: str) -> InvalidInputError:

@@ -124,6 +124,11 @@ def messages_of(items: Iterable[Item]) -> list[Message]:
     return found
 
 
+def holds_history(items: Iterable[Item]) -> bool:
+    """Whether items tell of an earlier answer: who sends them holds what was said, and goes on from no response."""
+    return any(kind_of(item) != "message" or item.get("role") == "assistant" for item in items)
+
+
 def ends_with_tool(items: Sequence[Item]) -> bool:
     """Whether the result of a tool stands last, which a model is to go on from."""
     return bool(items) and kind_of(items[-1]) in OUTPUTS

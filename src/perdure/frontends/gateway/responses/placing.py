@@ -74,5 +74,6 @@ def _before(item: Item, block: str) -> Item:
     content = item.get("content")
     if isinstance(content, str):
         return {**item, "content": before_words(block, content)}
-    parts = content if isinstance(content, list) else []
-    return {**item, "content": [{"type": "input_text", "text": ahead(block)}, *parts]}
+    if not isinstance(content, list):
+        return item
+    return {**item, "content": [{"type": "input_text", "text": ahead(block)}, *content]}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -64,6 +66,7 @@ async def create_response(request: Request) -> Response:
 
 async def _create(asking: Asking, door: _Door, send: Send) -> None:
     is_native = await door.reach.is_native(asking.gateway.upstream, asking.headers())
+    asking = replace(asking, began=time.monotonic())  # the model's server has no part in what memory may take
     asked = await read_asked(asking, door.chains, needs_chain=not is_native)
     await (Native if is_native else Translated)(asked, door.chains).serve(send)
 
@@ -155,7 +158,8 @@ async def _is_native(request: Request) -> bool:
 
 async def _passed_on(request: Request, response_id: str) -> Response:
     """What the model's server says of a response; NotFoundError for one that is known to be another's."""
-    if not is_foreign(request) and await _door(request).chains.is_anothers(response_id, _walls(request)):
+    seconds = gateway_of(request).settings.recall_seconds
+    if not is_foreign(request) and await _door(request).chains.is_anothers(response_id, _walls(request), seconds):
         raise NotFoundError(f"Response with id '{response_id}' not found.")
     return await pass_on(request)
 

@@ -90,14 +90,14 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         self._listeners.setdefault(read_text(event, "event"), []).append(handler)
 
     async def emit_event(self, event: str, payload: dict[str, Any] | None = None) -> None:
-        """Tell everybody who registered for an event; what one of them raises is logged, and the others hear it."""
-        for handler in self._listeners.get(event, []):
+        """Tell everybody who registered for an event; that one of them failed is logged, and the others hear it."""
+        for handler in self._listeners.get(read_text(event, "event"), []):
             try:
                 answer = handler({} if payload is None else payload)
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception:  # a listener's fault is none of the memory's
-                logger.exception("a listener of %s failed", event)
+            except Exception as error:  # a listener's fault is none of the memory's, and may quote what it heard
+                logger.warning("a listener of %s failed: %s", event, type(error).__name__)
 
     # ------------------------------------------------------------------ life
     async def settled(self) -> None:
@@ -115,7 +115,8 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         """Have a stored memory embedded later: high before normal before low.
 
         Nothing happens where it has a vector already, or no text. It ends in the event EMBEDDING_GENERATION_COMPLETED
-        or, after three more tries, EMBEDDING_GENERATION_FAILED.
+        or, after three more tries, EMBEDDING_GENERATION_FAILED; in none where the memory is gone by then, or says
+        something else.
         """
         chosen, read = read_priority(priority), read_memory(memory)
         if read.embedding is not None or not read.text.strip():
@@ -129,7 +130,7 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         self._queue.add(id, text)
 
     async def _embed(self, id: str, text: str) -> Vector | None:
-        return await self._memories.embed(id, text, self._scope())
+        return await self._memories.embed(id, text, self._walls)
 
     async def _told(self, what: str, payload: dict[str, Any]) -> None:
         """Tell who listens of an embedding; how it ended is in the log too (C11)."""

@@ -17,15 +17,19 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer
 from perdure.domain.naming import camel, read_names, snake
 
+_NO_OBJECTS = frozenset({"str", "int", "Sequence[str]"})
+"""Annotations of parameters that take no object, as they are written."""
+
 
 class EitherCase:
     """Base of classes whose public methods and properties also answer in camelCase, and take either form.
 
     A method's values come by position, as keywords in either case, or in one dictionary. A dictionary that stands alone
-    is taken apart where all of its keys are parameters of the method, and always where the method has only keywords;
-    any other is the first value itself: `create_memory({"content": ...}, "facts")`. A method that ends in `**fields`
-    takes those from an object at the end too, which may be a typed one: `update_task(id, {"name": ...})`. A value that
-    is missing and a name that is unknown are InvalidInputErrors. Signatures are as written.
+    is taken apart where all of its keys are parameters of the method, and always where it can be nothing else: the
+    method has only keywords, or its first value is no object. Any other is the first value itself:
+    `create_memory({"content": ...}, "facts")`. A method that ends in `**fields` takes those from an object at the end
+    too, which may be a typed one: `update_task(id, {"name": ...})`. A value that is missing and a name that is unknown
+    are InvalidInputErrors. Signatures are as written.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -53,6 +57,7 @@ def _in_either_form(method: Callable[..., Any]) -> Callable[..., Any]:
     names = [each.name for each in named]
     known = names if len(named) == len(parameters) else None
     by_position = [each.name for each in named if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    is_always = not by_position or _is_no_object(named[0])
     required = [each.name for each in named if each.default is inspect.Parameter.empty]
     what = f"{method.__name__}()"
 
@@ -62,7 +67,7 @@ def _in_either_form(method: Callable[..., Any]) -> Callable[..., Any]:
         if known is None and args and isinstance(args[-1], Mapping | Answer):
             last, args = args[-1], args[:-1]
             values = read_names(last.model_dump() if isinstance(last, Answer) else last, None, what)
-        elif isinstance(alone, Mapping) and _is_apart(alone, names, by_position):
+        elif isinstance(alone, Mapping) and (is_always or _is_apart(alone, names)):
             values, args = read_names(alone, names, what), ()
         if len(args) > len(by_position):
             raise TypeError(f"{what} takes {len(by_position)} values by position, not {len(args)}")
@@ -91,8 +96,11 @@ def _in_either_form(method: Callable[..., Any]) -> Callable[..., Any]:
     return answer_now
 
 
-def _is_apart(given: Mapping[Any, Any], names: Collection[str], by_position: Collection[str]) -> bool:
+def _is_no_object(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is annotated as what no dictionary can be."""
+    return str(parameter.annotation).removesuffix(" | None") in _NO_OBJECTS
+
+
+def _is_apart(given: Mapping[Any, Any], names: Collection[str]) -> bool:
     """Whether a dictionary holds a method's values, and is not the first of them."""
-    if not by_position:
-        return True
     return bool(given) and all(isinstance(key, str) and snake(key) in names for key in given)

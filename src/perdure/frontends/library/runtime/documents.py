@@ -7,6 +7,7 @@ from typing import Any
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import new_id
+from perdure.domain.records import read_object
 from perdure.domain.stored_memory import MemoryType
 from perdure.domain.text import check_unicode, shown
 from perdure.engine.requests import read_limit, read_text
@@ -44,8 +45,9 @@ class RuntimeDocuments(RuntimeMemories):
         document's.
         """
         whole, size = read_text(text, "text"), read_limit(chunk_size, "chunk_size")
-        about = read_metadata({**(metadata or {}), "type": MemoryType.DOCUMENT})
-        room = room_id or self._walls.run_id or self._agent_id
+        given = {} if metadata is None else read_object(metadata, "metadata")
+        about = read_metadata({**given, "type": MemoryType.DOCUMENT})
+        room = self._room(self._agent_id) if room_id is None else room_id
         scope, document = self._scope(entity_id, None, room, world_id), new_id()
         drafts = [
             Draft(
@@ -90,12 +92,16 @@ class RuntimeDocuments(RuntimeMemories):
                 value=query_threshold,
             )
         most = read_limit(query_match_count, "query_match_count")
+        field, part = (
+            read_text(query_field_name, "query_field_name"),
+            read_text(query_field_sub_name, "query_field_sub_name"),
+        )
         asked = Asked(scope=self._scope(), table=read_table(query_table_name))
         sought, near = check_unicode(query_input, "queryInput"), list[tuple[int, list[float]]]()
         for found in await self._reading.newest(asked, count=None, with_vectors=True):
             memory = RuntimeMemory.of(found)
-            held = memory.get(query_field_name, {})
-            text = held.get(query_field_sub_name) if isinstance(held, Mapping) else None
+            held = memory.get(field, {})
+            text = held.get(part) if isinstance(held, Mapping) else None
             edits = levenshtein(sought, text, query_threshold) if isinstance(text, str) else None
             if edits is not None and memory.embedding is not None:
                 near.append((edits, memory.embedding))

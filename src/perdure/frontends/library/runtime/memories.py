@@ -7,8 +7,8 @@ from typing import Any
 
 from perdure.domain.errors import EmbeddingError, InvalidInputError
 from perdure.domain.memory import new_id
-from perdure.domain.naming import camel
-from perdure.domain.records import milliseconds, moment_of, read_time, read_uuid
+from perdure.domain.naming import camel, snake
+from perdure.domain.records import milliseconds, moment_of, read_key, read_offset, read_time, read_uuid
 from perdure.domain.scope import Scope
 from perdure.domain.text import shown
 from perdure.engine.engine import Engine
@@ -29,6 +29,7 @@ from perdure.frontends.library.runtime.shapes import (
     read_metadata,
     text_of,
 )
+from perdure.frontends.library.runtime.tabled import objects
 
 SEARCH_COUNT = 10
 """Memories that a search gives unless told otherwise (U13); lists have no bound."""
@@ -36,8 +37,10 @@ ALL_TABLES = ("memories", "messages", "facts", "documents")
 """What `get_all_memories` reads (C2)."""
 ALL_COUNT = 10_000
 """Memories that it reads of each."""
-_FIXED = ("entity_id", "agent_id", "room_id", "world_id")
-"""Fields of a memory that an update cannot change."""
+_CHANGED = ("id", "content", "metadata", "embedding", "unique")
+"""Fields of a memory that an update reads."""
+_AXES = {"entity_id": "user_id", "agent_id": "agent_id", "room_id": "run_id", "world_id": "world_id"}
+"""Where a memory stands, which no update changes: its fields, and the axes of its scope that they are (U7)."""
 
 
 class RuntimeMemories(EitherCase):
@@ -76,13 +79,13 @@ class RuntimeMemories(EitherCase):
     ) -> bool:
         """Replace a memory's content, metadata or both, each as a whole; False for an id that there is not.
 
-        A new text is embedded anew, unless a vector comes with it. The old text stays as a version, as everywhere.
+        A new text is embedded anew, unless another vector comes with it. A memory that was read may be given back: what
+        is empty in it leaves what there is, and `content={}` or `metadata={}` by name empties it. The old text stays as
+        a version, as everywhere.
         """
         values = {"id": id, "content": content, "metadata": metadata, "embedding": embedding, "unique": unique}
         if memory is not None:
-            given = read_memory(memory)
-            values |= {name: value for name in values if (value := getattr(given, name)) not in (None, {})}
-            await self._check_fixed(given)
+            values |= await self._revised(memory)
         if values["id"] is None:
             raise InvalidInputError("id is required", field="id")
         text, beside = None, None
@@ -137,8 +140,7 @@ class RuntimeMemories(EitherCase):
         `count` bounds them and `offset` skips the newest; `start` and `end` are milliseconds, both included;
         `unique=True` leaves out those whose flag is false; `document_id` keeps what was cut from that document.
         """
-        if offset is not None and (isinstance(offset, bool) or not isinstance(offset, int) or offset < 0):
-            raise InvalidInputError("offset must be a non-negative number", field="offset", value=offset)
+        skipped = read_offset(offset)
         asked = Asked(
             scope=self._scope(entity_id, agent_id, room_id, world_id),
             table=read_table(table_name),
@@ -148,7 +150,7 @@ class RuntimeMemories(EitherCase):
             document_id=None if document_id is None else read_uuid(document_id, "document_id"),
         )
         most = None if count is None else read_limit(count, "count")
-        found = await self._reading.newest(asked, count=most, offset=offset or 0, with_vectors=True)
+        found = await self._reading.newest(asked, count=most, offset=skipped, with_vectors=True)
         return [RuntimeMemory.of(each) for each in found]
 
     async def get_memory_by_id(self, id: str, agent_id: str | None = None) -> RuntimeMemory | None:
@@ -238,7 +240,7 @@ class RuntimeMemories(EitherCase):
 
     async def rerank_memories(self, query: str, memories: Sequence[Given]) -> list[RuntimeMemory]:
         """All of the memories, those first that share words with the query beside being like it (C7)."""
-        read = [read_memory(each) for each in memories]
+        read = [read_memory(each) for each in objects(memories, "memories")]
         texts = [each.text for each in read]
         order = by_words(read_text(query, "query"), texts, [each.similarity or 0.0 for each in read])
         return [read[place] for place in order]
@@ -295,13 +297,19 @@ class RuntimeMemories(EitherCase):
     def _scope(
         self, entity: str | None = None, agent: str | None = None, room: str | None = None, world: str | None = None
     ) -> Scope:
-        given = Scope(user_id=entity, agent_id=agent or self._agent_id, run_id=room, world_id=world)
-        return inside(self._walls, given)
+        agent = self._agent_id if agent is None else agent
+        ids = {"entity_id": entity, "agent_id": agent, "room_id": room, "world_id": world}
+        given = {_AXES[name]: read_key(value, name) for name, value in ids.items() if value is not None}
+        return inside(self._walls, Scope(**given))
+
+    def _room(self, agent: str) -> str:
+        """Where a memory stands that names no room: in the agent's own, or inside of the walls."""
+        return agent if self._walls.run_id is None else self._walls.run_id
 
     def _draft(self, memory: RuntimeMemory, table: str, unique: bool | None) -> Draft:
         text, beside = text_of(memory.content)
-        agent = memory.agent_id or self._agent_id
-        room = memory.room_id or self._walls.run_id or agent
+        agent = self._agent_id if memory.agent_id is None else memory.agent_id
+        room = self._room(agent) if memory.room_id is None else memory.room_id
         created_at = None if memory.created_at is None else read_time(memory.created_at, "created_at")
         return Draft(
             table=table,
@@ -322,17 +330,29 @@ class RuntimeMemories(EitherCase):
         now = milliseconds(self._engine.kernel.ticker.now())
         return {**metadata, "timestamp": now if created_at is None else created_at}
 
-    async def _check_fixed(self, given: RuntimeMemory) -> None:
-        """InvalidInputError where a memory was to be moved: where it stands is what tells it from others."""
-        stated = {name: value for name in _FIXED if (value := getattr(given, name)) is not None}
-        if stated and given.id is not None:
-            found = await self._reading.by_ids([read_uuid(given.id)], self._scope())
-            stored = RuntimeMemory.of(found[0]) if found else given
-            for name, value in stated.items():
-                if value != getattr(stored, name):
-                    raise InvalidInputError(
-                        f"{camel(name)} of a memory cannot be changed: create it anew", field=name, value=value
-                    )
+    async def _revised(self, memory: Given) -> dict[str, Any]:
+        """What a caller's memory changes; InvalidInputError where it was to be moved, which no update does."""
+        given = read_memory(memory)
+        named = {snake(name) for name in memory} if isinstance(memory, Mapping) else set()
+        values = {name: getattr(given, name) for name in _CHANGED}
+        values = {name: value for name, value in values.items() if value or value is False or name in named}
+        values = {name: value for name, value in values.items() if value is not None}
+        if given.id is None:
+            return values
+        found = await self._reading.by_ids([read_uuid(given.id)], self._scope())
+        if not found:
+            return values
+        stored = RuntimeMemory.of(found[0])
+        for name in (*_AXES, "created_at"):
+            value = getattr(given, name)
+            read = read_time if name == "created_at" else read_key
+            if value is not None and read(value, name) != getattr(stored, name):
+                raise InvalidInputError(
+                    f"{camel(name)} of a memory cannot be changed: create it anew", field=name, value=value
+                )
+        if isinstance(memory, RuntimeMemory) and given.embedding == stored.embedding:
+            values.pop("embedding", None)  # it came with what the memory said when it was read
+        return values
 
     async def _ensure(self, scope: Scope) -> None:
         """What a memory names is in the tables from now on (C19)."""
@@ -350,7 +370,7 @@ def _ids(given: object, name: str) -> list[str]:
 
 
 def _rooms(given: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_wall(each, "roomIds") for each in _listed(given, "roomIds")))
+    return tuple(dict.fromkeys(read_key(each, "room_ids") for each in _listed(given, "roomIds")))
 
 
 def _listed(given: object, name: str) -> Sequence[Any]:
@@ -359,12 +379,10 @@ def _listed(given: object, name: str) -> Sequence[Any]:
     return given
 
 
-def _wall(value: object, name: str) -> str:
-    """A room or a world that must be named; `Scope` reads the rest."""
+def _wall(value: Any, name: str) -> Any:
+    """A room or a world that must be named; `_scope` reads the rest."""
     if value is None or value == "":
         raise InvalidInputError(f"{name} is required", field=name, value=value)
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{name} must be text, not {shown(value)}", field=name, value=value)
     return value
 
 

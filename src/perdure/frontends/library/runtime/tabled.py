@@ -12,6 +12,7 @@ from perdure.domain.naming import camel
 from perdure.domain.runtime import R, Record, read_key
 from perdure.domain.scope import Scope
 from perdure.domain.text import shown
+from perdure.engine.requests import read_limit
 from perdure.engine.runtime.tables import Tables
 from perdure.engine.runtime.tasks import Tasks, Worker
 from perdure.frontends.library.runtime.calling import EitherCase
@@ -87,18 +88,19 @@ def ids(values: object, name: str) -> list[str]:
     return list(dict.fromkeys(read_key(value, name) for value in values))
 
 
+def named(**values: object) -> dict[str, str]:
+    """Where fields are ids that must be named: None is InvalidInputError, for it would stand for every record."""
+    return {name: read_key(value, name) for name, value in values.items()}
+
+
 def given(**values: object) -> dict[str, str]:
     """Where a field is an id and was given."""
-    return {name: read_key(value, name) for name, value in values.items() if value is not None}
+    return named(**{name: value for name, value in values.items() if value is not None})
 
 
 def count(value: object, name: str, default: int | None = None) -> int | None:
     """A whole number from 1 on, or the default; InvalidInputError names the field."""
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"{camel(name)} must be a whole number from 1, not {shown(value)}", field=name)
-    return value
+    return default if value is None else read_limit(value, name)
 
 
 def objects(values: object, name: str) -> list[Any]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.backends.ledgers.runtime.base import Among, Query
-from perdure.domain.records import read_words
+from perdure.domain.records import read_flag, read_text, read_word, read_words
 from perdure.domain.runtime import Agent, Component, Entity, Participant, Relationship, read_key
-from perdure.frontends.library.runtime.tabled import Tabled, count, given, ids, objects
+from perdure.frontends.library.runtime.tabled import Tabled, count, given, ids, named, objects
 
 
 class People(Tabled):
@@ -60,10 +60,11 @@ class People(Tabled):
     ) -> list[Entity]:
         """The entities that are in a room, the first made first; with their components where asked."""
         agent = self._of(agent_id)
+        whole = include_components is not None and read_flag(include_components, "include_components")
         there = {"agent_id": agent, "room_id": read_key(room_id, "room_id")}
         where = {"agent_id": agent, "id": Among(Participant, "entity_id", there)}
         found = await self._tables.find(Query(noun=Entity, where=where))
-        return await self._tables.with_components(found) if include_components else found
+        return await self._tables.with_components(found) if whole else found
 
     async def get_entities_by_names(self, names: Sequence[str], agent_id: str | None = None) -> list[Entity]:
         """The entities that have one of these names exactly, the first made first."""
@@ -76,9 +77,9 @@ class People(Tabled):
         self, query: str = "", limit: int | None = None, agent_id: str | None = None
     ) -> list[Entity]:
         """At most `limit` (10) entities of whose names one holds the query, in whatever case; all for an empty one."""
-        most = count(limit, "limit", 10)
+        most, wanted = count(limit, "limit", 10), read_text(query, "query").casefold()
         found = await self._tables.find(Query(noun=Entity, where={"agent_id": self._of(agent_id)}))
-        return [each for each in found if any(query.casefold() in name.casefold() for name in each.names)][:most]
+        return [each for each in found if any(wanted in name.casefold() for name in each.names)][:most]
 
     async def update_entity(self, **entity: Any) -> bool:
         """Change the given fields of the entity of this `id`; whether there is one. Components are left as they are."""
@@ -105,8 +106,9 @@ class People(Tabled):
         agent_id: str | None = None,
     ) -> Component | None:
         """An entity's component of a type, of any world and source where none is given: the first made."""
-        where = given(entity_id=entity_id, world_id=world_id, source_entity_id=source_entity_id)
-        return await self._tables.one(Component, {**where, "type": type, "agent_id": self._of(agent_id)})
+        where = named(entity_id=entity_id) | given(world_id=world_id, source_entity_id=source_entity_id)
+        where |= {"type": read_word(type, "type"), "agent_id": self._of(agent_id)}
+        return await self._tables.one(Component, where)
 
     async def get_components(
         self,
@@ -116,7 +118,7 @@ class People(Tabled):
         agent_id: str | None = None,
     ) -> list[Component]:
         """An entity's components, the first made first."""
-        where = given(entity_id=entity_id, world_id=world_id, source_entity_id=source_entity_id)
+        where = named(entity_id=entity_id) | given(world_id=world_id, source_entity_id=source_entity_id)
         return await self._tables.find(Query(noun=Component, where={**where, "agent_id": self._of(agent_id)}))
 
     async def update_component(self, **component: Any) -> bool:
@@ -141,14 +143,14 @@ class People(Tabled):
         self, source_entity_id: str, target_entity_id: str, agent_id: str | None = None
     ) -> Relationship | None:
         """What the first entity is to the second."""
-        where = given(source_entity_id=source_entity_id, target_entity_id=target_entity_id)
+        where = named(source_entity_id=source_entity_id, target_entity_id=target_entity_id)
         return await self._tables.one(Relationship, {**where, "agent_id": self._of(agent_id)})
 
     async def get_relationships(
         self, entity_id: str, tags: Sequence[str] | None = None, agent_id: str | None = None
     ) -> list[Relationship]:
         """The relationships in which an entity is on either side, that have one of the tags where some are given."""
-        wanted = read_words(tags or (), "tags")
+        wanted = read_words(() if tags is None else tags, "tags")
         return await self._tables.relationships(self._of(agent_id), read_key(entity_id, "entity_id"), wanted)
 
     async def update_relationship(self, **relationship: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from perdure.backends.ledgers.runtime.base import Query
 from perdure.domain.records import read_state
 from perdure.domain.runtime import Participant, ParticipantState, Room, World, read_key
-from perdure.frontends.library.runtime.tabled import Tabled, given, ids, objects
+from perdure.frontends.library.runtime.tabled import Tabled, ids, named, objects
 
 
 class Places(Tabled):
@@ -56,7 +56,7 @@ class Places(Tabled):
 
     async def get_rooms_by_world(self, world_id: str, agent_id: str | None = None) -> list[Room]:
         """The rooms of a world, the first made first."""
-        where = {"agent_id": self._of(agent_id), **given(world_id=world_id)}
+        where = {"agent_id": self._of(agent_id), **named(world_id=world_id)}
         return await self._tables.find(Query(noun=Room, where=where))
 
     async def update_room(self, **room: Any) -> bool:
@@ -65,11 +65,11 @@ class Places(Tabled):
 
     async def delete_room(self, room_id: str, agent_id: str | None = None) -> bool:
         """Delete a room with its memories, participants, components, tasks and logs; whether there was one."""
-        return await self._tables.remove_rooms(self._of(agent_id), {"id": read_key(room_id, "room_id")}) > 0
+        return await self._tables.remove_room(self._of(agent_id), read_key(room_id, "room_id"))
 
     async def delete_rooms_by_world_id(self, world_id: str, agent_id: str | None = None) -> int:
         """Delete every room of a world, as `delete_room` does; how many there were. The world stays."""
-        return await self._tables.remove_rooms(self._of(agent_id), given(world_id=world_id))
+        return await self._tables.remove_rooms(self._of(agent_id), named(world_id=world_id))
 
     # ------------------------------------------------------------------ participants
     async def add_participant(self, entity_id: str, room_id: str, agent_id: str | None = None) -> bool:
@@ -89,12 +89,12 @@ class Places(Tabled):
 
     async def get_participants_for_room(self, room_id: str, agent_id: str | None = None) -> list[str]:
         """The ids of the entities that are in a room, in the order in which they came."""
-        where = {"agent_id": self._of(agent_id), **given(room_id=room_id)}
+        where = {"agent_id": self._of(agent_id), **named(room_id=room_id)}
         return [each.entity_id for each in await self._tables.find(Query(noun=Participant, where=where))]
 
     async def get_participants_for_entity(self, entity_id: str, agent_id: str | None = None) -> list[Participant]:
         """Where an entity is, with how the agent stands to each room, in the order in which it came there."""
-        where = {"agent_id": self._of(agent_id), **given(entity_id=entity_id)}
+        where = {"agent_id": self._of(agent_id), **named(entity_id=entity_id)}
         return await self._tables.find(Query(noun=Participant, where=where))
 
     async def get_rooms_for_participant(self, entity_id: str, agent_id: str | None = None) -> list[str]:
@@ -128,4 +128,4 @@ class Places(Tabled):
         return await self._tables.change(Participant, where, {"state": to})
 
     def _membership(self, entity_id: object, room_id: object, agent_id: object) -> dict[str, str]:
-        return {"agent_id": self._of(agent_id), **given(entity_id=entity_id, room_id=room_id)}
+        return {"agent_id": self._of(agent_id), **named(entity_id=entity_id, room_id=room_id)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from perdure.backends.ledgers.runtime.base import Among, Query
 from perdure.domain.runtime import Channel, ChannelParticipant, MessageServer, ServerAgent, read_key
-from perdure.frontends.library.runtime.tabled import Tabled, given, ids
+from perdure.frontends.library.runtime.tabled import Tabled, ids, named
 
 
 class Servers(Tabled):
@@ -45,12 +45,12 @@ class Servers(Tabled):
 
     async def remove_agent_from_message_server(self, message_server_id: str, agent_id: str | None = None) -> bool:
         """Have an agent serve a message server no more; whether it did."""
-        there = {"agent_id": self._of(agent_id), **given(message_server_id=message_server_id)}
+        there = {"agent_id": self._of(agent_id), **named(message_server_id=message_server_id)}
         return await self._removed(ServerAgent, there)
 
     async def get_agents_for_message_server(self, message_server_id: str) -> list[str]:
         """The ids of the agents that serve a message server, in the order in which they came."""
-        where = given(message_server_id=message_server_id)
+        where = named(message_server_id=message_server_id)
         return [each.agent_id for each in await self._tables.find(Query(noun=ServerAgent, where=where))]
 
     async def get_message_servers_for_agent(self, agent_id: str | None = None) -> list[MessageServer]:
@@ -76,7 +76,7 @@ class Servers(Tabled):
 
     async def get_channels_for_message_server(self, message_server_id: str) -> list[Channel]:
         """The channels of a message server, the first made first."""
-        return await self._tables.find(Query(noun=Channel, where=given(message_server_id=message_server_id)))
+        return await self._tables.find(Query(noun=Channel, where=named(message_server_id=message_server_id)))
 
     async def update_channel(self, channel_id: str, **channel: Any) -> bool:
         """Change the given fields of a channel; whether there is one."""
@@ -100,20 +100,20 @@ class Servers(Tabled):
 
     async def remove_channel_participants(self, channel_id: str, entity_ids: Sequence[str]) -> bool:
         """Have entities be in a channel no more; whether one of them was."""
-        where = {**given(channel_id=channel_id), "entity_id": ids(entity_ids, "entity_ids")}
+        where = {**named(channel_id=channel_id), "entity_id": ids(entity_ids, "entity_ids")}
         return await self._removed(ChannelParticipant, where)
 
     async def get_channel_participants(self, channel_id: str) -> list[str]:
         """The ids of the entities that are in a channel, in the order in which they came."""
-        found = await self._tables.find(Query(noun=ChannelParticipant, where=given(channel_id=channel_id)))
+        found = await self._tables.find(Query(noun=ChannelParticipant, where=named(channel_id=channel_id)))
         return [each.entity_id for each in found]
 
     async def get_channels_for_participant(self, entity_id: str) -> list[Channel]:
         """The channels in which an entity is, the first made first."""
-        where = {"id": Among(ChannelParticipant, "channel_id", given(entity_id=entity_id))}
+        where = {"id": Among(ChannelParticipant, "channel_id", named(entity_id=entity_id))}
         return await self._tables.find(Query(noun=Channel, where=where))
 
     async def is_channel_participant(self, channel_id: str, entity_id: str) -> bool:
         """Whether an entity is in a channel."""
-        where = given(channel_id=channel_id, entity_id=entity_id)
+        where = named(channel_id=channel_id, entity_id=entity_id)
         return await self._tables.one(ChannelParticipant, where) is not None

@@ -9,11 +9,11 @@ from typing import Any
 from perdure.backends.ledgers.runtime.base import Query
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.naming import read_names
-from perdure.domain.records import read_flag, read_json, read_text, read_time, read_word, read_words
+from perdure.domain.records import read_flag, read_json, read_offset, read_text, read_time, read_word, read_words
 from perdure.domain.runtime import CacheEntry, LogEntry, RunPage, Task, read_key
 from perdure.domain.text import shown
 from perdure.engine.runtime.runs import run_page
-from perdure.engine.runtime.tasks import Worker, with_due
+from perdure.engine.runtime.tasks import Worker, moved, with_due
 from perdure.frontends.library.runtime.tabled import Tabled, count, given
 
 RUNS = 20
@@ -45,7 +45,7 @@ class Work(Tabled):
     ) -> list[Task]:
         """The tasks of a room, of an entity, with all of these tags, completed or not; the first made first."""
         where: dict[str, Any] = {"agent_id": self._of(agent_id), **given(room_id=room_id, entity_id=entity_id)}
-        wanted = read_words(tags or (), "tags")
+        wanted = read_words(() if tags is None else tags, "tags")
         found = await self._tables.find(Query(noun=Task, where=where, all_tags=wanted))
         if completed is None:
             return found
@@ -66,7 +66,10 @@ class Work(Tabled):
         return await self._tasks.due(self._of(agent_id), count(limit, "limit"))
 
     async def update_task(self, task_id: str, **task: Any) -> bool:
-        """Change the given fields of a task; whether there is one."""
+        """Change the given fields of a task; whether there is one. It is due at a new `metadata.scheduledFor` too."""
+        if "metadata" in task and "due_at" not in task:
+            found = await self.get_task(task_id, task.get("agent_id"))
+            task = task if found is None else moved(task, found)
         return await self._updated(Task, task, task_id)
 
     async def complete_task(self, task_id: str, agent_id: str | None = None) -> bool:
@@ -138,14 +141,14 @@ class Work(Tabled):
         room_id: str | None = None,
         type: str | None = None,
         count: int | None = None,
-        offset: int = 0,
+        offset: int | None = None,
         agent_id: str | None = None,
     ) -> list[LogEntry]:
         """At most `count` (10) entries after the first `offset`, newest first: of an entity, a room, a type."""
         where: dict[str, Any] = {"agent_id": self._of(agent_id), **given(entity_id=entity_id, room_id=room_id)}
         if type is not None:
             where["type"] = read_word(type, "type")
-        limit, skipped = _count(count, "count", LOGS), _offset(offset)
+        limit, skipped = _count(count, "count", LOGS), read_offset(offset)
         return await self._tables.find(
             Query(noun=LogEntry, where=where, newest_first=True, limit=limit, offset=skipped)
         )
@@ -182,9 +185,3 @@ async def _answer(value: Any) -> Any:
 
 _count = count
 """The function, where a parameter has its name."""
-
-
-def _offset(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidInputError("offset must be a non-negative number", field="offset", value=value)
-    return value
