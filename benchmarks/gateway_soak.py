@@ -10,7 +10,8 @@ ledger: the user's words of each stream that began, and the answer too, as far a
 
 Lost turns, requests that failed though the model's server answered them, and connections or tasks that are left over
 make the status 1; so does memory that grows by more than one megabyte a minute, over ten minutes and more, but for that
-of recall's indexes, which have a bound of 256 MB and are told apart. Needs Linux and the extras `server` and `openai`.
+of recall's indexes and of SQLite's pages, which have bounds (256 and 90 MB) and are told apart. Needs Linux and the
+extras `server` and `openai`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PATIENCE = 60.0
 """Seconds in which the process lets go of what its clients left behind."""
 JUDGED = 600.0
 """Seconds from which on growth is told from what a process takes to warm up."""
-WARM = 0.25
+WARM = 0.5
 """Share of a process's life in which it may still grow."""
 
 
@@ -62,13 +63,15 @@ class Sample:
     indexes: float
     """Megabytes of those that recall's indexes take: they grow with what is kept, up to a bound that this run may not
     come to."""
+    pages: float
+    """Megabytes of those that SQLite takes: its caches fill up with the files, up to 90 MB."""
     descriptors: int
     tasks: int
 
     @property
     def others(self) -> float:
         """Megabytes of all else."""
-        return self.resident - self.indexes
+        return self.resident - self.indexes - self.pages
 
 
 @dataclass
@@ -128,18 +131,24 @@ class WatchedProxy(Proxy):
 
     def tasks(self) -> int:
         """Tasks of its event loop now."""
+        return self._told()[0]
+
+    def _told(self) -> tuple[int, int]:
+        """Tasks of its event loop, and bytes of SQLite."""
         self._tasks.unlink(missing_ok=True)
         self.process.send_signal(signal.SIGUSR1)
         until = time.monotonic() + 5
         while time.monotonic() < until:
             if self._tasks.exists():
-                return int(self._tasks.read_text(encoding="ascii"))
+                tasks, pages = self._tasks.read_text(encoding="ascii").split()
+                return int(tasks), int(pages)
             time.sleep(0.01)
         raise SystemExit("the proxy does not tell its tasks")
 
     def sample(self) -> Sample:
         """What it takes now."""
-        return Sample(time.monotonic(), self.resident(), self.indexes(), self.descriptors(), self.tasks())
+        tasks, pages = self._told()
+        return Sample(time.monotonic(), self.resident(), self.indexes(), pages / 2**20, self.descriptors(), tasks)
 
     def indexes(self) -> float:
         """Megabytes of recall's indexes, as /metrics tells them."""
@@ -278,7 +287,7 @@ def faults_of(report: Report) -> list[str]:
         if after > before + SPARE:
             found.append(f"left over: {after} {name} instead of {before}")
     if report.seconds >= JUDGED and report.slope("others") > GROWTH:
-        found.append(f"memory grows by {report.slope('others'):.2f} MB a minute, without that of indexes")
+        found.append(f"memory grows by {report.slope('others'):.2f} MB a minute, without indexes and pages")
     if report.status != 0:
         found.append(f"SIGTERM ended it with {report.status}")
     return found
@@ -295,7 +304,7 @@ def show(report: Report) -> None:
     p50, p99 = np.percentile(tally.times, [50, 99]) * 1000
     print(f"  head of an answer after {p50:.0f} ms at p50, {p99:.0f} at p99 (the model takes 20)")
     print(f"{'':<14}{'first':>9}{'last':>9}{'most':>9}{'a minute':>10}")
-    for name in ("resident", "indexes", "others", "descriptors", "tasks"):
+    for name in ("resident", "indexes", "pages", "others", "descriptors", "tasks"):
         values = [getattr(sample, name) for sample in samples]
         print(f"{name:<14}{values[0]:>9.0f}{values[-1]:>9.0f}{max(values):>9.0f}{report.slope(name):>+10.2f}")
     print(
