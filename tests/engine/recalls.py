@@ -25,7 +25,9 @@ def responses(conversation: Conversation) -> Conversation:
 
 
 def recalling(memory: Memory, **settings: Any) -> Recalling:
-    return Recalling(memory._memory._engine, GatewaySettings(**settings))
+    """A recall that no busy machine makes give up, unless a test says when it should."""
+    patient = {} if "recall_seconds" in settings else {"recall_seconds": 60.0}
+    return Recalling(memory._memory._engine, GatewaySettings(**settings).model_copy(update=patient))
 
 
 def ask(recall: Recalling, query: str, conversation: Conversation = ANA, **more: Any) -> Recalled:

@@ -13,6 +13,9 @@ import pytest
 from tests.frontends.gateway.upstream import KEY, Upstream, upstream
 from tests.frontends.server.running import Running, running
 
+PATIENT = 20.0
+"""Seconds that a request waits for memory where a test does not say: no busy machine makes it go on without."""
+
 
 @contextmanager
 def gateway_to(folder: Path, address: str, *, gateway: dict[str, Any] | None = None, **given: Any) -> Iterator[Running]:
@@ -20,6 +23,9 @@ def gateway_to(folder: Path, address: str, *, gateway: dict[str, Any] | None = N
     settings = {**(gateway or {})}
     settings["upstream"] = {"base_url": address, "api_key": KEY, **settings.get("upstream", {})}
     with running(folder, gateway=settings, **given) as found:
+        if "recall_seconds" not in settings:
+            there = found.app.state.gateway
+            there.settings.__dict__["recall_seconds"] = there.compressing._seconds = PATIENT  # beyond what may be set
         yield found
 
 
