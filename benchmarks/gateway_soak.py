@@ -10,7 +10,7 @@ ledger: the user's words of each stream that began, and the answer too, as far a
 
 Lost turns, requests that failed though the model's server answered them, and connections or tasks that are left over
 make the status 1; so does memory that grows by more than one megabyte a minute, over ten minutes and more, but for that
-of recall's indexes and of SQLite's pages, which have bounds (256 and 90 MB) and are told apart. Needs Linux and the
+of recall's indexes and of SQLite's pages, which have bounds (256 and 130 MB) and are told apart. Needs Linux and the
 extras `server` and `openai`.
 """
 
@@ -64,7 +64,7 @@ class Sample:
     """Megabytes of those that recall's indexes take: they grow with what is kept, up to a bound that this run may not
     come to."""
     pages: float
-    """Megabytes of those that SQLite takes: its caches fill up with the files, up to 90 MB."""
+    """Megabytes of those that SQLite takes: its caches fill up with the files, up to 130 MB."""
     descriptors: int
     tasks: int
 
