@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from perdure.backends.vault.base import FileStore
@@ -23,6 +23,7 @@ from perdure.engine.gateway.giving_way import GivingWay
 from perdure.engine.gateway.settings import GatewaySettings
 from perdure.engine.gateway.summaries import told_summary
 from perdure.engine.gateway.turns import SMALL_TALK
+from perdure.engine.in_time import Late
 from perdure.engine.queries import Query
 from perdure.engine.soft import given_up, kept_from_failing
 from perdure.engine.team.member import Member, read_member
@@ -105,22 +106,6 @@ class _Found:
     summary: str | None = None
 
 
-@dataclass(slots=True)
-class _Late:
-    """Looks that went on after their request; they are not cancelled, or their threads would go on uncounted."""
-
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-
-    def note(self, task: asyncio.Task[None]) -> None:
-        self.tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody else asks for it
-
-
 class Recalling:
     """Looks into memory for one request at a time, on one event loop; whatever fails, the request goes on (001 §11).
 
@@ -136,7 +121,7 @@ class Recalling:
         self._is_fact = is_fact
         self._teams = TeamReading(self._kernel, engine.read)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._late = _Late()
+        self._late = Late()
         self._rests_until = 0.0
         self.way = GivingWay()
         """What lets other work of the same event loop stand back while one of these looks is under way."""

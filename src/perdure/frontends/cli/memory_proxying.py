@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -198,16 +197,20 @@ def proxy(
 
 def _tell_others(folder: Path, config: MemoryConfig) -> None:
     """Write settings for the other commands, where the folder has none but these: never a key."""
+    from perdure.frontends.cli.settings_file import toml  # heavy: pydantic; `perdure --help` must not wait for it
+
     file = folder / CONFIG_FILE
-    embedder = {name: value for name, value in config.embedder.config.items() if name != "api_key"}
+    embedder = {
+        name: value for name, value in config.embedder.config.items() if name != "api_key" and value is not None
+    }
     store = {"git": config.vector_store.config["git"]}
-    lines = [WRITTEN, f"updates = {json.dumps(config.updates)}", f"episodes = {json.dumps(config.episodes)}"]
+    lines = [WRITTEN, f"updates = {toml(config.updates)}", f"episodes = {toml(config.episodes)}"]
     for name, provider, told in (
         ("vector_store", config.vector_store.provider, store),
         ("embedder", config.embedder.provider, embedder),
     ):
-        lines += ["", f"[{name}]", f"provider = {json.dumps(provider)}", f"[{name}.config]"]
-        lines += [f"{key} = {json.dumps(value)}" for key, value in told.items()]
+        lines += ["", f"[{name}]", f"provider = {toml(provider)}", f"[{name}.config]"]
+        lines += [f"{key} = {toml(value)}" for key, value in told.items()]
     try:
         if not file.exists() or file.read_text(encoding="utf-8", errors="replace").startswith(WRITTEN):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -32,8 +32,8 @@ def settings_text(folder: Path, store: str = "sqlite") -> str:
     with; ConfigError where there is none of that name.
     """
     told = IN_FILES if store == IN_FILES["vector_store"]["provider"] else {}
-    own = {"path": f"# path = {_toml(folder)}"}
-    own |= {name: f"{name} = {_toml(value)}" for name, value in told.items() if isinstance(value, str)}
+    own = {"path": f"# path = {toml(folder)}"}
+    own |= {name: f"{name} = {toml(value)}" for name, value in told.items() if isinstance(value, str)}
     parts = [HEAD.rstrip()]
     sections = {name: _section_of(field) for name, field in MemoryConfig.model_fields.items()} | {
         "server": ServerSettings
@@ -60,7 +60,7 @@ def _section(name: str, field: FieldInfo, section: type[BaseModel], chosen: str 
     for key, inner in section.model_fields.items():
         if key != "config" and nested[key] is None:
             line = None if default is not None else f'# {key} = "..."'
-            yield from _entry(key, inner, f"provider = {_toml(chosen)}" if is_told and key == "provider" else line)
+            yield from _entry(key, inner, f"provider = {toml(chosen)}" if is_told and key == "provider" else line)
     for key, table in nested.items():  # what follows a table's name in TOML belongs to it
         if table is not None:
             yield ""
@@ -100,10 +100,11 @@ def _entry(name: str, field: FieldInfo, line: str | None = None) -> Iterator[str
     elif isinstance(value, BaseModel):
         yield f"# {name} is a table"
     else:
-        yield f"# {name} = {_toml(value)}"
+        yield f"# {name} = {toml(value)}"
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, Path):
         value = str(value)
     return json.dumps(value, ensure_ascii=False)  # text, numbers and truth values are written in TOML as in JSON
@@ -113,7 +114,7 @@ def _choices(annotation: Any) -> str:
     """The words that a setting may be, if it may only be some."""
     for kind in (annotation, *get_args(annotation)):
         if get_origin(kind) is Literal:
-            return ", ".join(_toml(choice) for choice in get_args(kind))
+            return ", ".join(toml(choice) for choice in get_args(kind))
     return ""
 
 
