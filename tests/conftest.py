@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
 
 from perdure import Memory
 from perdure.backends.embedders.minilm import MiniLMEmbedder
+from tests.scheduling import GroupScheduling
 
 # A machine that is busy makes no test fail: what is asserted is behaviour, never seconds.
 settings.register_profile("perdure", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,6 +47,11 @@ PROVIDERS_VARIABLES = (
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker more than there are cores: a fifth of the time of two was waiting for servers and processes."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling | None:
+    """xdist's own scheduler for all but the way in which `make test` runs."""
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session")

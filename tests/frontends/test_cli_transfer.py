@@ -217,4 +217,4 @@ def test_doctor_tells_and_mends(at: Folder) -> None:
 
 
 def test_nothing_there_is_an_empty_export(tmp_path: Path) -> None:
-    assert body(perdure("export", "--path", str(tmp_path / "nothing"))) == ""
+    assert body(perdure("export", "--path", str(tmp_path))) == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from benchmarks.gateway_soak import SPARE, Report, faults_of, run
+from benchmarks.gateway_soak import SPARE, Report, Talk, faults_of, run
 
 pytestmark = pytest.mark.xdist_group("soak")
 """One worker: a run of its own for each test would take three times as long."""
@@ -19,7 +19,7 @@ def report() -> Report:
     """One run: a restart, locked files, an embedder that fails, and faults in a sixth of the requests."""
     if sys.platform != "linux":
         pytest.skip("what a process takes is read from /proc")
-    return run(2.0, users=4, pause=0.05, seed=3, least=LEAST)
+    return run(Talk(seconds=2.0, users=4, pause=0.05, seed=3, search=True, least=LEAST))
 
 
 def test_no_acknowledged_turn_is_lost_nor_kept_twice(report: Report) -> None:

@@ -190,7 +190,9 @@ def import_lines(
         if dry_run:
             report = survey_parts(bundle.parts, wish)
         else:
-            report = with_engine(folder(path), lambda engine: import_parts(engine, bundle.parts, wish, meter.told))
+            report = with_engine(
+                folder(path), lambda engine: import_parts(engine, bundle.parts, wish, meter.told), makes=True
+            )
     for name in bundle.others:
         report.leave("a file that is no JSON", name)
     if as_json:

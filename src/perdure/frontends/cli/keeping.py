@@ -10,7 +10,7 @@ import typer
 
 from perdure.domain.errors import ConfigError
 from perdure.domain.scope import Scope
-from perdure.frontends.cli.opening import read_settings, with_engine, with_memory
+from perdure.frontends.cli.opening import read_standing, with_engine, with_memory
 from perdure.frontends.cli.options import (
     AgentOption,
     JsonOption,
@@ -92,7 +92,7 @@ def quota(
 
     Example: perdure quota --user-id ana --dry-run
     """
-    if not read_settings(folder(path)).upkeep.max_memories_per_user:
+    if not read_standing(folder(path)).upkeep.max_memories_per_user:
         raise ConfigError("there is no quota: set upkeep.max_memories_per_user", field="upkeep.max_memories_per_user")
     scope = Scope(user_id)
     demand_yes(yes or dry_run, f"this deletes what is beyond the quota of {words_of(scope)}")
@@ -121,7 +121,7 @@ def evict(
     """
     if run_id is None:
         raise typer.BadParameter("name the conversation: --run-id ID")
-    limit = read_settings(folder(path)).gateway.max_entries if most is None else most
+    limit = read_standing(folder(path)).gateway.max_entries if most is None else most
     if not limit:
         raise typer.BadParameter("say how many entries stay: --max N, or gateway.max_entries of the settings")
     scope = Scope(user_id, agent_id, run_id)
@@ -228,6 +228,7 @@ def restore(
     report = with_engine(
         folder(path),
         lambda engine: bring(engine, file.expanduser(), into_existing=into_existing, reembed=reembed),
+        makes=True,
     )
     if as_json:
         print_json(report.model_dump())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perdure.frontends.cli.opening import read_settings, with_engine
+from perdure.frontends.cli.opening import read_settings, read_standing, with_engine
 from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import note, print_json, print_text, progress
 
@@ -103,7 +103,7 @@ def copy(
     from perdure.engine.build import build
     from perdure.engine.copy import copy_memories
 
-    source_settings, target_settings = read_settings(folder(path)), _settings_of(target)
+    source_settings, target_settings = read_standing(folder(path)), _settings_of(target)
 
     async def run(bar: Progress | None) -> CopyReport:
         source, other = build(source_settings), build(target_settings)

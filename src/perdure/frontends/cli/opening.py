@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from perdure.domain.errors import NotFoundError
+
 if TYPE_CHECKING:
     from perdure.engine.config import MemoryConfig
     from perdure.engine.engine import Engine
@@ -20,6 +22,8 @@ T = TypeVar("T")
 
 CONFIG_FILE = "perdure.toml"
 """The file that `init` writes into the memory's folder and every command reads."""
+EMBEDDED = ("sqlite", "markdown")
+"""Vector stores that lie in the memory's folder; what another holds may be elsewhere."""
 
 
 def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
@@ -38,23 +42,39 @@ def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
     return config if says_path else config.model_copy(update={"path": folder})
 
 
-def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]]) -> T:
-    """Open the memory of a folder, do something with it, and close it again."""
+def read_standing(folder: Path) -> MemoryConfig:
+    """The same of a memory that is there: what does not write into one must not make one where a path is mistyped.
+
+    NotFoundError where all of it would lie in a folder that does not exist.
+    """
+    config = read_settings(folder)
+    home = config.graph_path.parent
+    if config.vector_store.provider in EMBEDDED and not home.exists():
+        raise NotFoundError(
+            f"there is no memory in {home}: `perdure add` makes one, and so does `perdure init`; --path names another"
+        )
+    return config
+
+
+def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]], *, makes: bool = False) -> T:
+    """Open the memory of a folder, do something with it, and close it again; `makes` one where there is none."""
     from perdure.frontends.library.async_memory import AsyncMemory  # heavy, see above
 
     async def run() -> T:
-        async with AsyncMemory(read_settings(folder)) as memory:
+        async with AsyncMemory(read_settings(folder) if makes else read_standing(folder)) as memory:
             return await work(memory)
 
     return asyncio.run(run())
 
 
-def with_engine(folder: Path, work: Callable[[Engine], Awaitable[T]], *, any_embedder: bool = False) -> T:
+def with_engine(
+    folder: Path, work: Callable[[Engine], Awaitable[T]], *, makes: bool = False, any_embedder: bool = False
+) -> T:
     """The same for the commands that look behind a memory: export, import, doctor and reindex."""
     from perdure.engine.build import build  # heavy, see above
 
     async def run() -> T:
-        engine = build(read_settings(folder), any_embedder=any_embedder)
+        engine = build(read_settings(folder) if makes else read_standing(folder), any_embedder=any_embedder)
         try:
             return await work(engine)
         finally:

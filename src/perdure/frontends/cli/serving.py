@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from perdure.domain.errors import ConfigError, PerdureError
+from perdure.frontends.cli.heap import share_heap
 from perdure.frontends.cli.keys import with_keys
 from perdure.frontends.cli.opening import need_server, read_settings
 from perdure.frontends.cli.options import JsonOption, PathOption, folder
@@ -95,6 +96,7 @@ def serve(
 def begin() -> None:
     """What each command that serves does first: DependencyError without the extra, and SIGTERM ends it with 0."""
     need_server()
+    share_heap()
     signal.signal(signal.SIGTERM, _end)  # until the server listens for it
 
 
@@ -106,6 +108,7 @@ def served() -> FastAPI:
     told = json.loads(os.environ[SERVING])
     logs.to_standard_error()
     if multiprocessing.parent_process() is not None:
+        share_heap()
         threading.Thread(target=_end_with_the_first, name="perdure-first-process", daemon=True).start()
     return create_app(serving_config(Path(told["folder"]), told["server"]))
 

@@ -82,7 +82,7 @@ def add(
             idempotency_key=key,
         )
 
-    show_events(with_memory(folder(path), work), as_json, nothing="there was nothing in it to remember")
+    show_events(with_memory(folder(path), work, makes=True), as_json, nothing="there was nothing in it to remember")
 
 
 def update(
