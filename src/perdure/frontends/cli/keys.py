@@ -13,7 +13,7 @@ from perdure.domain.access import ROLES, Role
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.scope import Scope
 from perdure.domain.text import shown
-from perdure.frontends.cli.opening import need_server, read_settings
+from perdure.frontends.cli.opening import need_server, read_settings, read_standing
 from perdure.frontends.cli.options import CONTEXT, JsonOption, PathOption, folder
 from perdure.frontends.cli.output import ID, Column, day, note, print_json, print_table, print_text
 
@@ -83,6 +83,7 @@ def create(
         lambda desk: making.create(
             desk, name, role=_read_role(role), walls=walls, pepper=pepper.get_secret_value() if pepper else None
         ),
+        makes=True,
     )
     if as_json:
         print_json({**key.model_dump(), "key": secret})
@@ -180,12 +181,12 @@ def token(
         print_text(made)
 
 
-def with_keys(place: Path, work: Callable[[Keys], Awaitable[T]]) -> T:
-    """Open the ledger of a memory's folder alone, and do something with its keys."""
+def with_keys(place: Path, work: Callable[[Keys], Awaitable[T]], *, makes: bool = False) -> T:
+    """Open the ledger of a memory's folder alone, and do something with its keys; `makes` one where there is none."""
     from perdure.engine.build import build_ledger  # heavy, see above
 
     async def run() -> T:
-        ledger = build_ledger(read_settings(place))
+        ledger = build_ledger(read_settings(place) if makes else read_standing(place))
         await ledger.open()
         try:
             return await work(ledger.keys)

@@ -152,7 +152,7 @@ def checked(config: MemoryConfig, place: Path) -> ServerSettings:
         return settings
     if settings.open:
         note(f"everybody who can reach {settings.host} is served without a key, until one is made")
-    elif not tokens.configured and not with_keys(place, lambda desk: desk.any()):
+    elif not tokens.configured and not with_keys(place, lambda desk: desk.any(), makes=True):
         raise ConfigError(
             f"{settings.host} can be reached by others, and there is no key: make one with `perdure keys create NAME`, "
             "or serve everybody with --open",
