@@ -24,11 +24,6 @@ DEFAULT_TYPE = "concept"
 @lru_cache(maxsize=20_000)  # a search compares the names of hundreds of edges
 def entity_key(name: str) -> str:
     """By what two names are one entity: NFKC, case folded, whitespace run together."""
-    return asked_key(name)
-
-
-def asked_key(name: str) -> str:
-    """The same of what a question may name, which is not remembered: each asks for other runs of words."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 

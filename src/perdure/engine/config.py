@@ -212,6 +212,11 @@ class MemoryConfig(BaseSettings):
         return self._folder / "graph.db"
 
     @property
+    def home(self) -> Path | None:
+        """The folder without which there is no memory yet; None where its store may lie elsewhere, as a server's."""
+        return self._folder if self.vector_store.provider in ("sqlite", "markdown") else None
+
+    @property
     def _folder(self) -> Path:
         store_path = self.vector_store.config.get("path")
         if isinstance(store_path, (str, os.PathLike)):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perdure.engine.gateway.settings import GatewaySettings
 from tests.frontends.gateway.upstream import KEY, Upstream, upstream
 from tests.frontends.server.running import Running, running
 
@@ -22,10 +23,8 @@ def gateway_to(folder: Path, address: str, *, gateway: dict[str, Any] | None = N
     """A server over a folder whose model's server is at an address; `gateway` are more of its settings."""
     settings = {**(gateway or {})}
     settings["upstream"] = {"base_url": address, "api_key": KEY, **settings.get("upstream", {})}
-    with running(folder, gateway=settings, **given) as found:
-        if "recall_seconds" not in settings:
-            there = found.app.state.gateway
-            there.settings.__dict__["recall_seconds"] = there.compressing._seconds = PATIENT  # beyond what may be set
+    patient = {} if "recall_seconds" in settings else {"recall_seconds": PATIENT}  # more than may be set
+    with running(folder, gateway=GatewaySettings(**settings).model_copy(update=patient), **given) as found:
         yield found
 
 

@@ -42,6 +42,12 @@ def test_another_address_is_refused_without_keys(at: Folder, host: str) -> None:
     assert ran.out == ""
 
 
+def test_what_is_refused_makes_no_memory(tmp_path: Path) -> None:
+    ran = perdure("serve", "--host", "0.0.0.0", "--port", "0", "--path", str(tmp_path / "new"))
+    assert (ran.status, "there is no key" in ran.err) == (2, True), ran.err
+    assert not any(tmp_path.iterdir())
+
+
 def test_open_serves_everybody_and_warns(at: Folder) -> None:
     with served(at.path, "--host", "0.0.0.0", "--open") as server:
         assert server.told["open"] is True

@@ -79,9 +79,8 @@ def perdure(
     """Long-term memory for AI agents: facts that are kept, corrected and recalled, and what was believed when.
 
     A memory is a folder, and nothing leaves this machine unless its settings name a service. They stand in
-    perdure.toml there, which init writes. A folder that is not there is made by what fills it (init, add, import,
-    restore, chat, demo, serve, proxy, keys create), and by nothing else. Every command prints JSON with --json. Status
-    0 is done, 1 failed, 2 usage, 3 not found.
+    perdure.toml there, which init writes. What only looks, changes or deletes makes no folder where there is
+    none. Every command prints JSON with --json. Status 0 is done, 1 failed, 2 usage, 3 not found.
 
     Example: perdure add "I moved to Lisbon last week" --user-id ana
 

@@ -22,8 +22,6 @@ T = TypeVar("T")
 
 CONFIG_FILE = "perdure.toml"
 """The file that `init` writes into the memory's folder and every command reads."""
-EMBEDDED = ("sqlite", "markdown")
-"""Vector stores that lie in the memory's folder; what another holds may be elsewhere."""
 
 
 def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
@@ -48,10 +46,10 @@ def read_standing(folder: Path) -> MemoryConfig:
     NotFoundError where all of it would lie in a folder that does not exist.
     """
     config = read_settings(folder)
-    home = config.graph_path.parent
-    if config.vector_store.provider in EMBEDDED and not home.exists():
+    if config.home is not None and not config.home.exists():
         raise NotFoundError(
-            f"there is no memory in {home}: `perdure add` makes one, and so does `perdure init`; --path names another"
+            f"there is no memory in {config.home}: `perdure add` makes one, and so does `perdure init`; "
+            "--path names another"
         )
     return config
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from perdure.domain.errors import ConfigError, PerdureError
+from perdure.domain.errors import ConfigError, NotFoundError, PerdureError
 from perdure.frontends.cli.heap import share_heap
 from perdure.frontends.cli.keys import with_keys
 from perdure.frontends.cli.opening import need_server, read_settings
@@ -108,7 +108,6 @@ def served() -> FastAPI:
     told = json.loads(os.environ[SERVING])
     logs.to_standard_error()
     if multiprocessing.parent_process() is not None:
-        share_heap()
         threading.Thread(target=_end_with_the_first, name="perdure-first-process", daemon=True).start()
     return create_app(serving_config(Path(told["folder"]), told["server"]))
 
@@ -152,7 +151,7 @@ def checked(config: MemoryConfig, place: Path) -> ServerSettings:
         return settings
     if settings.open:
         note(f"everybody who can reach {settings.host} is served without a key, until one is made")
-    elif not tokens.configured and not with_keys(place, lambda desk: desk.any(), makes=True):
+    elif not tokens.configured and not _has_key(place):
         raise ConfigError(
             f"{settings.host} can be reached by others, and there is no key: make one with `perdure keys create NAME`, "
             "or serve everybody with --open",
@@ -160,6 +159,14 @@ def checked(config: MemoryConfig, place: Path) -> ServerSettings:
             value=settings.host,
         )
     return settings
+
+
+def _has_key(place: Path) -> bool:
+    """Whether a key was ever made; looking makes no memory."""
+    try:
+        return with_keys(place, lambda desk: desk.any())
+    except NotFoundError:
+        return False
 
 
 def listen(settings: ServerSettings) -> tuple[socket.socket, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from perdure.domain.clock import EARLIEST, iso
-from perdure.domain.graph import asked_key
+from perdure.domain.graph import entity_key
 from perdure.domain.pattern import Pattern
 from perdure.domain.terms import runs
 from perdure.pipeline.lexicon import words
@@ -55,9 +55,9 @@ def read_question(text: str, *, now: datetime, known: Iterable[str] = ()) -> Que
     found = [name for name in known if f" {' '.join(runs(name))} " in padded and any(runs(name))]
     found += names_in(times.rest)
     found += _phrases(times.rest)
-    names = {asked_key(name): name for name in reversed(found)}
+    names = {entity_key(name): name for name in reversed(found)}
     return Question(
-        tuple(list(dict.fromkeys(names[asked_key(name)] for name in found))[:MOST_NAMES]),
+        tuple(list(dict.fromkeys(names[entity_key(name)] for name in found))[:MOST_NAMES]),
         _window(times, now),
         _beside(_BEFORE, times.rest),
         _beside(_AFTER, times.rest),
