@@ -1,5 +1,7 @@
 # make demo    installs perdure into .venv and runs a real conversation through it
 # make test    installs what is missing and passes every check and test
+# make sync    writes the synchronous library from the asynchronous one
+# make quick   lint, types and the tests that start no server
 # make bench   prints the tables of benchmarks/ that need no data from elsewhere
 
 PYTHON ?= python3
@@ -16,16 +18,26 @@ STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinec
 RERANKERS := cross_encoder,cohere,jina,voyage
 EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server
 
-.PHONY: demo test lint types unit bench clean
+.PHONY: demo test quick lint sync types unit bench clean
 
 demo: $(VENV)/.run
 	$(BIN)/perdure demo
 
 test: lint types unit
 
+# No conftest of these folders starts a server; `make test` runs everything.
+QUICK := tests/domain tests/pipeline tests/benchmarks tests/test_floors.py tests/test_covers.py
+
+quick: lint types
+	$(BIN)/pytest -n auto $(QUICK)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python tools/generate_sync.py --check
+
+sync: $(VENV)/.dev
+	$(BIN)/python tools/generate_sync.py
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -39,6 +51,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bulk.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/crash.py --kills 50
+	$(BIN)/python benchmarks/answers.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "perdure needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure import AsyncMemory, PerdureError
-from perdure.engine.doctor import examine
+from perdure.engine.maintenance.doctor import examine
 
 FORK = multiprocessing.get_context("fork")
 USERS = ("ana", "bo", "çelik")

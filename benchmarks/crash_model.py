@@ -33,7 +33,7 @@ import openai
 from crash import FORK, drain, readable_secrets, report
 from perdure import AsyncMemory
 from perdure.domain.scope import Scope
-from perdure.engine.doctor import examine, repair
+from perdure.engine.maintenance.doctor import examine, repair
 
 _WARM = openai.AsyncOpenAI(api_key="none").chat.completions
 """Touched once, for the same reason."""

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from perdure import Memory
-from perdure.pipeline.gate import should_search
+from perdure.pipeline.retrieval.search_gate import should_search
 
 FIRST_SESSION = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """When the first session of each dialogue is said to have been; the files give no times."""

@@ -23,8 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perdure.backends.embedders._minilm_encoder import BATCH_TOKENS, RUN_COST, Encoder, batches
-from perdure.backends.embedders.minilm import MiniLMEmbedder
+from perdure.backends.embedders.minilm import BATCH_TOKENS, RUN_COST, Encoder, MiniLMEmbedder, batches
 
 SHORT = "where does my sister live now"
 BUDGETS = (256, 512, 1024, 2048, 4096)

@@ -22,13 +22,13 @@ from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.build import build
-from perdure.engine.config import MemoryConfig
+from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest
+from perdure.engine.chat.memory_writer import MemoryWriter
+from perdure.engine.chat.settings import Conversation, Dialect
+from perdure.engine.config.config import MemoryConfig
 from perdure.engine.engine import Engine
-from perdure.engine.gateway.conversation import Conversation, Dialect
-from perdure.engine.gateway.recalling import Ask, Recalling
-from perdure.engine.gateway.remembering import Remembering
-from perdure.engine.queries import Query
-from perdure.pipeline.recall.presets import PLAIN
+from perdure.engine.requests import Query
+from perdure.pipeline.retrieval.presets import PLAIN
 
 DATA = Path(__file__).parent / "gateway" / "conversations.txt"
 LIMIT = 5
@@ -106,7 +106,7 @@ async def measured(
     with tempfile.TemporaryDirectory() as folder:
         config = MemoryConfig(path=Path(folder))
         engine = build(config)
-        remembering, recalling = Remembering(engine, config.gateway), Recalling(engine, config.gateway)
+        remembering, recalling = MemoryWriter(engine, config.gateway), MemoryReader(engine, config.gateway)
         gate, plain = Score(), Score()
         for each in conversations:
             scope = Scope(user_id=each.name)
@@ -118,7 +118,9 @@ async def measured(
             await _judge_kept(engine, each, scope, gate, show)
             for asked, wanted in each.questions:
                 talk = Conversation(scope=scope, session=f"{each.name}-asking", dialect=dialect)
-                hits = (await recalling(Ask(conversation=talk, query=asked, limit=LIMIT, threshold=threshold))).hits
+                hits = (
+                    await recalling(RecallRequest(conversation=talk, query=asked, limit=LIMIT, threshold=threshold))
+                ).hits
                 _judge_injected(each, asked, wanted, hits, gate, show=show)
                 query = Query(text=asked, scope=scope, limit=LIMIT, preset=PLAIN, related=False)
                 _judge_injected(each, asked, wanted, (await engine.read.search(query)).results, plain, show=False)

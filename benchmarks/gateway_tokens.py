@@ -24,15 +24,14 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.build import build
-from perdure.engine.config import read_config
+from perdure.engine.chat.compaction import Compaction
+from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest
+from perdure.engine.chat.memory_writer import MemoryWriter
+from perdure.engine.chat.settings import Conversation, GatewaySettings
+from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
-from perdure.engine.gateway.compressing import Compressing
-from perdure.engine.gateway.conversation import Conversation
-from perdure.engine.gateway.recalling import Ask, Recalling
-from perdure.engine.gateway.remembering import Remembering
-from perdure.engine.gateway.settings import GatewaySettings
-from perdure.pipeline.injection import system_block
-from perdure.pipeline.quoting import estimate_tokens
+from perdure.pipeline.prompting.placement import system_block
+from perdure.pipeline.prompting.quoting import estimate_tokens
 
 TURNS = 200
 TOLD_EVERY = 11
@@ -109,14 +108,14 @@ class Gateway:
         settings = GatewaySettings.model_validate({"compression": {"enabled": True}})
         self._settings = settings
         self.talk = Conversation(scope=Scope(user_id="ann"), session="long", dialect="responses")
-        self.remembering = Remembering(engine, settings)
-        self.compressing = Compressing(engine, settings, self.remembering.injects)
-        self._recalling = Recalling(engine, settings)
+        self.remembering = MemoryWriter(engine, settings)
+        self.compressing = Compaction(engine, settings, self.remembering.turns.enqueue_injected)
+        self._recalling = MemoryReader(engine, settings)
 
     async def sends(self, history: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
         """What a model is sent: the messages, and the block of memories."""
         messages = await self.compressing(self.talk, history)
-        found = await self._recalling(Ask(conversation=self.talk, query=history[-1]["content"]))
+        found = await self._recalling(RecallRequest(conversation=self.talk, query=history[-1]["content"]))
         block = system_block(
             found.hits,
             directives=found.directives,

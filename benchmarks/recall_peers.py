@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.domain.stem import stem
+from perdure.domain.text.terms import stem
 from perdure.pipeline.lexicon import words
 from recall_data import Conversation, Turn, by_sessions  # beside this file
 

@@ -25,8 +25,8 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 from perdure import AsyncMemory
-from perdure.backends.vault.layout import place_of
-from perdure.backends.vault.memory_file import render
+from perdure.backends.markdown.layout import place_of
+from perdure.backends.markdown.memory_file import render
 from perdure.domain.memory import MemoryItem, text_hash
 from perdure.domain.scope import Scope
 

@@ -21,7 +21,7 @@ from runtime_page import runtime_page
 from stores_page import stores_page
 
 from perdure.backends import registry
-from perdure.engine.config import MemoryConfig
+from perdure.engine.config.config import MemoryConfig
 from perdure.frontends.cli.main import app
 from perdure.frontends.server.settings import ServerSettings
 

@@ -22,8 +22,8 @@ sys.path.insert(0, str(FOLDER.parent))
 from tests.contracts.stores import Provider, all_providers  # noqa: E402
 
 from perdure.backends import registry  # noqa: E402 - the tests stand beside this folder
-from perdure.backends.vector_stores._document_store import DocumentStore  # noqa: E402
-from perdure.backends.vector_stores._narrowing import Grammar  # noqa: E402
+from perdure.backends.vector_stores.common.document_store import DocumentStore  # noqa: E402
+from perdure.backends.vector_stores.common.filter_clauses import Grammar  # noqa: E402
 
 INTRODUCTION = """\
 Every store passes one contract suite and gives the same answers ([how](adr/0011-one-base-for-every-engine.md)). Filters
@@ -80,7 +80,7 @@ def keyword(store: type[Any]) -> str:
 def pushed(store: type[Any]) -> str:
     if not issubclass(store, DocumentStore):
         return {"sqlite": "everything", "memory": "-"}.get(store.name, "as the store behind")
-    module = importlib.import_module(f"perdure.backends.vector_stores._{store.name}_filter")
+    module = importlib.import_module(f"perdure.backends.vector_stores.{store.name}.filter")
     grammar = next(
         each
         for each in vars(module).values()

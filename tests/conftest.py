@@ -18,6 +18,13 @@ from xdist.scheduler import LoadGroupScheduling
 
 from perdure import Memory
 from perdure.backends.embedders.minilm import MiniLMEmbedder
+from tests.covers import (  # noqa: F401 - hooks of pytest
+    pytest_addoption,
+    pytest_collection_finish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
+from tests.covers import pytest_sessionfinish as hand_over_codes
 from tests.scheduling import GroupScheduling
 
 # A machine that is busy makes no test fail: what is asserted is behaviour, never seconds.
@@ -133,6 +140,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write it down where PERDURE_STORES_REPORT asks for it; under xdist the gathering process alone does."""
+    hand_over_codes(session)
     place = os.environ.get("PERDURE_STORES_REPORT")
     if place and not hasattr(session.config, "workerinput"):
         told = {"date": datetime.now(UTC).date().isoformat(), "stores": {name: _SEEN[name] for name in sorted(_SEEN)}}

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from perdure.engine.build import build
-from perdure.engine.config import MemoryConfig
+from perdure.engine.config.config import MemoryConfig
 
 ROOT = Path(__file__).parents[1]
 GIVEN = {"POSTGRES_PASSWORD": "secretA1", "NEO4J_PASSWORD": "secretB2"}

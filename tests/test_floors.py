@@ -1,10 +1,11 @@
-"""The house rules that can be checked by reading the code: floors, bounds, cycles, docstrings (DESIGN §1, §7)."""
+"""The house rules that can be checked by reading the code: floors, bounds, cycles, docstrings."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "perdure"
 FLOORS = ("domain", "backends", "pipeline", "engine", "frontends")
 MODULES = sorted(SOURCE.rglob("*.py"))
-MAX_FILE = 400
+MAX_FILE = 600
+MAX_FILES_IN_FOLDER = 20
 MAX_FUNCTION = 80
 
 CROSSINGS = {
@@ -22,6 +24,9 @@ CROSSINGS = {
     "server": {"library", "gateway"},
     "library": {"library", "gateway"},  # MemoryClient is the gateway in one's own process
 }
+
+SHARED_BY_PROVIDERS = {"shared", "http", "markdown", "git"}
+"""Folders of backends that are no family: what several providers stand on."""
 
 
 def module_name(path: Path) -> str:
@@ -60,27 +65,49 @@ def test_a_file_imports_its_own_floor_or_lower(path: Path) -> None:
         if here[0] == "pipeline" and there[0] == "backends":
             assert there[-1] == "base", f"{where}: steps know ports only"
         if here[0] == "backends" and there[0] == "backends" and len(there) > 2 and len(here) > 2:
-            own_part = (here[1], there[1]) == ("vector_stores", "vault")  # what `markdown` stands on (DESIGN §1)
-            same_family = there[1] == here[1] or own_part
-            assert same_family or there[-1] == "base", f"{where}: another family's provider"
-        if here[0] == "engine" and there[0] == "backends" and len(there) > 2:
+            served = there[1] in SHARED_BY_PROVIDERS
+            assert served or there[1] == here[1] or there[-1] == "base", f"{where}: another family's provider"
+        if here[0] == "engine" and there[0] == "backends" and len(there) > 2 and there[1] not in SHARED_BY_PROVIDERS:
             assert there[-1] == "base", f"{where}: providers are loaded by the registry"
         if here[0] == "frontends" and there[0] == "frontends" and len(here) > 1 and len(there) > 1:
             allowed = CROSSINGS.get(here[1], {"library"}) | {here[1], "faults"}
             assert there[1] in allowed, f"{where}: a door into another door"
 
 
+def test_only_the_app_and_mem0s_own_modules_import_the_mem0_dialect() -> None:
+    """mem0's routes translate into the server's own; the server's own know nothing of them."""
+    dialect = ["frontends", "server", "mem0"]
+    for path in MODULES:
+        here = place(module_name(path))
+        if here[:3] == dialect or here == ["frontends", "server", "app"]:
+            continue
+        for name, line in imports(path):
+            assert place(name)[:3] != dialect, f"{path}:{line} imports {name}: mem0's imports ours"
+
+
 def test_steps_do_not_call_each_other() -> None:
-    """A step is a module or package directly under pipeline; shared vocabulary, markers and slots are not steps."""
-    shared = {"lexicon", "prompts", "echo", "quoting", "slots", "standing_facts"}
+    """A group's steps share its vocabulary; no step calls one of another group, which is the engine's to order."""
+    shared = {
+        "lexicon",
+        "prompts",
+        "prompting.injected_marks",
+        "prompting.quoting",
+        "curation.chat.refusal",
+        "curation.rules.slots",
+        "retrieval.profile.standing_facts",
+        "retrieval.words",
+    }
     for path in MODULES:
         here = place(module_name(path))
         if len(here) < 2 or here[0] != "pipeline":
             continue
         for name, line in imports(path):
             there = place(name)
-            if len(there) > 1 and there[0] == "pipeline" and there[1] not in shared:
-                assert there[1] == here[1], f"{path}:{line}: the step {here[1]} imports the step {there[1]}"
+            if len(there) < 2 or there[0] != "pipeline":
+                continue
+            where = ".".join(there[1:])
+            if not any(f"{where}.".startswith(f"{each}.") for each in shared):
+                assert there[1] == here[1], f"{path}:{line}: the step {here[1:]} imports the step {there[1:]}"
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -99,6 +126,12 @@ def test_there_are_no_import_cycles() -> None:
 
     for name in sorted(graph):
         visit(name, ())
+
+
+def test_no_folder_is_a_hall() -> None:
+    """A folder holds at most so many files."""
+    counts = Counter(path.parent for path in MODULES)
+    assert {str(folder): count for folder, count in counts.items() if count > MAX_FILES_IN_FOLDER} == {}
 
 
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))

@@ -11,10 +11,14 @@ from json import loads
 from pathlib import Path
 
 from tests.frontends.gateway.upstream import upstream
+from tests.test_docs import same
 
 PAGE = Path(__file__).parents[1] / "docs" / "gateway.md"
 ADDRESS, MODEL = "http://localhost:8100", "http://localhost:11434/v1"
 BLOCK = re.compile(r"```(bash|py)\n(.*?)```", re.DOTALL)
+WENT_UP = re.compile(
+    r"went to the model, in place of the user's message:\n\n```text\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 HEAD = 'curl() { command curl --silent --show-error --fail-with-body "$@"; echo; }\nset -eu -o pipefail\n'
 SAID = (
     *("[memory] User is allergic to sesame", "x-memory-status: used", '"memory_hits":[{"role":"memory"'),
@@ -56,3 +60,7 @@ def test_the_pages_requests_are_answered(tmp_path: Path) -> None:
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     for said in SAID:
         assert said in done.stdout, said
+    shown = WENT_UP.search(PAGE.read_text(encoding="utf-8"))
+    assert shown is not None
+    asked = [f"{message['content']}\n" for seen in model.of("/v1/chat/completions") for message in seen.messages]
+    assert any(same(shown[1], each) for each in asked), asked[:3]

@@ -18,10 +18,10 @@ from perdure.domain.fact import Neighbour
 from perdure.domain.memory import MemoryItem, text_hash
 from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
-from perdure.pipeline.extraction import extract
-from perdure.pipeline.reconciliation.evidence import evidence
-from perdure.pipeline.reconciliation.judge import judge_reading
-from perdure.pipeline.slots import read
+from perdure.pipeline.curation.rules.extraction import extract
+from perdure.pipeline.curation.rules.reconciliation.evidence import evidence
+from perdure.pipeline.curation.rules.reconciliation.judge import judge_reading
+from perdure.pipeline.curation.rules.slots import read
 
 OTHER, SAME, CHANGE = 0, 1, 2
 OUTCOMES = {"ADD": OTHER, "NONE": SAME}

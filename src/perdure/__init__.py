@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PerdureError,
         PromotionRequiredError,
         QuotaError,
+        ReadOnlyError,
         RerankerError,
         ScopeError,
         VectorStoreError,
@@ -53,14 +54,15 @@ if TYPE_CHECKING:
     from perdure.domain.message import Message
     from perdure.domain.scope import Scope
     from perdure.domain.stored_memory import MemoryType
-    from perdure.engine.config import MemoryConfig
+    from perdure.engine.config.config import MemoryConfig
     from perdure.frontends.library.async_memory import AsyncMemory
     from perdure.frontends.library.async_memory_store import AsyncMemoryStore
+    from perdure.frontends.library.async_memory_tool import AsyncMemoryTool
     from perdure.frontends.library.async_team import AsyncTeamMemory
     from perdure.frontends.library.memory import Memory
     from perdure.frontends.library.memory_client import MemoryClient
     from perdure.frontends.library.memory_store import MemoryStore
-    from perdure.frontends.library.memory_tool import AsyncMemoryTool, MemoryTool
+    from perdure.frontends.library.memory_tool import MemoryTool
     from perdure.frontends.library.runtime.agent_runtime import AgentRuntime
     from perdure.frontends.library.team import TeamMemory
 
@@ -85,6 +87,7 @@ _HOMES = {
         "NotFoundError",
         "PerdureError",
         "PromotionRequiredError",
+        "ReadOnlyError",
         "QuotaError",
         "RerankerError",
         "ScopeError",
@@ -105,14 +108,15 @@ _HOMES = {
     "perdure.domain.message": ("Message",),
     "perdure.domain.scope": ("Scope",),
     "perdure.domain.stored_memory": ("MemoryType",),
-    "perdure.engine.config": ("MemoryConfig",),
+    "perdure.engine.config.config": ("MemoryConfig",),
     "perdure.frontends.library.async_memory": ("AsyncMemory",),
     "perdure.frontends.library.async_memory_store": ("AsyncMemoryStore",),
+    "perdure.frontends.library.async_memory_tool": ("AsyncMemoryTool",),
     "perdure.frontends.library.async_team": ("AsyncTeamMemory",),
     "perdure.frontends.library.memory": ("Memory",),
     "perdure.frontends.library.memory_client": ("MemoryClient",),
     "perdure.frontends.library.memory_store": ("MemoryStore",),
-    "perdure.frontends.library.memory_tool": ("AsyncMemoryTool", "MemoryTool"),
+    "perdure.frontends.library.memory_tool": ("MemoryTool",),
     "perdure.frontends.library.runtime.agent_runtime": ("AgentRuntime",),
     "perdure.frontends.library.team": ("TeamMemory",),
 }
@@ -159,6 +163,7 @@ __all__ = [
     "PerdureError",
     "PromotionRequiredError",
     "QuotaError",
+    "ReadOnlyError",
     "Reflected",
     "RerankerError",
     "Scope",

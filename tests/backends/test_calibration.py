@@ -1,4 +1,4 @@
-"""Scores: strictly rising, fitted to labelled pairs, and as the specifications' own sentences ask (U11)."""
+"""Scores: strictly rising, fitted to labelled pairs, and as the specifications' own sentences ask."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from perdure.backends.calibration import Calibration
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.registry import build
+from perdure.backends.shared.calibration import Calibration
 from perdure.domain.errors import ConfigError
+
+pytestmark = pytest.mark.covers("U11")
 
 FIT = Path(__file__).parents[2] / "benchmarks/calibration/fit.py"
 MINILM = Calibration.read("perdure.backends.embedders", "_minilm_calibration.json")
@@ -139,7 +141,8 @@ def similarities(embedder: Embedder, *pairs: tuple[str, str]) -> list[float]:
     return [float(value) for value in (left * right).sum(axis=1)]
 
 
-def test_U11_T4_V1_V45_the_specifications_own_sentences(minilm: Embedder) -> None:
+@pytest.mark.covers("T4", "U11", "V1", "V45")
+def test_the_specifications_own_sentences(minilm: Embedder) -> None:
     t4, v1, v45 = similarities(
         minilm,
         ("programming languages", "User likes Python"),
@@ -152,7 +155,8 @@ def test_U11_T4_V1_V45_the_specifications_own_sentences(minilm: Embedder) -> Non
     assert minilm.score(v45) > minilm.score(v1)
 
 
-def test_U11_the_same_text_scores_1_and_an_unrelated_one_little(minilm: Embedder) -> None:
+@pytest.mark.covers("U11")
+def test_the_same_text_scores_1_and_an_unrelated_one_little(minilm: Embedder) -> None:
     same, unrelated = similarities(
         minilm, ("User likes Python", "User likes Python"), ("User likes Python", "The ferry leaves at noon")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
@@ -10,8 +11,9 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import Field, SecretStr
 
-from perdure.backends.retrying import RetryLater
-from perdure.backends.service import (
+from perdure.backends.extras import extra_line
+from perdure.backends.http.retries import RetryLater
+from perdure.backends.http.service import (
     NO_KEY,
     RefusedError,
     Service,
@@ -266,7 +268,7 @@ def test_a_missing_client_is_named_with_its_pip_line() -> None:
     class Missing(Vendor):
         sdk: ClassVar[str] = "no_such_client"
 
-    with pytest.raises(DependencyError, match=r'no_such_client.*pip install "perdure\[vendor\]"'):
+    with pytest.raises(DependencyError, match=f"no_such_client.*{re.escape(extra_line('vendor'))}"):
         asyncio.run(Missing().ask(Script()))
 
 

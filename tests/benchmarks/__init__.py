@@ -21,6 +21,8 @@ def load(name: str) -> ModuleType:
     return sys.modules[name]
 
 
+answers_data = load("answers_data")
+answers = load("answers")
 recall_data = load("recall_data")
 recall_metrics = load("recall_metrics")
 recall_peers = load("recall_peers")

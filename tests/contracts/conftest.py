@@ -18,15 +18,15 @@ import pytest
 
 from perdure.backends import registry
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
-from tests.contracts.ledger_postgres import postgres_server  # noqa: F401 - a fixture
-from tests.contracts.ledger_worker import PROVIDERS as LEDGERS
-from tests.contracts.ledger_worker import Place
+from tests.contracts.ledgers.ledger_postgres import postgres_server  # noqa: F401 - a fixture
+from tests.contracts.ledgers.ledger_worker import PROVIDERS as LEDGERS
+from tests.contracts.ledgers.ledger_worker import Place
 from tests.contracts.stores import Provider, all_providers
-from tests.contracts.wire_anthropic import anthropic_llm_script  # noqa: F401
-from tests.contracts.wire_google import google_embedder_config, google_llm_script  # noqa: F401
-from tests.contracts.wire_huggingface import huggingface_embedder_config  # noqa: F401
-from tests.contracts.wire_ollama import ollama_embedder_config, ollama_llm_script  # noqa: F401
-from tests.contracts.wire_openai import (  # noqa: F401
+from tests.contracts.wire.anthropic import anthropic_llm_script  # noqa: F401
+from tests.contracts.wire.google import google_embedder_config, google_llm_script  # noqa: F401
+from tests.contracts.wire.huggingface import huggingface_embedder_config  # noqa: F401
+from tests.contracts.wire.ollama import ollama_embedder_config, ollama_llm_script  # noqa: F401
+from tests.contracts.wire.openai import (  # noqa: F401
     azure_openai_embedder_config,
     azure_openai_llm_script,
     openai_embedder_config,

@@ -1,4 +1,4 @@
-"""What every reranker owes, run over every provider of the family (K28, U21).
+"""What every reranker owes, run over every provider of the family.
 
 A provider that needs settings (a folder, an address, a key) brings a fixture `<name>_reranker_config` of session or
 module scope; the others are built from {}.
@@ -18,12 +18,14 @@ import pytest
 from perdure.backends.registry import build, load, providers
 from perdure.backends.rerankers.base import Reranker
 from perdure.domain.errors import ConfigError, InvalidInputError
-from tests.contracts.wire_rerank import (  # noqa: F401 - fixtures
+from tests.contracts.wire.rerank import (  # noqa: F401 - fixtures
     cohere_reranker_config,
     cross_encoder_reranker_config,
     jina_reranker_config,
     voyage_reranker_config,
 )
+
+pytestmark = pytest.mark.covers("K28", "U21")
 
 T = TypeVar("T")
 
@@ -74,7 +76,8 @@ def close(left: list[float], right: list[float]) -> bool:
     return left == pytest.approx(right, abs=CLOSE)
 
 
-def test_K28_the_text_that_answers_best_scores_highest(reranker: Reranker) -> None:
+@pytest.mark.covers("K28")
+def test_the_text_that_answers_best_scores_highest(reranker: Reranker) -> None:
     scores = run(reranker.rerank(QUERY, TEXTS))
     ranked = sorted(TEXTS, key=lambda text: -scores[TEXTS.index(text)])
     assert ranked[:2] == ["user likes tea", "user likes coffee"]

@@ -45,17 +45,19 @@ def test_errors_have_a_code_and_a_text() -> None:
 # ------------------------------------------------------------------ time
 
 
+@pytest.mark.covers("U15")
 @given(
     st.datetimes(
         timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]), min_value=datetime(1, 1, 3)
     )
 )
-def test_U15_text_order_is_time_order(moment: datetime) -> None:
+def test_text_order_is_time_order(moment: datetime) -> None:
     later = moment + timedelta(microseconds=1) if moment.year < 9999 else moment
     assert iso(moment) <= iso(later) and len(iso(moment)) == 32
     assert read_moment(iso(moment)) == moment.astimezone(UTC)
 
 
+@pytest.mark.covers("U15")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -67,7 +69,7 @@ def test_U15_text_order_is_time_order(moment: datetime) -> None:
         (datetime(2026, 3, 1, 9, 30), "2026-03-01T09:30:00.000000+00:00"),
     ],
 )
-def test_U15_moments(value: Any, expected: str) -> None:
+def test_moments(value: Any, expected: str) -> None:
     assert iso(parse_moment(value)) == expected
 
 
@@ -236,14 +238,16 @@ def test_payload_and_back() -> None:
     assert MemoryItem.from_payload({**whole.to_payload(), "from_the_future": 1}) == whole
 
 
-def test_U16_ids() -> None:
+@pytest.mark.covers("U16")
+def test_ids() -> None:
     id = new_id()
     assert read_id(id) == read_id(f"mem_{id}") == read_id(id.upper()) == id
     assert read_id("fake-id") is None and read_id(5) is None
 
 
+@pytest.mark.covers("U22")
 @pytest.mark.parametrize("key", ["id", "memory", "hash", "created_at", "updated_at", *SCOPE_FIELDS])
-def test_U22_reserved_metadata(key: str) -> None:
+def test_reserved_metadata(key: str) -> None:
     with pytest.raises(InvalidInputError, match=key):
         check_metadata({key: "x"})
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import perdure
 from perdure import pipeline
-from perdure.domain.pattern import Pattern
+from perdure.domain.text.pattern import Pattern
 
 WORDS = r"(?P<first>[ab]+)-?(\d)?"
 

@@ -1,4 +1,4 @@
-"""Records of spec 003's runtime: read from what callers give, answering in both cases (Z2, C22, U15)."""
+"""Records of spec 003's runtime: read from what callers give, answering in both cases."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.naming import camel, read_names, snake
-from perdure.domain.records import read_time
+from perdure.domain.records import camel, read_names, read_time, snake
 from perdure.domain.runtime import Component, Entity, Relationship, Room, Task, milliseconds, read_key, read_uuid
+
+pytestmark = pytest.mark.covers("C22", "U15", "Z2")
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 IDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=8)
@@ -43,8 +44,9 @@ def test_names_go_there_and_back(name: str) -> None:
     assert snake(camel(name)) == name == snake(name)
 
 
+@pytest.mark.covers("Z2")
 @given(TASKS)
-def test_z2_a_record_is_read_from_what_it_answers(task: Task) -> None:
+def test_a_record_is_read_from_what_it_answers(task: Task) -> None:
     dump = task.model_dump()
     assert Task.of(dump) == task
     assert Task.of({snake(name): value for name, value in dump.items()}) == task
@@ -95,7 +97,8 @@ def test_what_is_wrong_is_named(given: dict, field: str, says: str) -> None:
     assert caught.value.field == field
 
 
-def test_u15_times_are_milliseconds_and_read_from_dates_too() -> None:
+@pytest.mark.covers("U15")
+def test_times_are_milliseconds_and_read_from_dates_too() -> None:
     noon = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
     assert milliseconds(noon) == round(noon.timestamp() * 1000)
     for value in (noon, noon.isoformat(), milliseconds(noon), float(milliseconds(noon))):
@@ -106,7 +109,8 @@ def test_u15_times_are_milliseconds_and_read_from_dates_too() -> None:
             read_time(wrong, "due_at")
 
 
-def test_c22_ids_are_any_text_and_stand_for_a_uuid_where_one_is_needed() -> None:
+@pytest.mark.covers("C22")
+def test_ids_are_any_text_and_stand_for_a_uuid_where_one_is_needed() -> None:
     id = uuid4()
     assert read_key(id) == read_uuid(id) == read_uuid(str(id).upper()) == str(id)
     assert read_key("user-1") == "user-1"

@@ -9,9 +9,9 @@ import pytest
 
 from perdure import Memory
 from perdure.engine.graph import jobs
-from tests.engine.graph_worlds import FaultyGraph
-from tests.engine.teams import Join, joining
-from tests.engine.transfers import live_a_little, run
+from tests.engine.graph.worlds import FaultyGraph
+from tests.engine.team.teams import Join, joining
+from tests.engine.transfer.transfers import live_a_little, run
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One memory, many ways in: what is made through one is the same through every other, where scopes allow (U3, U7, U16).
+"""One memory, many ways in: what is made through one is the same through every other, where scopes allow.
 
 Every ordered pair is one test. All ways share one folder, of which the library, the server, MemoryClient and each
 command of the program have an engine of their own. They do so on files, as MemoryClient has it, and on records.
@@ -16,15 +16,17 @@ import pytest
 
 from perdure import Memory, MemoryClient
 from perdure.frontends.library.portal import PORTAL
-from tests.frontends.cli_runs import Folder
+from tests.frontends.cli.runs import Folder
 from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.upstream import upstream
-from tests.frontends.server.mem0_clients import mem0_client
+from tests.frontends.server.mem0.clients import mem0_client
 from tests.frontends.server.running import SECRET
 from tests.frontends.ways.base import TEAM, Corner, Way, World
 from tests.frontends.ways.files import Files
 from tests.frontends.ways.library import Library, Program, Runtime, Store, Team
 from tests.frontends.ways.served import Chat, Client, Mem0, Rest, RestStore, RestTeam
+
+pytestmark = pytest.mark.covers("U3", "U7", "U16")
 
 ON_RECORDS: tuple[type[Way], ...] = (
     Library, Store, Runtime, Team, Program, Rest, RestStore, Mem0, RestTeam, Chat,
@@ -92,8 +94,9 @@ SEEN = [*cases("markdown", ON_FILES, seen=True), *cases("sqlite", ON_RECORDS, se
 WALLED = cases("markdown", ON_FILES, seen=False)
 
 
+@pytest.mark.covers("U7", "U16")
 @pytest.mark.parametrize(("world", "pair"), SEEN, indirect=["world"])
-def test_u7_u16_made_by_one_way_it_is_read_changed_and_deleted_by_the_other(world: World, pair: Pair) -> None:
+def test_made_by_one_way_it_is_read_changed_and_deleted_by_the_other(world: World, pair: Pair) -> None:
     corner = Corner(world)
     maker, reader = pair[0](corner), pair[1](corner)
     made = corner.of(maker.WRITES)
@@ -120,8 +123,9 @@ def test_u7_u16_made_by_one_way_it_is_read_changed_and_deleted_by_the_other(worl
     assert [each[1:4] for each in world.memory_rows(id)] == [*told, ("DELETE", PORTO, None)]
 
 
+@pytest.mark.covers("U7", "U22")
 @pytest.mark.parametrize(("world", "pair"), WALLED, indirect=["world"])
-def test_u7_u22_where_scopes_do_not_allow_it_the_other_way_has_nothing_of_it(world: World, pair: Pair) -> None:
+def test_where_scopes_do_not_allow_it_the_other_way_has_nothing_of_it(world: World, pair: Pair) -> None:
     corner = Corner(world)
     maker, other = pair[0](corner), pair[1](corner)
     made, asked = corner.of(maker.WRITES), corner.of(other.WRITES)
@@ -135,9 +139,10 @@ def test_u7_u22_where_scopes_do_not_allow_it_the_other_way_has_nothing_of_it(wor
     assert maker.listed(made) == [LISBON]
 
 
+@pytest.mark.covers("U7", "U22")
 @pytest.mark.parametrize("world", ["markdown"], indirect=True)
 @pytest.mark.parametrize("reader", ON_FILES, ids=lambda way: way.NAME)
-def test_u7_u22_who_asks_for_somebody_else_finds_nothing(world: World, reader: type[Way]) -> None:
+def test_who_asks_for_somebody_else_finds_nothing(world: World, reader: type[Way]) -> None:
     theirs, mine = Corner(world), Corner(world)
     maker = RestTeam(theirs) if TEAM in reader.NEEDS else Library(theirs)
     maker.keep(theirs.of(maker.WRITES), LISBON)
@@ -145,8 +150,9 @@ def test_u7_u22_who_asks_for_somebody_else_finds_nothing(world: World, reader: t
     assert reader(mine).found(asked, LISBON) == reader(mine).listed(asked) == []
 
 
+@pytest.mark.covers("K5")
 @pytest.mark.parametrize("world", ["markdown"], indirect=True)
-def test_k5_a_folder_has_no_walls(world: World) -> None:
+def test_a_folder_has_no_walls(world: World) -> None:
     """A team's memory is a file like any other: who may read the folder reads it."""
     corner = Corner(world)
     team = Team(corner)

@@ -10,6 +10,48 @@ import pytest
 from perdure import Memory, PerdureError, ScopeError
 from tests.conftest import Open
 
+pytestmark = pytest.mark.covers(
+    "T1",
+    "T2",
+    "T3",
+    "T4",
+    "T5",
+    "T6",
+    "T7",
+    "T8",
+    "T9",
+    "T10",
+    "T11",
+    "T12",
+    "T13",
+    "T14",
+    "T15",
+    "T16",
+    "T17",
+    "T18",
+    "T19",
+    "T20",
+    "T21",
+    "T22",
+    "T23",
+    "T24",
+    "T25",
+    "T26",
+    "T27",
+    "T28",
+    "T29",
+    "T30",
+    "T31",
+    "T32",
+    "T33",
+    "T34",
+    "T35",
+    "T36",
+    "T37",
+    "T38",
+    "T42",
+)
+
 ALICE = {"user_id": "alice"}
 
 
@@ -28,14 +70,16 @@ def event_names(result: Any) -> list[str]:
 # ------------------------------------------------------------------ memory CRUD
 
 
-def test_T1_add_single_fact(memory: Memory) -> None:
+@pytest.mark.covers("T1")
+def test_add_single_fact(memory: Memory) -> None:
     result = memory.add("My name is Bob", user_id="bob")
     assert event_names(result) == ["ADD"]
     assert result.results[0].memory == "User's name is Bob"
     assert result["results"][0]["new_memory"] == "User's name is Bob"
 
 
-def test_T2_add_conversation(memory: Memory) -> None:
+@pytest.mark.covers("T2")
+def test_add_conversation(memory: Memory) -> None:
     result = memory.add(
         [
             {"role": "user", "content": "Hi, I'm Alice. I work at Acme Corp as a data scientist."},
@@ -51,14 +95,16 @@ def test_T2_add_conversation(memory: Memory) -> None:
         assert word in stored
 
 
-def test_T3_add_without_facts(memory: Memory) -> None:
+@pytest.mark.covers("T3")
+def test_add_without_facts(memory: Memory) -> None:
     assert memory.add("hello", user_id="x").results == []
     assert memory.add("", user_id="x").results == []
     assert memory.add([], user_id="x").results == []
     assert texts(memory, user_id="x") == []
 
 
-def test_T4_search_by_semantics(memory: Memory) -> None:
+@pytest.mark.covers("T4")
+def test_search_by_semantics(memory: Memory) -> None:
     memory.add("User likes Python", **ALICE)
     found = memory.search("programming languages", **ALICE).results
     assert found[0].memory == "User likes Python"
@@ -66,12 +112,14 @@ def test_T4_search_by_semantics(memory: Memory) -> None:
     assert found[0]["score"] == found[0].score
 
 
-def test_T5_search_with_limit(memory: Memory) -> None:
+@pytest.mark.covers("T5")
+def test_search_with_limit(memory: Memory) -> None:
     memory.add_facts([f"User owns boat number {number}" for number in range(6)], **ALICE)
     assert len(memory.search("boats", limit=3, **ALICE).results) == 3
 
 
-def test_T6_T7_get(memory: Memory) -> None:
+@pytest.mark.covers("T6", "T7")
+def test_get(memory: Memory) -> None:
     id = memory.add("My name is Bob", user_id="bob").results[0].id
     item = memory.get(id)
     assert item is not None and item.id == id and item.memory == "User's name is Bob"
@@ -79,13 +127,15 @@ def test_T6_T7_get(memory: Memory) -> None:
     assert memory.get("00000000-0000-4000-8000-000000000000") is None
 
 
-def test_T8_get_all_for_scope(memory: Memory) -> None:
+@pytest.mark.covers("T8")
+def test_get_all_for_scope(memory: Memory) -> None:
     facts = ["User likes tea", "User's dog is called Rex", "User was born in Oslo"]
     memory.add_facts(facts, **ALICE)
     assert texts(memory, **ALICE) == facts
 
 
-def test_T9_T10_update(memory: Memory) -> None:
+@pytest.mark.covers("T9", "T10")
+def test_update(memory: Memory) -> None:
     id = memory.add("My name is Bob", user_id="bob").results[0].id
     memory.update(id, "new text")
     item = memory.get(id)
@@ -94,14 +144,16 @@ def test_T9_T10_update(memory: Memory) -> None:
     assert item.hash == hashlib.md5(b"new text").hexdigest()
 
 
-def test_T11_delete(memory: Memory) -> None:
+@pytest.mark.covers("T11")
+def test_delete(memory: Memory) -> None:
     id = memory.add("My name is Bob", user_id="bob").results[0].id
     memory.delete(id)
     assert memory.get(id) is None
     assert memory.search("Bob", user_id="bob").results == []
 
 
-def test_T12_delete_all(memory: Memory) -> None:
+@pytest.mark.covers("T12")
+def test_delete_all(memory: Memory) -> None:
     memory.add_facts(["User likes tea", "User likes chess"], **ALICE)
     memory.add_facts(["User likes rain"], user_id="bob")
     memory.delete_all(**ALICE)
@@ -109,7 +161,8 @@ def test_T12_delete_all(memory: Memory) -> None:
     assert texts(memory, user_id="bob") == ["User likes rain"]
 
 
-def test_T13_reset(memory: Memory) -> None:
+@pytest.mark.covers("T13")
+def test_reset(memory: Memory) -> None:
     id = memory.add("My name is Bob", user_id="bob").results[0].id
     memory.reset()
     assert texts(memory, user_id="bob") == []
@@ -119,13 +172,15 @@ def test_T13_reset(memory: Memory) -> None:
 # ------------------------------------------------------------------ update intelligence
 
 
-def test_T14_deduplication(memory: Memory) -> None:
+@pytest.mark.covers("T14")
+def test_deduplication(memory: Memory) -> None:
     memory.add("User likes Python", **ALICE)
     assert event_names(memory.add("User likes Python", **ALICE)) == ["NONE"]
     assert len(texts(memory, **ALICE)) == 1
 
 
-def test_T15_update_on_contradiction(memory: Memory) -> None:
+@pytest.mark.covers("T15")
+def test_update_on_contradiction(memory: Memory) -> None:
     old = memory.add("User lives in NYC", **ALICE).results[0]
     result = memory.add("User moved to San Francisco", **ALICE)
     assert event_names(result) == ["UPDATE"]
@@ -134,26 +189,30 @@ def test_T15_update_on_contradiction(memory: Memory) -> None:
     assert "San Francisco" in texts(memory, **ALICE)[0]
 
 
-def test_T16_merge_on_refinement(memory: Memory) -> None:
+@pytest.mark.covers("T16")
+def test_merge_on_refinement(memory: Memory) -> None:
     memory.add("User works in tech", **ALICE)
     result = memory.add("User works at Google as a senior engineer", **ALICE)
     assert event_names(result) == ["UPDATE"]
     assert "senior engineer" in texts(memory, **ALICE)[0] and "Google" in texts(memory, **ALICE)[0]
 
 
-def test_T17_delete_on_negation(memory: Memory) -> None:
+@pytest.mark.covers("T17")
+def test_delete_on_negation(memory: Memory) -> None:
     memory.add("User is vegetarian", **ALICE)
     assert event_names(memory.add("User started eating meat again", **ALICE)) in (["DELETE"], ["UPDATE"])
     assert not any("is vegetarian" in text for text in texts(memory, **ALICE))
 
 
-def test_T18_several_events_in_one_add(memory: Memory) -> None:
+@pytest.mark.covers("T18")
+def test_several_events_in_one_add(memory: Memory) -> None:
     memory.add("User lives in NYC", **ALICE)
     result = memory.add("I moved to Denver last week. My sister Ana plays the oboe.", **ALICE)
     assert set(event_names(result)) == {"ADD", "UPDATE"}
 
 
-def test_T18_several_events_with_a_model(open_memory: Open) -> None:
+@pytest.mark.covers("T18")
+def test_several_events_with_a_model(open_memory: Open) -> None:
     memory = scripted(
         open_memory,
         '["User lives in NYC"]',
@@ -169,14 +228,16 @@ def test_T18_several_events_with_a_model(open_memory: Open) -> None:
 # ------------------------------------------------------------------ scoping
 
 
-def test_T19_scope_isolation(memory: Memory) -> None:
+@pytest.mark.covers("T19")
+def test_scope_isolation(memory: Memory) -> None:
     memory.add("User likes Python", **ALICE)
     assert memory.search("Python", user_id="bob").results == []
     assert memory.search("Python", user_id="*").results == []
     assert memory.search("Python", user_id="alic_").results == []
 
 
-def test_T20_multi_scope_filter(memory: Memory) -> None:
+@pytest.mark.covers("T20")
+def test_multi_scope_filter(memory: Memory) -> None:
     memory.add("User likes Python", user_id="alice", agent_id="helper")
     assert len(memory.search("Python", user_id="alice", agent_id="helper").results) == 1
     assert memory.search("Python", user_id="alice", agent_id="other").results == []
@@ -184,14 +245,16 @@ def test_T20_multi_scope_filter(memory: Memory) -> None:
     assert len(memory.search("Python", agent_id="helper").results) == 1
 
 
+@pytest.mark.covers("T21", "T38")
 @pytest.mark.parametrize("method", ["add", "add_facts", "search", "get_all", "delete_all", "forget", "context"])
-def test_T21_T38_missing_scope(memory: Memory, method: str) -> None:
+def test_missing_scope(memory: Memory, method: str) -> None:
     argument: dict[str, list[Any]] = {"add": ["hi"], "add_facts": [["x"]], "search": ["x"], "context": ["x"]}
     with pytest.raises(ScopeError, match="^At least one of user_id, agent_id, or run_id must be provided$"):
         getattr(memory, method)(*argument.get(method, []))
 
 
-def test_T22_run_isolation(memory: Memory) -> None:
+@pytest.mark.covers("T22")
+def test_run_isolation(memory: Memory) -> None:
     memory.add("User likes Python", run_id="session-1")
     assert texts(memory, run_id="session-2") == []
     assert texts(memory, run_id="session-1") == ["User likes Python"]
@@ -200,7 +263,8 @@ def test_T22_run_isolation(memory: Memory) -> None:
 # ------------------------------------------------------------------ history
 
 
-def test_T23_T24_T25_T26_history(memory: Memory) -> None:
+@pytest.mark.covers("T23", "T24", "T25", "T26")
+def test_history(memory: Memory) -> None:
     id = memory.add("My name is Bob", user_id="bob").results[0].id
     assert [record.event for record in memory.history(id)] == ["ADD"]
     memory.update(id, "User's name is Robert")
@@ -231,15 +295,38 @@ def tagged(memory: Memory) -> Memory:
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        pytest.param({"field": "tag", "operator": "eq", "value": "work"}, {"Python"}, id="T27"),
-        pytest.param({"field": "tag", "operator": "in", "value": ["work", "b"]}, {"Python"}, id="T28"),
-        pytest.param({"AND": [{"tag": "work"}, {"field": "n", "operator": "gt", "value": 4}]}, {"Python"}, id="T29"),
-        pytest.param({"AND": [{"tag": "work"}, {"field": "n", "operator": "gt", "value": 6}]}, set(), id="T29-none"),
-        pytest.param({"OR": [{"tag": "work"}, {"tag": "home"}]}, {"Python", "sails"}, id="T30"),
-        pytest.param({"NOT": {"tag": "work"}}, {"sails", "cat"}, id="T31"),
-        pytest.param({"field": "memory", "operator": "contains", "value": "Python"}, {"Python"}, id="T32"),
-        pytest.param({"field": "memory", "operator": "contains", "value": "python"}, set(), id="T32-case"),
-        pytest.param({"field": "memory", "operator": "icontains", "value": "python"}, {"Python"}, id="T32-icontains"),
+        pytest.param({"field": "tag", "operator": "eq", "value": "work"}, {"Python"}, marks=pytest.mark.covers("T27")),
+        pytest.param(
+            {"field": "tag", "operator": "in", "value": ["work", "b"]}, {"Python"}, marks=pytest.mark.covers("T28")
+        ),
+        pytest.param(
+            {"AND": [{"tag": "work"}, {"field": "n", "operator": "gt", "value": 4}]},
+            {"Python"},
+            marks=pytest.mark.covers("T29"),
+        ),
+        pytest.param(
+            {"AND": [{"tag": "work"}, {"field": "n", "operator": "gt", "value": 6}]},
+            set(),
+            marks=pytest.mark.covers("T29"),
+            id="none",
+        ),
+        pytest.param({"OR": [{"tag": "work"}, {"tag": "home"}]}, {"Python", "sails"}, marks=pytest.mark.covers("T30")),
+        pytest.param({"NOT": {"tag": "work"}}, {"sails", "cat"}, marks=pytest.mark.covers("T31")),
+        pytest.param(
+            {"field": "memory", "operator": "contains", "value": "Python"}, {"Python"}, marks=pytest.mark.covers("T32")
+        ),
+        pytest.param(
+            {"field": "memory", "operator": "contains", "value": "python"},
+            set(),
+            marks=pytest.mark.covers("T32"),
+            id="case",
+        ),
+        pytest.param(
+            {"field": "memory", "operator": "icontains", "value": "python"},
+            {"Python"},
+            marks=pytest.mark.covers("T32"),
+            id="icontains",
+        ),
         pytest.param(
             {"field": "created_at", "operator": "gte", "value": "2024-01-01"}, {"Python", "sails", "cat"}, id="13.4"
         ),
@@ -257,14 +344,16 @@ def test_filters(tagged: Memory, expression: dict[str, Any], expected: set[str])
 # ------------------------------------------------------------------ failures
 
 
-def test_T36_model_down_is_no_crash(open_memory: Open) -> None:
+@pytest.mark.covers("T36")
+def test_model_down_is_no_crash(open_memory: Open) -> None:
     memory = scripted(open_memory, {"error": "server"})
     result = memory.add("I live in Oslo", **ALICE)
     assert result.results == []
     assert result.warnings, "emptiness must not look like success"
 
 
-def test_T37_one_embedding_fails(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.covers("T37")
+def test_one_embedding_fails(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     from perdure.backends.embedders.hashed import HashedEmbedder
     from perdure.domain.errors import EmbeddingError
 
@@ -282,8 +371,9 @@ def test_T37_one_embedding_fails(open_memory: Open, monkeypatch: pytest.MonkeyPa
     assert len(result.warnings) == 1 and "tea" in result.warnings[0]
 
 
-def test_T42_default_configuration_works() -> None:
-    """Without OPENAI_API_KEY the default is the embedded set (DESIGN §4); the OpenAI half comes with the providers."""
+@pytest.mark.covers("T42")
+def test_default_configuration_works() -> None:
+    """Without OPENAI_API_KEY the default is the embedded set; the OpenAI half comes with the providers."""
     with Memory() as memory:
         memory.add("My name is Bob", user_id="bob")
         assert texts(memory, user_id="bob") == ["User's name is Bob"]

@@ -1,4 +1,4 @@
-"""Spec 000's cases of scoping and filters, and a restart, on a `Memory` over every vector store (T41)."""
+"""Spec 000's cases of scoping and filters, and a restart, on a `Memory` over every vector store."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from perdure import Memory, ScopeError
 from perdure.backends import registry
 from tests.contracts.stores import Provider, all_providers
+
+pytestmark = pytest.mark.covers("T41")
 
 PROVIDERS = all_providers()
 
@@ -45,7 +47,8 @@ def texts(found: Any) -> list[str]:
     return sorted(item.memory for item in found.results)
 
 
-def test_t19_t20_t22_walls_stand_between_users_agents_and_runs(memory: Memory) -> None:
+@pytest.mark.covers("T19", "T20", "T22")
+def test_walls_stand_between_users_agents_and_runs(memory: Memory) -> None:
     memory.add("My name is Alice", user_id="alice", infer=False)
     memory.add("My name is Bob", user_id="bob", infer=False)
     memory.add("Alice asked the helper", user_id="alice", agent_id="helper", infer=False)
@@ -84,7 +87,9 @@ def test_filters(memory: Memory, number: str, filters: dict[str, Any], expected:
     assert texts(memory.get_all(user_id="u", filters=filters)) == expected, number
 
 
-def test_t41_v62_v68_a_life_on_this_store(config: dict[str, Any], provider: Provider) -> None:
+@pytest.mark.covers("V62")
+@pytest.mark.covers("T41", "V62", "V68")
+def test_a_life_on_this_store(config: dict[str, Any], provider: Provider) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
     with Memory(config) as memory:
         memory.add("I live in Lisbon.", user_id="ana")

@@ -1,4 +1,4 @@
-"""002 §6 key by key, what each does in a client that talks to a model over HTTP, and what it is by default (K58)."""
+"""002 §6 key by key, what each does in a client that talks to a model over HTTP, and what it is by default."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 
 from perdure import MemoryClient
 from tests.frontends.gateway.upstream import Upstream, upstream
+
+pytestmark = pytest.mark.covers("K58")
 
 QUESTION = "Do I drink green tea in the morning?"
 TEAS = (
@@ -49,7 +51,8 @@ async def ask(opened: MemoryClient) -> list[dict[str, Any]]:
     return list(answer["memory_hits"])
 
 
-def test_k58_every_key_of_section_6_has_the_default_that_stands_there() -> None:
+@pytest.mark.covers("K58")
+def test_every_key_of_section_6_has_the_default_that_stands_there() -> None:
     told = {
         name: each.default
         for name, each in inspect.signature(MemoryClient.__init__).parameters.items()
@@ -74,29 +77,31 @@ def test_k58_every_key_of_section_6_has_the_default_that_stands_there() -> None:
     assert Path(told["memory_path"]) == Path(wanted["memory_path"])  # type: ignore[arg-type]
 
 
-def test_k58_default_top_k_is_how_many_a_chat_is_given(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K58")
+def test_default_top_k_is_how_many_a_chat_is_given(model: Upstream, tmp_path: Path) -> None:
     assert len(client(model, tmp_path / "five", ask)) == 5
     assert len(client(model, tmp_path / "two", ask, default_top_k=2)) == 2
 
 
-def test_k58_score_threshold_drops_what_is_below_it(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K58")
+def test_score_threshold_drops_what_is_below_it(model: Upstream, tmp_path: Path) -> None:
     found = client(model, tmp_path / "memory", ask, score_threshold=0.99)
     assert len(found) == 1 and "green tea" in found[0]["content"]
 
 
-def test_k58_recency_weight_of_one_is_the_newest_first(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K58")
+def test_recency_weight_of_one_is_the_newest_first(model: Upstream, tmp_path: Path) -> None:
     found = client(model, tmp_path / "new", ask, recency_weight=1.0)
     assert {round(each["score"], 3) for each in found} == {1.0}, "all of them were told just now"
     found = client(model, tmp_path / "plain", ask, recency_weight=0.0, default_top_k=7)
     assert found[0]["score"] == 1.0 and "green tea" in found[0]["content"] and found[-1]["score"] == 0.0
 
 
+@pytest.mark.covers("K53", "K58")
 @pytest.mark.parametrize("enabled", [True, False])
-def test_k58_k53_enable_summarization_is_whether_a_prompt_has_a_summary(
-    model: Upstream, tmp_path: Path, enabled: bool
-) -> None:
+def test_enable_summarization_is_whether_a_prompt_has_a_summary(model: Upstream, tmp_path: Path, enabled: bool) -> None:
     async def work(opened: MemoryClient) -> None:
-        await opened.chat([{"role": "user", "content": "I live in Lisbon."}], conversation_id="c")
+        await opened.chat([{"role": "user", "content": "I live in Lisbon. I work at Nokia."}], conversation_id="c")
         deadline = time.monotonic() + 30
         wanted = "summary" if enabled else "memory"
         while not any(each["role"] == wanted for each in opened.list_all("c", include_summary=True)):
@@ -104,11 +109,13 @@ def test_k58_k53_enable_summarization_is_whether_a_prompt_has_a_summary(
             await asyncio.sleep(0.01)
         await opened.chat([{"role": "user", "content": "Where do I live?"}], conversation_id="c")
 
-    client(model, tmp_path / "memory", work, enable_summarization=enabled)
+    client(model, tmp_path / "memory", work, enable_summarization=enabled, default_top_k=1)
     assert ("Conversation summar" in model.last.body.decode()) == enabled
 
 
-def test_k58_k54_max_entries_is_what_a_conversation_holds(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K54")
+@pytest.mark.covers("K54", "K58")
+def test_max_entries_is_what_a_conversation_holds(model: Upstream, tmp_path: Path) -> None:
     async def work(opened: MemoryClient) -> int:
         for text in TEAS:
             await opened.chat([{"role": "user", "content": text}])
@@ -121,7 +128,8 @@ def test_k58_k54_max_entries_is_what_a_conversation_holds(model: Upstream, tmp_p
     assert client(model, tmp_path / "memory", work, max_entries=4) == 5, "the summary is beside them"
 
 
-def test_k58_memory_path_is_where_it_lies_and_openai_base_url_who_is_asked(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K58")
+def test_memory_path_is_where_it_lies_and_openai_base_url_who_is_asked(model: Upstream, tmp_path: Path) -> None:
     model.clear()
     client(model, tmp_path / "here", ask)
     assert any((tmp_path / "here").iterdir())

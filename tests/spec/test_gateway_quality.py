@@ -1,4 +1,4 @@
-"""V64: the majority of what is injected bears on the message, and of what is kept is right, by the labelled talks."""
+"""The majority of what is injected bears on the message, and of what is kept is right, by the labelled talks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def conversations(quality: ModuleType) -> list[Any]:
     return list(quality.read(quality.DATA.read_text(encoding="utf-8")))
 
 
-def test_v64_there_are_fifty_labelled_conversations(conversations: list[Any]) -> None:
+@pytest.mark.covers("V64")
+@pytest.mark.covers("V64")
+def test_there_are_fifty_labelled_conversations(conversations: list[Any]) -> None:
     assert len(conversations) == 50 == len({each.name for each in conversations})
     for each in conversations:
         assert each.facts and each.questions and all(said for turns in each.sessions for said, _ in turns), each.name
@@ -42,14 +44,18 @@ def test_v64_there_are_fifty_labelled_conversations(conversations: list[Any]) ->
         assert any(pattern.search(said) for pattern in first), f"{each.name}: a label speaks of what was said"
 
 
-def test_v64_a_label_is_right_where_all_its_words_stand(quality: ModuleType) -> None:
+@pytest.mark.covers("V64")
+@pytest.mark.covers("V64")
+def test_a_label_is_right_where_all_its_words_stand(quality: ModuleType) -> None:
     (one,) = quality.read("= a\nU: I pay 900 euros\nA: I see\nF: pay/pays, 900\nF: dog\nQ: How much? => 1\n")
     assert one.sessions == [[("I pay 900 euros", "I see")]] and one.questions == [("How much?", {1})]
     assert one.facts_of("User pays 900 euros") == {1} and one.facts_of("User pays 90 euros") == set()
 
 
+@pytest.mark.covers("V64")
+@pytest.mark.covers("V64")
 @pytest.mark.parametrize("dialect", ["responses", "chat"])
-def test_v64_most_of_what_is_kept_is_right_and_most_of_what_is_injected_bears(
+def test_most_of_what_is_kept_is_right_and_most_of_what_is_injected_bears(
     quality: ModuleType, conversations: list[Any], dialect: str
 ) -> None:
     some = islice(conversations, SOME.start, SOME.stop, SOME.step)

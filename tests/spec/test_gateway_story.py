@@ -1,4 +1,4 @@
-"""Spec 001's own story and example request, word for word, over real HTTP (V1, V58, V90)."""
+"""Spec 001's own story and example request, word for word, over real HTTP."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.dialects import RESPONSES, Speaker
 from tests.frontends.gateway.scripts import Reply, response
 from tests.frontends.gateway.upstream import Upstream, upstream
+
+pytestmark = pytest.mark.covers("V1", "V58", "V90")
 
 BUDGET = "My budget for the Hawaii trip is $10,000"
 EXAMPLE = json.loads("""
@@ -38,8 +40,9 @@ def model() -> Iterator[Upstream]:
         yield found
 
 
+@pytest.mark.covers("V1")
 @pytest.mark.parametrize("dialect", ["responses", "chat"])
-def test_v1_what_was_said_in_march_is_known_five_days_later(tmp_path: Path, model: Upstream, dialect: str) -> None:
+def test_what_was_said_in_march_is_known_five_days_later(tmp_path: Path, model: Upstream, dialect: str) -> None:
     with gateway_to(tmp_path / "memory", model.url, embedder={"provider": "minilm"}) as gateway:
         user = Speaker(gateway, model, dialect)
         user.told(BUDGET)
@@ -48,8 +51,9 @@ def test_v1_what_was_said_in_march_is_known_five_days_later(tmp_path: Path, mode
     assert "10,000" in told, "with 001's own threshold"
 
 
+@pytest.mark.covers("V58", "V90")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_v58_v90_the_example_request_goes_up_with_its_chain_and_memories_on_top(
+def test_the_example_request_goes_up_with_its_chain_and_memories_on_top(
     tmp_path: Path, model: Upstream, stream: bool
 ) -> None:
     model.clear()

@@ -14,6 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
+# Cancellation: of the running task itself, or of something that it awaits.
+
+
+def is_cancelled() -> bool:
+    """Whether the running task itself was cancelled; ask after catching a CancelledError.
+
+    If not, something that it awaited was cancelled elsewhere: a client that is closed during a name lookup cancels the
+    tasks that wait for it.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

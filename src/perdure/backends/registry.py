@@ -1,8 +1,9 @@
-"""Finds providers by name: the folder is the family, the file's name is the provider's name.
+"""Finds providers by name: the folder is the family, the name of the file or folder in it is the provider's.
 
 Nothing is imported before it is asked for, so that an unused driver is never needed. A provider is a subclass of its
-family's port with `name` equal to the file's name, a nested pydantic model `Settings`, and `__init__(self, settings)`.
-One that lives elsewhere is named by its import path, "package.module:Class".
+family's port with `name` equal to that name, in the file itself or in the folder's `store.py`, with a nested pydantic
+model `Settings`, and `__init__(self, settings)`. One that lives elsewhere is named by its import path,
+"package.module:Class".
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from perdure.backends.extras import extra_line
 from perdure.backends.validation import config_error
 from perdure.domain.errors import ConfigError, DependencyError
 
@@ -33,11 +35,14 @@ SECTIONS: Mapping[str, str] = {
 """Each family and the key under which a configuration names its provider (spec 000 §8.1)."""
 
 
+_FAMILIES = Path(__file__).parent
+
+
 def providers(family: str) -> list[str]:
     """The names of the family's providers, sorted; imports none of them. ConfigError for an unknown family."""
     _check_family(family)
-    folder = Path(__file__).parent / family
-    names = (module.name for module in pkgutil.iter_modules([str(folder)]) if not module.ispkg)
+    modules = pkgutil.iter_modules([str(_FAMILIES / family)])
+    names = (module.name for module in modules if not module.ispkg or _is_package(family, module.name))
     return sorted(name for name in names if name != "base" and not name.startswith("_"))
 
 
@@ -58,7 +63,8 @@ def load(family: str, name: str) -> type[Any]:
             field=key,
             value=name,
         )
-    module = _import(f"{__package__}.{family}.{name}", name)
+    place = f"{__package__}.{family}.{name}"
+    module = _import(f"{place}.store" if _is_package(family, name) else place, name)
     port = _port(family)
     for found in vars(module).values():
         if isinstance(found, type) and issubclass(found, port) and getattr(found, "name", None) == name:
@@ -92,10 +98,15 @@ def missing_driver(provider: str, error: ImportError) -> DependencyError:
     """The error to raise for a driver that could not be imported; its text holds the pip line that installs it."""
     if isinstance(error, DependencyError):
         return error
-    pip_line = f'pip install "perdure[{provider}]"'
+    pip_line = extra_line(provider)
     if isinstance(error, ModuleNotFoundError) and error.name:
         return DependencyError(f"{provider} needs the package {error.name}, which is not installed: {pip_line}")
     return DependencyError(f"{provider} could not import its driver ({error}); to install it again: {pip_line}")
+
+
+def _is_package(family: str, name: str) -> bool:
+    """Whether the provider is a folder, which holds its class in `store.py`."""
+    return (_FAMILIES / family / name / "store.py").is_file()
 
 
 def _import(module: str, provider: str) -> ModuleType:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
-from perdure.domain.errors import PerdureError
+from perdure.domain.errors import PerdureError, ReadOnlyError
 
 MAX_READERS = 8
 """Readers at one time; a thread that wants a ninth waits, for milliseconds."""
@@ -22,7 +22,7 @@ MAX_READERS = 8
 _STATEMENTS = 512
 
 _REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full: free some space; nothing was changed",
+    sqlite3.SQLITE_FULL: "the disk is full: free some space",
     sqlite3.SQLITE_NOTADB: "the file is not an SQLite database: give another path, or put a backup in its place",
     sqlite3.SQLITE_READONLY: "the file or its folder is read-only: make both writable for this user",
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened: its folder must exist and be writable for this user",
@@ -76,9 +76,11 @@ class SqliteFile(ABC):
             if path.is_dir():
                 raise self._unusable("it is a folder: give the path of a file")
             make_private_file(path)
-            self._writer = self._connect(writes=True)
+            self.read_only = not may_be_written(path)
+            self._writer = self._connect(writes=not self.read_only)
+            self._file = path.stat()
             try:
-                self._set_up()
+                self._look_over() if self.read_only else self._set_up()
             except BaseException:
                 self._writer.close()
                 raise
@@ -122,17 +124,17 @@ class SqliteFile(ABC):
         """The writing connection outside of any transaction."""
         with self._write_lock, self.translated():
             self._check_open()
+            if self.read_only:
+                raise read_only(f"the {self.what} {self.path}")
+            if not same_file(self.path, self._file):  # what goes into a removed file is lost without an error
+                raise self.failure(
+                    f"the {self.what} {self.path} was removed or replaced while it was open: open it again"
+                )
             yield self._writer
 
     # ------------------------------------------------------------------ connections
     def _connect(self, *, writes: bool) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path,
-            timeout=self.busy_timeout,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=_STATEMENTS,
-        )
+        connection = connect(self.path, self.busy_timeout, _STATEMENTS, read_only=self.read_only)
         if not writes:
             connection.execute("PRAGMA query_only = ON")
         return connection
@@ -149,6 +151,13 @@ class SqliteFile(ABC):
             self._writer.execute("ROLLBACK")
             raise self._unusable(wrong)
         self._writer.execute("COMMIT")
+
+    def _look_over(self) -> None:
+        """What `_set_up` does where nothing may be written: see whether it is a file of ours."""
+        tables = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        wrong = self._prepare() if tables else "it is empty, and may not be written: make it where it may be"
+        if wrong:
+            raise self._unusable(wrong)
 
     def _prepare(self) -> str | None:
         """Make the tables of an empty file; what is wrong with a file that is not ours."""
@@ -244,6 +253,40 @@ class SqliteFile(ABC):
         return f"{_REASONS[code]} ({error})" if code in _REASONS else str(error)
 
 
+def may_be_written(path: Path) -> bool:
+    """Whether a file, and its log beside it, may be written; of one that is not there whoever makes it finds out."""
+    return not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def read_only(what: str) -> ReadOnlyError:
+    """The error to raise where something was to be changed that may only be read."""
+    return ReadOnlyError(f"{what} may only be read, because its folder or disk is read-only; nothing was changed")
+
+
+def connect(path: Path, timeout: float, statements: int, *, read_only: bool) -> sqlite3.Connection:
+    """A connection without transactions of its own; a read-only one makes no file and writes none (SQLite "WAL", 5)."""
+    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    place, alone = str(path), False
+    if read_only:
+        logged = log.exists() and log.stat().st_size > 0
+        # Without a log nothing can be missed. With one, its index is needed: if there is none nobody has the file
+        # open, and a connection that is alone keeps an index of its own.
+        alone = logged and not index.exists()
+        way = "mode=ro&vfs=unix-none" if alone else "mode=ro" if logged else "mode=ro&immutable=1"
+        place = f"{path.as_uri()}?{way}"
+    connection = sqlite3.connect(
+        place,
+        uri=read_only,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=statements,
+    )
+    if alone:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
 def make_private_file(path: Path) -> None:
     """Make the file, private to this user, with its folders; one that exists is not touched.
 
@@ -258,6 +301,14 @@ def make_private_file(path: Path) -> None:
     # The name of a new file survives power loss only once its folder has been forced to the disk.
     for folder in (path.parent, *(folder.parent for folder in missing)):
         force_to_disk(folder)
+
+
+def same_file(path: Path, known: os.stat_result | None) -> bool:
+    """Whether a path still leads to the file that it led to before."""
+    try:
+        return known is not None and os.path.samestat(path.stat(), known)
+    except FileNotFoundError:
+        return False
 
 
 def is_busy(error: BaseException | None) -> bool:

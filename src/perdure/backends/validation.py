@@ -1,15 +1,20 @@
-"""Turns pydantic's complaint about settings into one ConfigError that names the key and shows no secret."""
+"""Settings: paths of a user, and one ConfigError, free of secrets, for what pydantic finds wrong."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 
 from perdure.domain.errors import ConfigError
+
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+"""A path in which `~` is the user's home."""
+
 
 _SECRET_KEY = re.compile(r"key|token|secret|password|passwd|credential|authorization|headers", re.IGNORECASE)
 _USERINFO = re.compile(r"://[^@/\s]*@")

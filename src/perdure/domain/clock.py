@@ -6,15 +6,18 @@ The text always has microseconds and `+00:00`, so that comparing two texts compa
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.text import shown
+from perdure.domain.text.readable import shown
 
 Clock = Callable[[], datetime]
 """A function that tells the present moment as an aware UTC datetime."""
 
+SKEW = timedelta(hours=1)
+"""By how much the clocks of several machines may differ without one of them being wrong."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 """The first moment that there is here."""
 
@@ -67,3 +70,36 @@ def parse_moment(value: object, field: str = "timestamp") -> datetime:
             value=value,
         )
     return moment
+
+
+class MonotonicClock:
+    """A thread-safe clock whose ticks never repeat or go back, so that the order of records is the order of events.
+
+    Each tick of the given clock is at least a microsecond after the one before.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: datetime | None = None
+        self._guard = threading.Lock()
+
+    def reset(self) -> None:
+        """Go on in a process that was forked while another thread may have been taking a tick."""
+        self._guard = threading.Lock()
+
+    def now(self) -> datetime:
+        """The present moment, without taking a tick."""
+        return self._clock()
+
+    def moment(self) -> datetime:
+        """A moment of its own."""
+        with self._guard:
+            moment = self._clock()
+            if self._last is not None and moment <= self._last:
+                moment = self._last + timedelta(microseconds=1)
+            self._last = moment
+        return moment
+
+    def tick(self) -> str:
+        """A moment of its own for one record, as ISO 8601 text."""
+        return iso(self.moment())

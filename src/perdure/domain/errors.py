@@ -10,6 +10,7 @@
     │   └── QuotaError           a user has as many memories as one may have
     ├── AuthenticationError      who is asking could not be made sure of
     ├── ForbiddenError           who is asking may not do that
+    ├── ReadOnlyError            the memory lies where it may only be read
     ├── PromotionRequiredError   a truth level was to be set, and only a promotion moves it
     ├── ClosedError              the memory was closed
     ├── VectorStoreError         the vector store failed
@@ -41,6 +42,13 @@ class PerdureError(Exception):
         if code is not None:
             self.code = code
 
+    def amend(self, sentence: str, *, code: str | None = None) -> None:
+        """Say more of what this error means where it is known; whoever sees it sees that too."""
+        self.message = f"{self.message}; {sentence}"
+        self.args = (self.message, *self.args[1:])
+        if code is not None:
+            self.code = code
+
 
 class InvalidInputError(PerdureError, ValueError):
     """A value given by the caller is wrong; nothing was changed."""
@@ -51,6 +59,10 @@ class InvalidInputError(PerdureError, ValueError):
         super().__init__(message)
         self.field = field
         self.value = value
+
+
+KEPT = "kept_in_journal"
+"""The code of a change that could not be made yet and could not be taken back either: it is made later."""
 
 
 class ScopeError(InvalidInputError):
@@ -103,6 +115,12 @@ class ForbiddenError(PerdureError):
     """Who is asking may not do that."""
 
     code = "forbidden"
+
+
+class ReadOnlyError(PerdureError):
+    """The memory lies where it may only be read, as in a folder or on a disk that is read-only; nothing was changed."""
+
+    code = "read_only"
 
 
 class PromotionRequiredError(PerdureError):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from perdure.domain.memory import Answer
 
-What = Literal["learned", "changed", "deleted", "forgotten", "noted", "summarised", "heard"]
+What = Literal["learned", "changed", "deleted", "forgotten", "noted", "summarised", "heard", "unreadable", "mended"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,8 @@ class VersionChange(Answer):
     """What became of one memory between two versions."""
 
     change: What
-    """`noted`: it says the same, and something else is known of it; `heard`: a message; `forgotten` ones have no text.
+    """`noted`: it says the same, and something else is known of it; `heard`: a message; `forgotten` ones have no text;
+    `unreadable`: somebody broke the file, and the memory stays as it was; `mended`: the file can be read again.
     """
     line: str
     """The change in words, on one line."""

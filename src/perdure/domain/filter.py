@@ -18,7 +18,7 @@ from typing import Any
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import FilterError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.domain.text import is_unicode, shown
+from perdure.domain.text.readable import is_unicode, shown
 
 OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "icontains")
 ORDERINGS = ("gt", "gte", "lt", "lte")
@@ -36,7 +36,7 @@ RECORD_FIELDS = TIME_FIELDS | frozenset(SCOPE_FIELDS) | frozenset(
         "id", "memory", "hash", "kind", "role", "speaker", "type", "meta_type", "state", "version", "version_of",
         "lineage_id", "replaced_by", "unique", "importance", "access_count", "sources", "source", "subject",
         "attribute", "value", "polarity", "confidence", "visibility", "truth_level", "validation_status", "position",
-        "document_id", "written_by", "derived_from", "quarantined",
+        "document_id", "written_by", "derived_from", "quarantined", "first_told_at",
     }
 )  # fmt: skip
 """The item's own fields: a filter on one of these names never looks into the metadata."""

@@ -2,7 +2,7 @@
 
 A graph is a projection of memories. Each memory states mentions and relations; what it states is kept under its id,
 with when it was told and when it was taken back. How long a relation holds is read off all that was stated
-(`pipeline.relate.validity`) and never written, so that what arrives late finds its place, and what is undone leaves no
+(`rules.relations.validity`) and never written, so that what arrives late finds its place, and what is undone leaves no
 trace.
 """
 

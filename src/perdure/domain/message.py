@@ -9,7 +9,23 @@ from typing import Any
 
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.text import check_unicode, shown
+from perdure.domain.text.readable import check_unicode, shown
+
+# What a model gets for a call of a tool.
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """The text that answers a call, and whether it tells of an error."""
+
+    text: str
+    is_error: bool = False
+
+    def as_result(self, tool_use_id: str) -> dict[str, Any]:
+        """The answer as a `tool_result` block of a message of Anthropic's interface."""
+        block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": self.text}
+        return {**block, "is_error": True} if self.is_error else block
+
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 """Roles that a message may have: those of spec 000 and the rest of OpenAI's chat format."""

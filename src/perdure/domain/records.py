@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
@@ -11,9 +13,43 @@ from uuid import UUID, uuid5
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, check_json, read_id
-from perdure.domain.naming import camel, read_names, snake
 from perdure.domain.scope import MAX_SCOPE_LENGTH
-from perdure.domain.text import check_unicode, shown
+from perdure.domain.text.readable import check_unicode, shown
+
+# Names in both cases: snake_case here, camelCase where spec 003 writes for TypeScript.
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def snake(name: str) -> str:
+    """A name in snake_case, whichever case it came in: `tableName` is `table_name`."""
+    return _HUMP.sub("_", name).lower()
+
+
+def camel(name: str) -> str:
+    """A name in camelCase: `table_name` is `tableName`."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def read_names(given: Mapping[Any, Any], known: Collection[str] | None, what: str) -> dict[str, Any]:
+    """An object's values under snake_case names, which it may have in either case.
+
+    InvalidInputError where a name is none of those known, with the nearest that is, or where it stands there in both
+    cases; with None as `known` every name is. `what` is whose object it is, for the sentence.
+    """
+    read: dict[str, Any] = {}
+    for key, value in given.items():
+        name = snake(key) if isinstance(key, str) else ""
+        if not name or (known is not None and name not in known):
+            near = difflib.get_close_matches(name, known or (), n=1)
+            hint = f": did you mean {camel(near[0])}?" if near else f": it has {', '.join(map(camel, known or ()))}"
+            raise InvalidInputError(f"{what} has no {shown(key)}{hint}", field=str(key), value=value)
+        if name in read:
+            raise InvalidInputError(f"{what} is given {camel(name)} twice, in both cases", field=name, value=value)
+        read[name] = value
+    return read
+
 
 _IDS = UUID("3f0a7b52-5a86-5c0e-9d43-0f6f2f1f7c11")
 """What ids that are no UUIDs are derived under."""
@@ -203,6 +239,13 @@ class Record(Answer):
             elif name not in values and not optional:
                 raise InvalidInputError(f"{camel(name)} of the {cls.noun()} is required", field=name)
         return cls(**values)
+
+    def __getattr__(self, name: str) -> Any:
+        """A field by its name in camelCase: `relationship.targetEntityId`."""
+        plain = snake(name)
+        if plain == name or plain not in {each.name for each in fields(cast("Any", self))}:
+            raise AttributeError(f"a {self.noun()} has no {name!r}")
+        return getattr(self, plain)
 
     @classmethod
     def changes(cls, given: Mapping[Any, Any]) -> dict[str, Any]:

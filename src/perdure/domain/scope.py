@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.domain.errors import InvalidInputError, ScopeError
-from perdure.domain.text import check_unicode
+from perdure.domain.text.readable import check_unicode
 
 SCOPE_FIELDS = ("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id")
 """Every axis of scope, in the order in which a store chooses the one that it clusters by."""

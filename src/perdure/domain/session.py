@@ -12,7 +12,7 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Episode
 from perdure.domain.job import Job
 from perdure.domain.scope import Scope
-from perdure.domain.text import check_unicode
+from perdure.domain.text.readable import check_unicode
 
 _SESSIONS = UUID("6f0c1e0a-54b5-5d0b-9c1e-2b7a6c1d8f30")
 """What the ids of sessions are derived under."""

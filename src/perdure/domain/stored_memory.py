@@ -9,7 +9,7 @@ from uuid import UUID
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.memory import Answer, MemoryItem
-from perdure.domain.text import shown
+from perdure.domain.text.readable import shown
 
 StoredType = Literal["semantic", "procedural", "episodic", "reflective"]
 """What sort of thing a memory is (001 §3); a search without a type finds every sort (V87)."""

@@ -18,12 +18,12 @@ from perdure.backends.rerankers.base import Reranker
 from perdure.backends.vector_stores.base import VectorStore
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import ConfigError
-from perdure.engine.config import LLMConfig, MemoryConfig
-from perdure.engine.curator import Curator, LLMCurator, RulesCurator
+from perdure.engine.config.config import LLMConfig, MemoryConfig
+from perdure.engine.config.model_roles import asked_by_role
+from perdure.engine.core.collections import check_stored, stored_shape
+from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
-from perdure.engine.generations import another_embedder
-from perdure.engine.kernel import Kernel
-from perdure.engine.roles import asked_by_role
+from perdure.engine.write.curator import Curator, LLMCurator, RulesCurator
 
 
 def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bool = False) -> Engine:
@@ -37,9 +37,9 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
     fresh_store = partial(registry.build, "vector_stores", config.vector_store.provider, store_settings)
     store: VectorStore = fresh_store()
     embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
-    stored = store.stored_dimension(config.vector_store.collection_name)
-    if not any_embedder and stored is not None and stored != embedder.dimension:
-        raise another_embedder(config.vector_store.collection_name, f"{stored} dimensions", embedder)
+    if not any_embedder:
+        embedder = _as_the_files_were(config, store, embedder)
+        check_stored(store, config.vector_store.collection_name, embedder)
     llm: LLM | None = None
     if config.llm is not None:
         llm = registry.build("llms", config.llm.provider, config.llm.config)
@@ -73,6 +73,18 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         fresh_store=fresh_store,
     )
     return Engine(kernel, fresh_graph)
+
+
+def _as_the_files_were(config: MemoryConfig, store: VectorStore, embedder: Embedder) -> Embedder:
+    """The embedder of a folder of files that has no settings, as those of a `MemoryClient` have none.
+
+    Where nobody names one and the index was made by words alone, it is that one: it needs nothing but its length.
+    """
+    shape = stored_shape(store, config.vector_store.collection_name)
+    if config.vector_store.provider != "markdown" or "embedder" in config.model_fields_set or shape is None:
+        return embedder
+    hashed: Embedder = registry.build("embedders", "hashed", {"dimensions": shape.dimension})
+    return hashed if shape.model == hashed.label else embedder
 
 
 def _graph(config: MemoryConfig) -> Callable[[], GraphStore] | None:
@@ -120,7 +132,7 @@ def build_ledger(config: MemoryConfig) -> Ledger:
 
 def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
     if config.chosen_curator == "rules":
-        return RulesCurator()
+        return RulesCurator(config.reading_limit, keeps_words=config.episodes != "off")
     if llm is None:
         raise ConfigError('curator is "llm", but no llm is configured', field="curator", value="llm")
     assert config.llm is not None, "the llm was built from it"

@@ -1,139 +1,55 @@
-"""A caller's arguments, checked: every front end's calls pass through here, so that each is refused for the same."""
+"""A search, checked: what `read_path` is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 
-from perdure.domain.clock import iso, parse_moment
-from perdure.domain.errors import InvalidInputError, NotFoundError
-from perdure.domain.filter import parse_filter
-from perdure.domain.memory import check_metadata, read_id
-from perdure.domain.message import Message, read_messages
+from perdure.domain.filter import Filter
+from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.domain.text import check_unicode, shown
-from perdure.engine.forget import Request
-from perdure.engine.walls import OPEN, inside
-from perdure.engine.write_path import Addition
-
-Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
-"""What `add` takes: a text, a message, or a list of messages."""
-Moment = str | date | datetime
-"""A time: an aware datetime, a date (its midnight), or ISO 8601 text; without a zone it is UTC."""
-Filters = Mapping[str, Any]
-"""A filter expression as spec 000 §7.1 writes it."""
-
-MAX_LIMIT = 2**31 - 1
-"""What a greater limit comes to: no scope holds as many memories, and every store counts as far."""
+from perdure.pipeline.retrieval.presets import BEST, Preset
+from perdure.pipeline.retrieval.query.time_window import Window
 
 
-def read_scope(user_id: str | None, agent_id: str | None, run_id: str | None, walls: Scope = OPEN) -> Scope:
-    """The scope of a call inside of walls; ScopeError where neither gives an owner."""
-    return inside(walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)).require_owner()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One call of `search`, checked."""
 
+    text: str
+    scope: Scope
+    limit: int = 100
+    filters: Filter | None = None
+    threshold: float | None = None
+    types: tuple[str, ...] = ()
+    history: tuple[Message, ...] = ()
+    as_of: datetime | None = None
+    include_past: bool = False
+    explain: bool = False
+    versions: bool = False
+    """Earlier texts instead of those that stand now."""
+    preset: Preset = BEST
+    rerank: bool = False
+    related: bool = True
+    """Whether what the graph relates to the question joins; else each memory is judged by itself."""
+    hydrate: bool = False
+    """Whether each memory brings the messages that it came from."""
+    also: Scope | None = None
+    """A second scope, whose candidates join those of the first (K25); for presets that rank by similarity."""
+    trusted: bool = False
+    """Whether what is quarantined stays away: it may be looked at, but enters no prompt."""
+    files: bool = False
+    """Whether the files that agents keep are searched too."""
+    told: frozenset[str] = frozenset()
+    """Fingerprints of messages that whoever reads the answer has before them anyway: they are no candidates."""
+    reference_time: datetime | None = None
+    """What "last week" in the question goes by; the clock without one."""
+    meaning: str | None = None
+    """What is embedded in place of the question, where it is searched by a made-up answer."""
+    time_window: Window | None = None
+    """The time that is asked about, in place of what the question says."""
 
-def read_limit(value: object, field: str = "limit") -> int:
-    """A limit of at least 1; what is beyond every store's counting is cut to that."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(
-            f"{field} must be a whole number of at least 1, not {shown(value)}", field=field, value=value
-        )
-    return min(value, MAX_LIMIT)
-
-
-def read_share(value: object, field: str) -> float:
-    """A number in [0, 1]."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise InvalidInputError(f"{field} must be a number from 0 to 1, not {shown(value)}", field=field, value=value)
-    return float(value)
-
-
-def read_text(value: object, field: str) -> str:
-    """Text with something in it."""
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidInputError(
-            f"{field} must be text with something in it, not {shown(value)}", field=field, value=value
-        )
-    return check_unicode(value, field)
-
-
-def read_texts(value: object, field: str) -> list[str]:
-    """A list of texts with something in them."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise InvalidInputError(f"{field} must be a list of texts, not {shown(value)}", field=field, value=value)
-    return [read_text(each, f"{field}[{position}]") for position, each in enumerate(value)]
-
-
-def read_memory_id(value: object, field: str = "id") -> str:
-    """The canonical form of a memory's id; NotFoundError for text that no memory can have as its id."""
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{field} must be text, not {shown(value)}", field=field, value=value)
-    id = read_id(value)
-    if id is None:
-        raise NotFoundError(f"there is no memory with the id {shown(value)}")
-    return id
-
-
-def read_addition(
-    messages: Messages,
-    scope: Scope,
-    *,
-    metadata: dict[str, Any] | None,
-    filters: Filters | None,
-    prompt: str | None,
-    infer: bool,
-    timestamp: Moment | None,
-    type: str | None,
-    expires_at: Moment | None,
-    idempotency_key: str | None,
-) -> Addition:
-    """An `add`, checked."""
-    return Addition(
-        messages=read_messages(messages),
-        scope=scope,
-        metadata=check_metadata(metadata),
-        filters=parse_filter(filters),
-        prompt=None if prompt is None else read_text(prompt, "prompt"),
-        infer=read_flag(infer, "infer"),
-        timestamp=None if timestamp is None else parse_moment(timestamp),
-        type=None if type is None else read_text(type, "type"),
-        expires_at=None if expires_at is None else iso(parse_moment(expires_at, "expires_at")),
-        idempotency_key=None if idempotency_key is None else read_text(idempotency_key, "idempotency_key"),
-    )
-
-
-def read_flag(value: object, field: str) -> bool:
-    """A boolean, and nothing that merely looks like one."""
-    if not isinstance(value, bool):
-        raise InvalidInputError(f"{field} must be true or false, not {shown(value)}", field=field, value=value)
-    return value
-
-
-def read_forget(
-    *,
-    id: str | None,
-    query: str | None,
-    user_id: str | None,
-    agent_id: str | None,
-    run_id: str | None,
-    threshold: float,
-    erase: bool,
-    dry_run: bool,
-    walls: Scope = OPEN,
-) -> Request:
-    """A `forget`, checked: by id alone, by query inside a scope, or a whole scope."""
-    scope = inside(walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id))
-    if id is not None and query is not None:
-        raise InvalidInputError("forget takes an id or a query, not both", field="id", value=id)
-    if id is None:
-        scope.require_owner()
-    return Request(
-        scope=scope,
-        id=None if id is None else read_memory_id(id),
-        query=None if query is None else read_text(query, "query"),
-        threshold=read_share(threshold, "threshold"),
-        erase=read_flag(erase, "erase"),
-        dry_run=read_flag(dry_run, "dry_run"),
-        walls=walls,
-    )
+    @property
+    def reads_past(self) -> bool:
+        """Whether rows are read that do not stand now."""
+        return self.versions or self.as_of is not None

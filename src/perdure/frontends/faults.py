@@ -1,15 +1,17 @@
-"""The one table from an error's class to an HTTP status, and the shape in which each dialect tells it (U19).
+"""HTTP statuses of errors, and the JSON shape of an error in each dialect.
 
     error                                        facts   explicit   team
     ScopeError                                    400       401      400
     other InvalidInputError                       400       400      422
     a request that its schema refuses             422       400      422
     AuthenticationError                           401       401      401    with WWW-Authenticate
-    ForbiddenError                                403       403      403
+    ForbiddenError, ReadOnlyError                 403       403      403
     NotFoundError, a route that there is not      404       404      404
     PromotionRequiredError, a wrong method        405       405      405
     ConflictError                                 409       409      409
     TooLargeError                                 413       413      413
+    MediaTypeError                                415       415      415
+    MisdirectedError                              421       421      421
     BusyError                                     429       429      429    with Retry-After
     NoGraphError, UnsupportedError                501       501      501
     LLMError, EmbeddingError, RerankerError       502       502      502
@@ -18,9 +20,9 @@
     store, ledger or graph that is down, closed   503       503      503
     anything else                                 500       500      500
 
-`facts` is 000's and mem0's, `explicit` 001's, `team` 004's; `openai` has the statuses of `explicit`, but 400 without a
-scope, and OpenAI's shape beside FastAPI's `detail`. What a 5xx says names the part that failed and nothing of
-its inside: addresses and vendors' words go to the log.
+`facts` is the dialect of /v1/memories and of mem0, `explicit` of /v1/memory, `team` of team memory; `openai` has the
+statuses of `explicit`, but 400 without a scope, and OpenAI's shape beside FastAPI's `detail`. The message of a 5xx
+names the part that failed; addresses and vendors' messages go to the log only.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from typing import Any, Literal
 
 from perdure.domain.clock import iso
 from perdure.domain.errors import (
+    KEPT,
     AuthenticationError,
     ClosedError,
     ConfigError,
@@ -48,6 +51,7 @@ from perdure.domain.errors import (
     NotFoundError,
     PerdureError,
     PromotionRequiredError,
+    ReadOnlyError,
     RerankerError,
     ScopeError,
     UpstreamError,
@@ -55,17 +59,18 @@ from perdure.domain.errors import (
 )
 
 Dialect = Literal["facts", "explicit", "team", "openai"]
-"""Whose error shape a route answers in."""
+"""The error shape of a route."""
 
 INVALID: Mapping[Dialect, int] = {"facts": 400, "explicit": 400, "team": 422, "openai": 400}
-"""The status of a value that is wrong."""
+"""The status of a wrong value."""
 UNREADABLE: Mapping[Dialect, int] = {"facts": 422, "explicit": 400, "team": 422, "openai": 400}
-"""The status of a request that its schema refuses."""
+"""The status of a request that fails schema validation."""
 
 _TEAM_ROUTES = ("/v1/promotions", "/v1/audit", "/v1/system-prompt", "/v1/healthz")
 _TEAM_NAMES = ("/v1/memory/upsert", "/v1/memory/search")
 _MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses", "/chat/completions", "/responses")
 _DOWN = "cannot be used now; try again later"
+_KEPT = "the vector store cannot be used now: the change is kept, and is made when it can be; do not make it again"
 
 
 class TooLargeError(PerdureError):
@@ -74,8 +79,20 @@ class TooLargeError(PerdureError):
     code = "too_large"
 
 
+class MediaTypeError(PerdureError):
+    """The Content-Type of a request is not one that the server reads."""
+
+    code = "unsupported_media_type"
+
+
+class MisdirectedError(PerdureError):
+    """The Host of a request is not a name of this server."""
+
+    code = "misdirected"
+
+
 class BusyError(PerdureError):
-    """One key or address asks more often than the server allows; `retry_after` is in seconds."""
+    """A key or address exceeded its rate limit; `retry_after` is in seconds."""
 
     code = "rate_limited"
 
@@ -85,20 +102,20 @@ class BusyError(PerdureError):
 
 
 class NoUpstreamError(PerdureError):
-    """A model was asked for, and no setting says where its server is."""
+    """A model was requested, and no upstream server is configured."""
 
     code = "no_upstream"
 
 
 class UnsupportedError(PerdureError):
-    """A route of another product's that this server knows of and does not serve."""
+    """A known route of another product that this server does not implement."""
 
     code = "not_implemented"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What a caller is told: a status, a word for programs, a sentence for people."""
+    """An error as a caller sees it: HTTP status, code for programs, message for people."""
 
     status: int
     code: str
@@ -107,7 +124,7 @@ class Fault:
     headers: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def body(self, dialect: Dialect, now: datetime) -> dict[str, Any]:
-        """The JSON of a dialect."""
+        """Return the error as JSON in a dialect."""
         if dialect == "explicit":
             return {"error": {"code": _explicit_code(self), "message": self.message, "timestamp": iso(now)}}
         if dialect == "team":
@@ -120,7 +137,7 @@ class Fault:
 
 
 def dialect_of(path: str, method: str, *, for_team: bool) -> Dialect:
-    """The dialect of a request: by its path without a trailing slash, its method, and whether it names a team."""
+    """Return the dialect of a request by its path (no trailing slash), its method, and whether it names a team."""
     if any(path == route or path.startswith(f"{route}/") for route in _MODEL_ROUTES):
         return "openai"
     if path.startswith(_TEAM_ROUTES) or path in _TEAM_NAMES:
@@ -131,9 +148,11 @@ def dialect_of(path: str, method: str, *, for_team: bool) -> Dialect:
 
 
 def fault_of(error: Exception, dialect: Dialect) -> Fault:
-    """What is told of an error; of one that is not perdure's own nothing but that there was one."""
+    """Build the fault of an error; one that is not perdure's own reveals no detail."""
     if not isinstance(error, PerdureError):
         return Fault(status=500, code="internal_error", message="the server failed at this request; its log says how")
+    if error.code == KEPT:
+        return Fault(status=503, code=KEPT, message=_KEPT)
     for kind, status, told in _SERVER_SIDE:
         if isinstance(error, kind):
             # The part's own word: `rate_limit` or `authentication` of a model's service would seem to be the caller's.
@@ -154,7 +173,7 @@ def fault_of(error: Exception, dialect: Dialect) -> Fault:
 
 
 def _openai_type(status: int) -> str:
-    """OpenAI's word for the kind of an error."""
+    """Return OpenAI's error type for a status."""
     if status >= 500:
         return "server_error"
     return {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(
@@ -163,7 +182,7 @@ def _openai_type(status: int) -> str:
 
 
 def _explicit_code(fault: Fault) -> str:
-    """001's word, in capitals: MISSING_USER_ID, INVALID_LIMIT, NOT_FOUND, MEMORY_NOT_AVAILABLE (B20)."""
+    """Return the code in capitals: MISSING_USER_ID, INVALID_LIMIT, NOT_FOUND, MEMORY_NOT_AVAILABLE."""
     if fault.code == ScopeError.code:
         return "MISSING_USER_ID"
     if fault.code in (InvalidInputError.code, FilterError.code):
@@ -188,10 +207,13 @@ _SERVER_SIDE: tuple[tuple[type[PerdureError], int, str], ...] = (
 _CLIENT_SIDE: tuple[tuple[type[PerdureError], int], ...] = (
     (AuthenticationError, 401),
     (ForbiddenError, 403),
+    (ReadOnlyError, 403),
     (NotFoundError, 404),
     (PromotionRequiredError, 405),
     (ConflictError, 409),
     (TooLargeError, 413),
+    (MediaTypeError, 415),
+    (MisdirectedError, 421),
     (UnsupportedError, 501),
     (NoUpstreamError, 503),
 )

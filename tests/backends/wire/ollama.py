@@ -18,7 +18,7 @@ from tests.backends.wire.server import Heard, Reply, WireServer
 from tests.backends.wire.vectors import vector_of
 
 KEY = "ollama-key-0123456789abcdef"
-CHATS = {"llama3.1": {"tools"}, "gemma2": set(), "qwen3": {"tools", "thinking"}}
+CHATS = {"llama3.1": {"tools"}, "llama3.2": {"tools"}, "gemma2": set(), "qwen3": {"tools", "thinking"}}
 """Models that were pulled, and what they can do."""
 EMBEDDERS = {"nomic-embed-text": (768, 2048), "all-minilm": (384, 256), "own-model": (16, 512)}
 """Dimension and context length."""

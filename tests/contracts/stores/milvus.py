@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.backends.milvus_server import Server
+from tests.backends.vector_stores.milvus_server import Server
 from tests.contracts.stores import Provider
 
 

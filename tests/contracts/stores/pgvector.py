@@ -8,7 +8,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from tests.contracts.ledger_postgres import Server, new_server
+from tests.contracts.ledgers.ledger_postgres import Server, new_server
 from tests.contracts.stores import Provider
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure.engine.gateway.settings import GatewaySettings
+from perdure.engine.chat.settings import GatewaySettings
 from tests.frontends.gateway.upstream import KEY, Upstream, upstream
 from tests.frontends.server.running import Running, running
 
@@ -20,8 +20,11 @@ PATIENT = 20.0
 
 @contextmanager
 def gateway_to(folder: Path, address: str, *, gateway: dict[str, Any] | None = None, **given: Any) -> Iterator[Running]:
-    """A server over a folder whose model's server is at an address; `gateway` are more of its settings."""
-    settings = {**(gateway or {})}
+    """A server over a folder whose model's server is at an address; `gateway` are more of its settings.
+
+    What is said is read when a test has it so, and not because a busy machine was silent for a while.
+    """
+    settings = {"quiet_seconds": 0.0, **(gateway or {})}
     settings["upstream"] = {"base_url": address, "api_key": KEY, **settings.get("upstream", {})}
     patient = {} if "recall_seconds" in settings else {"recall_seconds": PATIENT}  # more than may be set
     with running(folder, gateway=GatewaySettings(**settings).model_copy(update=patient), **given) as found:

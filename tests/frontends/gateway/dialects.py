@@ -73,10 +73,8 @@ class Speaker:
 
     def read(self) -> None:
         """Wait until the session's turns have been read: a chat's each at once, others' at the end."""
+        self.until_still()
         deadline = time.monotonic() + 60
-        while self.gateway.app.state.gateway.under_way:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
         if self.dialect == "responses":
             path = f"/v1/sessions/{self.session}/end"
             self.gateway.client.post(path, headers=self.headers, timeout=60).raise_for_status()
@@ -86,6 +84,13 @@ class Speaker:
                 return
             assert time.monotonic() < deadline, found
             time.sleep(0.01)
+
+    def until_still(self) -> None:
+        """Wait until all that was said is kept."""
+        deadline = time.monotonic() + 60
+        while self.gateway.app.state.gateway.under_way:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
 
     def store(self, *facts: str, **more: Any) -> list[str]:
         """Keep memories as they are; their ids."""

@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions over real HTTP: what goes up, what comes back, and what is remembered (issue 7 item 1)."""
+"""POST /v1/chat/completions over real HTTP: what goes up, what comes back, and what is remembered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perdure.frontends.gateway.chat import with_hits
 from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.scripts import Play, Reply, completion, tool_call
 from tests.frontends.gateway.upstream import Upstream
-from tests.frontends.server.running import Running
+from tests.frontends.server.running import JSON, Running
 
 PATH = "/v1/chat/completions"
 
@@ -53,15 +53,19 @@ def store(gateway: Running, user: str, *facts: str, **more: Any) -> None:
 
 
 # ------------------------------------------------------------------ what goes up
-def test_v29_without_memories_the_bytes_go_up_as_they_are(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("V29")
+@pytest.mark.covers("V29")
+def test_without_memories_the_bytes_go_up_as_they_are(gateway: Running, model: Upstream, who: str) -> None:
     body = b'{ "messages":[ {"role":"user","content":"\\u00e9 \xf0\x9f\x98\x80","x":1.50}],"t":1e-1,"\xc3\xa9":null}'
-    answer = gateway.client.post(f"{PATH}?api-version=2&x=%2F", content=body, headers={"x-authz-user-id": who})
+    answer = gateway.client.post(f"{PATH}?api-version=2&x=%2F", content=body, headers={**JSON, "x-authz-user-id": who})
     assert answer.headers["x-memory-status"] == "missing"
     assert model.last.body == body
     assert model.last.target == f"{PATH}?api-version=2&x=%2F"
 
 
-def test_a7_ours_is_taken_out_and_every_other_field_goes_up(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("A7")
+@pytest.mark.covers("A7")
+def test_ours_is_taken_out_and_every_other_field_goes_up(gateway: Running, model: Upstream, who: str) -> None:
     theirs = {
         "temperature": 0.25, "max_tokens": 7, "tools": [{"type": "function", "function": {"name": "f"}}],
         "tool_choice": "auto", "response_format": {"type": "json_object"}, "stop": ["x"], "logit_bias": {"5": -100},
@@ -79,7 +83,9 @@ def test_a7_ours_is_taken_out_and_every_other_field_goes_up(gateway: Running, mo
     }
 
 
-def test_a8_every_shape_of_a_message_passes(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("A8")
+@pytest.mark.covers("A8")
+def test_every_shape_of_a_message_passes(gateway: Running, model: Upstream, who: str) -> None:
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "narrator", "content": 5},
@@ -96,6 +102,8 @@ def test_a8_every_shape_of_a_message_passes(gateway: Running, model: Upstream, w
     assert model.last.messages == messages
 
 
+@pytest.mark.covers("K7")
+@pytest.mark.covers("K7")
 @pytest.mark.parametrize(
     "body",
     [
@@ -107,8 +115,8 @@ def test_a8_every_shape_of_a_message_passes(gateway: Running, model: Upstream, w
     ],
     ids=lambda body: body[:60].decode("latin-1"),
 )  # fmt: skip
-def test_k7_an_invalid_body_is_refused_in_both_shapes(gateway: Running, model: Upstream, body: bytes) -> None:
-    answer = gateway.client.post(PATH, content=body)
+def test_an_invalid_body_is_refused_in_both_shapes(gateway: Running, model: Upstream, body: bytes) -> None:
+    answer = gateway.client.post(PATH, content=body, headers=JSON)
     assert answer.status_code == 400
     told = answer.json()
     assert {*told["error"]} == {"message", "type", "param", "code"}
@@ -116,15 +124,18 @@ def test_k7_an_invalid_body_is_refused_in_both_shapes(gateway: Running, model: U
     assert model.seen == []
 
 
+@pytest.mark.covers("V57")
+@pytest.mark.covers("V57")
 @pytest.mark.parametrize("value", ["nan", "inf", "1.5", "101", "five"])
-def test_v57_a_header_that_is_no_number_is_refused_by_its_name(gateway: Running, model: Upstream, value: str) -> None:
+def test_a_header_that_is_no_number_is_refused_by_its_name(gateway: Running, model: Upstream, value: str) -> None:
     answer = ask(gateway, "Hello?", headers={"x-memory-top-k": value})
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "x-memory-top-k")
     assert model.seen == []
 
 
 # ------------------------------------------------------------------ what comes back
-def test_a5_the_answer_is_as_it_came_with_the_memories_behind_it(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("A5")
+def test_the_answer_is_as_it_came_with_the_memories_behind_it(gateway: Running, model: Upstream, who: str) -> None:
     said = completion("Tudo é possível \U0001f600", tool_calls=[tool_call("f", {"a": 1})], x_extra=[1.50, None])
     reply = Reply.of_json(said, headers=[("X-Far", "1"), ("X-Request-Id", "theirs"), ("OpenAI-Version", "2020")])
     model.chat(reply)
@@ -135,16 +146,20 @@ def test_a5_the_answer_is_as_it_came_with_the_memories_behind_it(gateway: Runnin
     assert answer.headers["x-upstream-request-id"] == "theirs"
 
 
+@pytest.mark.covers("A5")
 @pytest.mark.parametrize("data", [b"[]", b"no json", b'"x"', b"", b"{"], ids=repr)
-def test_a5_what_is_no_object_stays_as_it_is(data: bytes) -> None:
+def test_what_is_no_object_stays_as_it_is(data: bytes) -> None:
     assert with_hits(data, ()) is data
 
 
-def test_a5_an_object_without_keys_takes_the_memories_too() -> None:
+@pytest.mark.covers("A5")
+def test_an_object_without_keys_takes_the_memories_too() -> None:
     assert json.loads(with_hits(b" { } \n", ())) == {"memory_hits": []}
 
 
-def test_v1_a5_what_one_session_told_is_injected_in_another(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("K35")
+@pytest.mark.covers("A5", "V1")
+def test_what_one_session_told_is_injected_in_another(gateway: Running, model: Upstream, who: str) -> None:
     store(gateway, who, "User's car is a Tesla Model 3")
     answer = ask(gateway, "Which car do I drive, my Tesla or not?", user=who)
     assert answer.headers["x-memory-status"] == "used"
@@ -157,7 +172,8 @@ def test_v1_a5_what_one_session_told_is_injected_in_another(gateway: Running, mo
     assert asked.index("[memory]") < asked.index("Current message:"), "K35"
 
 
-def test_v2_another_user_never_gets_it(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("V2")
+def test_another_user_never_gets_it(gateway: Running, model: Upstream, who: str) -> None:
     store(gateway, who, "User's locker is EMP-90210", "User works with Evelyn Zhao in Building 7")
     for headers, body in (
         ({"x-authz-user-id": f"{who}-2"}, {}),
@@ -172,7 +188,8 @@ def test_v2_another_user_never_gets_it(gateway: Running, model: Upstream, who: s
     assert ask(gateway, "What is my locker EMP?", user=who).json()["memory_hits"], "or nothing above proves anything"
 
 
-def test_b24_memories_stand_beside_a_system_prompt_that_is_kept(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("B24")
+def test_memories_stand_beside_a_system_prompt_that_is_kept(gateway: Running, model: Upstream, who: str) -> None:
     store(gateway, who, "User's project code is Phoenix-2026")
     persona = {"role": "system", "content": "You are a pirate."}
     ask(gateway, persona, "What is my project code?", user=who)
@@ -180,9 +197,9 @@ def test_b24_memories_stand_beside_a_system_prompt_that_is_kept(gateway: Running
     assert "Phoenix-2026" in model.last.messages[-1]["content"]
 
 
-def test_a10_only_the_users_last_message_is_touched_and_its_parts_stay(
-    gateway: Running, model: Upstream, who: str
-) -> None:
+@pytest.mark.covers("A10")
+@pytest.mark.covers("A10")
+def test_only_the_users_last_message_is_touched_and_its_parts_stay(gateway: Running, model: Upstream, who: str) -> None:
     store(gateway, who, "User's dog is called Max")
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     last = {"role": "user", "content": [{"type": "text", "text": "Is this my dog Max?"}, image]}
@@ -194,7 +211,8 @@ def test_a10_only_the_users_last_message_is_touched_and_its_parts_stay(
     assert "User's dog is called Max" in sent[2]["content"][0]["text"]
 
 
-def test_u14_a_picture_without_words_is_told_how_to_answer_too(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("U14")
+def test_a_picture_without_words_is_told_how_to_answer_too(gateway: Running, model: Upstream, who: str) -> None:
     told = {"messages": [{"role": "user", "content": "Always answer in German."}], "user_id": who}
     gateway.client.post("/v1/memories", json=told).raise_for_status()
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -209,6 +227,8 @@ def test_u14_a_picture_without_words_is_told_how_to_answer_too(gateway: Running,
 
 
 # ------------------------------------------------------------------ what a request may say
+@pytest.mark.covers("B15", "V54", "V55", "V56", "V57")
+@pytest.mark.covers("B15", "V54", "V55", "V56", "V57")
 @pytest.mark.parametrize(
     ("headers", "body", "status"),
     [
@@ -231,7 +251,7 @@ def test_u14_a_picture_without_words_is_told_how_to_answer_too(gateway: Running,
     ],
     ids=str,
 )
-def test_v54_to_v57_b15_overrides_and_opt_outs(
+def test_overrides_and_opt_outs(
     gateway: Running, model: Upstream, who: str, headers: dict[str, str], body: dict[str, Any], status: str
 ) -> None:
     store(gateway, who, "User's cat is called Luna", "User's cat Luna is seven")
@@ -243,6 +263,8 @@ def test_v54_to_v57_b15_overrides_and_opt_outs(
         assert len(answer.json()["memory_hits"]) == (1 if is_narrowed else 2)
 
 
+@pytest.mark.covers("A4", "V46", "V55")
+@pytest.mark.covers("A4", "V46", "V55")
 @pytest.mark.parametrize(
     ("headers", "body", "kept"),
     [
@@ -257,7 +279,7 @@ def test_v54_to_v57_b15_overrides_and_opt_outs(
     ids=str,
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_v46_v55_a4_what_is_kept_is_the_requests_to_say(
+def test_what_is_kept_is_the_requests_to_say(
     gateway: Running, who: str, headers: dict[str, str], body: dict[str, Any], kept: bool, stream: bool
 ) -> None:
     answer = ask(gateway, "I collect stamps", headers={"x-authz-user-id": who, **headers}, stream=stream, **body)
@@ -266,9 +288,9 @@ def test_v46_v55_a4_what_is_kept_is_the_requests_to_say(
 
 
 # ------------------------------------------------------------------ what is kept
-def test_k38_a33_both_turns_are_kept_as_they_were_said_the_user_first(
-    gateway: Running, model: Upstream, who: str
-) -> None:
+@pytest.mark.covers("A33")
+@pytest.mark.covers("A33", "K38")
+def test_both_turns_are_kept_as_they_were_said_the_user_first(gateway: Running, model: Upstream, who: str) -> None:
     store(gateway, who, "User's lizard is called Iggy")
     model.chat(Reply.of_json(completion("Iggy it is")))
     ask(gateway, "What is my lizard Iggy called?", user=who)
@@ -293,8 +315,10 @@ def test_tool_rounds_keep_what_tools_said_and_the_user_once(gateway: Running, mo
     ]
 
 
+@pytest.mark.covers("A6")
+@pytest.mark.covers("A6")
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
-def test_a6_an_error_of_the_model_comes_back_as_it_is_and_nothing_is_kept(
+def test_an_error_of_the_model_comes_back_as_it_is_and_nothing_is_kept(
     gateway: Running, model: Upstream, who: str, status: int
 ) -> None:
     reply = Reply.error(status, retry_after="7")
@@ -323,19 +347,23 @@ def test_who_leaves_before_the_answer_is_remembered_all_the_same(gateway: Runnin
 
 
 # ------------------------------------------------------------------ settings
-def test_v89_without_memory_requests_pass_untouched(tmp_path: Path, model: Upstream, who: str) -> None:
+@pytest.mark.covers("V89")
+@pytest.mark.covers("V89")
+def test_without_memory_requests_pass_untouched(tmp_path: Path, model: Upstream, who: str) -> None:
     with gateway_to(tmp_path / "memory", model.url, gateway={"enabled": False}) as gateway:
         store(gateway, who, "User's car is a Tesla")
         body = b'{ "messages": [{"role":"user","content":"What is my car Tesla?"}], "user": "%s" }' % who.encode()
         reply = Reply.of_json(completion("no idea"))
         model.chat(reply)
-        answer = gateway.client.post(PATH, content=body)
+        answer = gateway.client.post(PATH, content=body, headers=JSON)
         assert (answer.content, model.last.body) == (reply.body, body)
         assert answer.headers["x-memory-status"] == "disabled"
         assert episodes(gateway, user_id=who) == []
 
 
-def test_v30_the_very_same_request_is_answered_once_more_before_memory(tmp_path: Path, model: Upstream) -> None:
+@pytest.mark.covers("V30")
+@pytest.mark.covers("V30")
+def test_the_very_same_request_is_answered_once_more_before_memory(tmp_path: Path, model: Upstream) -> None:
     with gateway_to(tmp_path / "memory", model.url, gateway={"response_cache_seconds": 60}) as gateway:
         first = ask(gateway, "What is my name?", user="ana")
         again = ask(gateway, "What is my name?", user="ana")
@@ -356,7 +384,9 @@ def test_v30_the_very_same_request_is_answered_once_more_before_memory(tmp_path:
         assert "llm_memory_index_bytes 0.0" not in counted, "a look into memory has made an index"
 
 
-def test_u4_v30_no_answer_of_before_is_given_again_once_something_is_erased(tmp_path: Path, model: Upstream) -> None:
+@pytest.mark.covers("V30")
+@pytest.mark.covers("U4", "V30")
+def test_no_answer_of_before_is_given_again_once_something_is_erased(tmp_path: Path, model: Upstream) -> None:
     with gateway_to(tmp_path / "memory", model.url, gateway={"response_cache_seconds": 60}) as gateway:
         store(gateway, "ana", "User's car is a Tesla")
         for told in ("Tesla", "no idea"):
@@ -367,7 +397,9 @@ def test_u4_v30_no_answer_of_before_is_given_again_once_something_is_erased(tmp_
         assert len(model.seen) == 2
 
 
-def test_b21_looks_into_memory_are_counted_without_a_users_name(gateway: Running, who: str) -> None:
+@pytest.mark.covers("B21")
+@pytest.mark.covers("B21")
+def test_looks_into_memory_are_counted_without_a_users_name(gateway: Running, who: str) -> None:
     store(gateway, who, "User's boat is called Vega")
     ask(gateway, "What is my boat Vega called?", user=who)
     counted = gateway.client.get("/metrics").text

@@ -1,4 +1,4 @@
-"""001 §11 over real HTTP: whatever of memory fails, the request goes on without it (V3, V4, U21)."""
+"""001 §11 over real HTTP: whatever of memory fails, the request goes on without it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.test_chat import ask, store
 from tests.frontends.gateway.upstream import Upstream
 
+pytestmark = pytest.mark.covers("U21", "V3", "V4")
+
 
 def levels(caplog: pytest.LogCaptureFixture, text: str) -> set[str]:
     """The levels of the lines that hold a text."""
     return {record.levelname for record in caplog.records if text in record.getMessage()}
 
 
+@pytest.mark.covers("V3")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("broken", ["store", "ledger"])
-def test_v3_what_is_down_at_the_start_costs_memory_and_no_request(
+def test_what_is_down_at_the_start_costs_memory_and_no_request(
     tmp_path: Path, model: Upstream, caplog: pytest.LogCaptureFixture, broken: str, stream: bool
 ) -> None:
     (tmp_path / "a folder").mkdir()
@@ -39,7 +42,8 @@ def test_v3_what_is_down_at_the_start_costs_memory_and_no_request(
     assert "Luna" not in caplog.text
 
 
-def test_v4_a_search_that_takes_too_long_is_done_without(
+@pytest.mark.covers("V4")
+def test_a_search_that_takes_too_long_is_done_without(
     tmp_path: Path, model: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (

@@ -1,4 +1,4 @@
-"""Cancellation, of any side and at any moment: no request fails for it that somebody waits for (001 §11; A32)."""
+"""Cancellation, of any side and at any moment: no request fails for it that somebody waits for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from perdure.backends.upstreams.http import HttpUpstream
+from perdure.backends.http.upstream import HttpUpstream
 from perdure.domain.errors import UpstreamError
-from perdure.engine.gateway.line import Line
+from perdure.engine.aio.batch_queue import BatchQueue
 from tests.frontends.gateway.scripts import Play, Reply, delta, event
 from tests.frontends.gateway.test_chat import PATH, ask, episodes, settled
 from tests.frontends.gateway.upstream import Upstream
 from tests.frontends.server.running import Running
+
+pytestmark = pytest.mark.covers("A32")
 
 RESPONSES = "/v1/responses"
 MOMENTS = [(0.0, steps) for steps in range(0, 40, 2)] + [(n * 0.0005, 0) for n in range(1, 40)]
@@ -41,8 +43,9 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 # ------------------------------------------------------------------ nobody meant the request
+@pytest.mark.covers("V3")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_v3_a_look_that_is_cancelled_inside_costs_memory_and_no_answer(
+def test_a_look_that_is_cancelled_inside_costs_memory_and_no_answer(
     gateway: Running, model: Upstream, who: str, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway.service.engine.kernel.embedding.embedder, "embed", given_up_inside)
@@ -101,7 +104,7 @@ def test_what_waits_in_a_line_goes_on_after_work_that_was_cancelled_inside(caplo
         done.extend(batch)
 
     async def both() -> None:
-        line = Line(work, apart=lambda before, each: True)
+        line = BatchQueue(work, apart=lambda before, each: True)
         for number in (1, 2, 3):
             line.put(number)
         await line.so_far()
@@ -148,7 +151,8 @@ def test_who_leaves_in_the_middle_of_a_request_is_no_fault_of_the_server(
     with caplog.at_level(logging.INFO, "perdure.server"):
         for path in (PATH, RESPONSES):
             with socket.create_connection((host, int(port))) as connection:
-                head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
+                head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n"
+                head += "Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n"
                 connection.sendall(head.encode())
                 assert b"100 Continue" in connection.recv(100), "the body is waited for"
                 connection.sendall(b'{"messages"')
@@ -175,7 +179,7 @@ class _Caller:
         scope: dict[str, Any] = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
             "path": self._path, "raw_path": self._path.encode(), "query_string": b"", "root_path": "",
-            "headers": [(b"host", b"gateway.test"), (b"content-type", b"application/json")],
+            "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
         }  # fmt: skip
         work = asyncio.create_task(app(scope, self._leaves if not ends else self._stays, self._take))
@@ -215,10 +219,11 @@ class _Caller:
         return next((each["status"] for each in self.sent if each["type"] == "http.response.start"), None)
 
 
+@pytest.mark.covers("A32")
 @pytest.mark.parametrize("path", [PATH, RESPONSES])
 @pytest.mark.parametrize("ends", [False, True], ids=["the-client-leaves", "the-server-ends"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_a32_given_up_at_any_moment_nothing_fails_and_nothing_is_left(
+def test_given_up_at_any_moment_nothing_fails_and_nothing_is_left(
     gateway: Running, model: Upstream, who: str, caplog: pytest.LogCaptureFixture, path: str, ends: bool, stream: bool
 ) -> None:
     async def all_of_them() -> list[int | None]:

@@ -1,4 +1,4 @@
-"""`perdure memory proxy`: the real program, whose memory is files, before a scripted model's server (002 §6, A36)."""
+"""`perdure memory proxy`: the real program, whose memory is files, before a scripted model's server."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ import openai
 import pytest
 
 from perdure import MemoryClient
-from perdure.frontends.cli import proxying
-from perdure.frontends.server import logs
-from tests.frontends.cli_runs import PROGRAM, Ran, perdure
+from perdure.frontends.cli.commands import proxy
+from perdure.frontends.server import logging as logs
+from tests.frontends.cli.runs import PROGRAM, Ran, perdure
 from tests.frontends.gateway.scripts import Reply
 from tests.frontends.gateway.test_proxy_cli import SECRET, answering, chat, environment
 from tests.frontends.gateway.upstream import Upstream
-from tests.frontends.test_memory_client_files import fields, files, git
+from tests.frontends.library.test_memory_client_files import fields, files, git
+
+pytestmark = pytest.mark.covers("A36")
 
 ANNE = "My wife is named Anne"
 WIFE = "What is the name of my wife?"
@@ -73,7 +75,9 @@ def asked(address: str, model: Upstream, conversation: str, text: str = WIFE) ->
 
 
 # ------------------------------------------------------------------ chats and files
-def test_k63_a38_the_openai_client_is_remembered_in_files(served: Served, model: Upstream) -> None:
+@pytest.mark.covers("A4")
+@pytest.mark.covers("A38", "K63")
+def test_the_openai_client_is_remembered_in_files(served: Served, model: Upstream) -> None:
     address, folder = served
     with openai.OpenAI(base_url=f"{address}/v1", api_key="dummy", max_retries=0) as client:
         said = client.chat.completions.create(model="m", messages=[{"role": "user", "content": ANNE}])
@@ -87,7 +91,8 @@ def test_k63_a38_the_openai_client_is_remembered_in_files(served: Served, model:
         assert [each.id for each in client.models.list()] == ["scripted"]
 
 
-def test_k5_k61_a_file_that_is_edited_is_told_in_the_next_request(served: Served, model: Upstream) -> None:
+@pytest.mark.covers("K5", "K61")
+def test_a_file_that_is_edited_is_told_in_the_next_request(served: Served, model: Upstream) -> None:
     address, folder = served
     chat(address, ANNE, memory_id="edited")
     path = fact(folder, "edited")
@@ -99,7 +104,8 @@ def test_k5_k61_a_file_that_is_edited_is_told_in_the_next_request(served: Served
     assert "[memory]" not in asked(address, model, "edited") and not path.exists()
 
 
-def test_a37_what_is_added_beside_a_running_proxy_is_told_in_the_next_request(served: Served, model: Upstream) -> None:
+@pytest.mark.covers("A37")
+def test_what_is_added_beside_a_running_proxy_is_told_in_the_next_request(served: Served, model: Upstream) -> None:
     address, folder = served
     assert "Lisbon" not in asked(address, model, "beside", "Where does the user live?")
     ran = perdure("memory", "add", "User lives in Lisbon", "-c", "beside", "--memory-path", str(folder))
@@ -109,12 +115,16 @@ def test_a37_what_is_added_beside_a_running_proxy_is_told_in_the_next_request(se
     until(lambda: any("Lisbon" in line for line in git(folder, "log", "--format=%B")))
 
 
-def test_a1_health_tells_the_store_the_server_and_top_k_as_text(served: Served, model: Upstream) -> None:
+@pytest.mark.covers("A1")
+@pytest.mark.covers("A1")
+def test_health_tells_the_store_the_server_and_top_k_as_text(served: Served, model: Upstream) -> None:
     told = httpx.get(f"{served[0]}/health").json()
     assert told == {"status": "ok", "memory_store": "markdown", "openai_base_url": model.url, "default_top_k": "5"}
 
 
-def test_k8_k55_k60_it_starts_and_stops_with_its_folder(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K8")
+@pytest.mark.covers("K8", "K55", "K60")
+def test_it_starts_and_stops_with_its_folder(model: Upstream, tmp_path: Path) -> None:
     """A file that changed meanwhile is taken in, what was said is committed, and MemoryClient has the same memories."""
     folder = tmp_path / "memories"
     env = environment(OPENAI_BASE_URL=model.url, OPENAI_API_KEY=SECRET)
@@ -147,8 +157,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         app = make()
         found.append((app.state.service.memory.config, settings))
 
-    monkeypatch.setattr(proxying.serving, "begin", lambda: None)
-    monkeypatch.setattr(proxying.serving, "run", run)
+    monkeypatch.setattr(proxy.serve, "begin", lambda: None)
+    monkeypatch.setattr(proxy.serve, "run", run)
     monkeypatch.setattr(logs, "to_standard_error", lambda: None)
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
@@ -160,7 +170,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 def here(*arguments: str) -> Ran:
     """Run it in this process."""
-    from tests.frontends import cli_runs
+    from tests.frontends.cli import runs as cli_runs
 
     kept = cli_runs.LISTENING - {"proxy"}
     with pytest.MonkeyPatch.context() as patch:
@@ -171,9 +181,8 @@ def here(*arguments: str) -> Ran:
 BARE = ("memory", "proxy", "--port", "0", "--openai-base-url", "http://127.0.0.1:9/v1")
 
 
-def test_k58_u24_without_options_it_is_002s_defaults(
-    made: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.covers("K58", "U24")
+def test_without_options_it_is_002s_defaults(made: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert here(*BARE, "--openai-api-key", SECRET).status == 0
     ((config, server),) = made
@@ -199,8 +208,9 @@ VARIABLES = {
 }  # fmt: skip
 
 
+@pytest.mark.covers("A36", "K58")
 @pytest.mark.parametrize("way", ["options", "file", "environment"])
-def test_a36_k58_each_way_to_say_it(made: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_each_way_to_say_it(made: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     arguments = [*BARE, "--memory-path", str(tmp_path)]
     if way == "file":
         file = tmp_path / "config.toml"
@@ -222,7 +232,8 @@ def test_a36_k58_each_way_to_say_it(made: list[Any], tmp_path: Path, monkeypatch
     assert (config.embedder.provider, config.vector_store.config["git"]) == ("hashed", False)
 
 
-def test_a36_options_stand_above_the_environment_and_that_above_the_file(
+@pytest.mark.covers("A36")
+def test_options_stand_above_the_environment_and_that_above_the_file(
     made: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "config.toml"
@@ -256,7 +267,8 @@ def test_a_file_that_says_what_there_is_not_is_refused(made: list[Any], tmp_path
     assert ran.status == 2 and told in ran.err and made == []
 
 
-def test_k59_without_a_server_it_does_not_start(made: list[Any], tmp_path: Path) -> None:
+@pytest.mark.covers("K59")
+def test_without_a_server_it_does_not_start(made: list[Any], tmp_path: Path) -> None:
     ran = here("memory", "proxy", "--memory-path", str(tmp_path / "new"), "--embedding-model", "hashed")
     assert ran.status == 2 and "--openai-base-url" in ran.err
     assert made == [] and not (tmp_path / "new").exists()
@@ -298,7 +310,9 @@ async def _noted(folder: Path) -> None:
 
 
 # ------------------------------------------------------------------ embeddings
-def test_k62_the_length_of_an_unknown_models_vectors_is_asked_once(
+@pytest.mark.covers("K62")
+@pytest.mark.covers("K62")
+def test_the_length_of_an_unknown_models_vectors_is_asked_once(
     made: list[Any], model: Upstream, tmp_path: Path
 ) -> None:
     model.clear()

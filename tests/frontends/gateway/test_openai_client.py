@@ -1,4 +1,4 @@
-"""The official openai client against the gateway: nothing but its base URL is changed (K63, issue 7)."""
+"""The official openai client against the gateway: nothing but its base URL is changed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tests.frontends.gateway.test_chat import episodes, store
 from tests.frontends.gateway.upstream import Upstream
 from tests.frontends.server.running import Running
 
+pytestmark = pytest.mark.covers("K63")
+
 TOOL = {
     "type": "function",
     "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
@@ -25,7 +27,8 @@ def client(gateway: Running) -> Iterator[openai.OpenAI]:
         yield found
 
 
-def test_k63_chat_with_a_dummy_key(client: openai.OpenAI, gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("K63")
+def test_chat_with_a_dummy_key(client: openai.OpenAI, gateway: Running, model: Upstream, who: str) -> None:
     said = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "I live in Oslo"}], user=who)
     assert said.choices[0].message.content == "echo: [user] I live in Oslo"
     assert model.last.header("authorization") == "Bearer dummy", "U25: a key that is not ours goes up untouched"

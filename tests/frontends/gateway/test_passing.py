@@ -1,4 +1,4 @@
-"""Pass-through: what is not ours goes to the model's server and back as it is (issue 7 item 1, U25, A2)."""
+"""Pass-through: what is not ours goes to the model's server and back as it is."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perdure.backends.upstreams.http import HttpUpstream
+from perdure.backends.http.upstream import HttpUpstream
 from perdure.domain.errors import InvalidInputError
 from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.scripts import Play, Reply
 from tests.frontends.gateway.upstream import KEY, Upstream
 from tests.frontends.server.hostile import routed
-from tests.frontends.server.running import Running, running
+from tests.frontends.server.running import JSON, Running, running
+
+pytestmark = pytest.mark.covers("A2", "U25")
 
 
 # ------------------------------------------------------------------ addresses
+@pytest.mark.covers("A2")
 @pytest.mark.parametrize(
     ("base", "path", "query", "address"),
     [
@@ -33,7 +36,7 @@ from tests.frontends.server.running import Running, running
         ("http://up/v1", "/v1/files/a%2Fb", "q=%20", "http://up/v1/files/a%2Fb?q=%20"),
     ],
 )
-def test_a2_the_base_and_the_path_name_v1_once(base: str, path: str, query: str, address: str) -> None:
+def test_the_base_and_the_path_name_v1_once(base: str, path: str, query: str, address: str) -> None:
     assert HttpUpstream(base, api_key=None).address(path, query) == address
 
 
@@ -124,7 +127,7 @@ def test_a_chat_of_megabytes_goes_up_as_it_is(gateway: Running, model: Upstream)
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 3_000_000}}
     model.chat(Reply(200, [("Content-Type", "text/plain")], b"seen"))
     body = json.dumps({"messages": [{"role": "user", "content": [image]}]}, indent=1).encode()
-    assert gateway.client.post("/v1/chat/completions", content=body).content == b"seen"
+    assert gateway.client.post("/v1/chat/completions", content=body, headers=JSON).content == b"seen"
     assert model.last.body == body
     assert model.last.header("content-length") == str(len(body))
 
@@ -162,7 +165,8 @@ def test_an_answer_that_breaks_off_breaks_off_here_too(gateway: Running, model: 
 
 
 # ------------------------------------------------------------------ what is ours
-def test_u25_nothing_at_or_below_our_own_routes_ever_passes(gateway: Running, model: Upstream) -> None:
+@pytest.mark.covers("U25")
+def test_nothing_at_or_below_our_own_routes_ever_passes(gateway: Running, model: Upstream) -> None:
     ours = sorted({each.partition(" ")[2].partition("{")[0].rstrip("/") for each in routed(gateway.app)} - {""})
     assert {"/v1/memories", "/v1/memory", "/search", "/v1/exports", "/metrics", "/v1/sessions"} <= {*ours}
     for path in ours:
@@ -177,7 +181,8 @@ def test_u25_nothing_at_or_below_our_own_routes_ever_passes(gateway: Running, mo
     assert gateway.client.get("/v1/memoriesque").content == b"nothing was sent", "another name is another's"
 
 
-def test_u25_serve_without_a_model_passes_nothing_and_says_what_to_set(tmp_path: Path) -> None:
+@pytest.mark.covers("U25")
+def test_serve_without_a_model_passes_nothing_and_says_what_to_set(tmp_path: Path) -> None:
     with running(tmp_path / "memory") as server:
         assert server.client.get("/v1/models").status_code == 404
         answer = server.client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "Hi"}]})

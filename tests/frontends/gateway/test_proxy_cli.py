@@ -1,4 +1,4 @@
-"""`perdure proxy`: the real program before a scripted model's server (A36, U25, K59, K63)."""
+"""`perdure proxy`: the real program before a scripted model's server."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from typing import Any
 import httpx
 import pytest
 
-from perdure.frontends.cli import proxying
-from perdure.frontends.server import logs
-from tests.frontends.cli_runs import PROGRAM
+from perdure.frontends.cli.commands import proxy
+from perdure.frontends.server import logging as logs
+from tests.frontends.cli.runs import PROGRAM
 from tests.frontends.gateway.scripts import Play, Reply, completion, delta, event
 from tests.frontends.gateway.upstream import Upstream
+
+pytestmark = pytest.mark.covers("A36", "K59", "K63", "U25")
 
 SECRET = "sk-a-key-that-nobody-sees"
 SETTINGS = '[embedder]\nprovider = "hashed"\n'
@@ -77,7 +79,8 @@ def chat(address: str, text: str, **more: Any) -> httpx.Response:
     return httpx.post(f"{address}/v1/chat/completions", json=body, timeout=60)
 
 
-def test_k63_a_client_needs_nothing_but_the_address_that_is_printed(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K63")
+def test_a_client_needs_nothing_but_the_address_that_is_printed(model: Upstream, tmp_path: Path) -> None:
     env = environment(OPENAI_API_KEY=SECRET, OPENAI_BASE_URL=model.url)
     with proxied(tmp_path / "memory", env=env) as (process, address, log):
         answer = chat(address, "Hello there")
@@ -90,7 +93,8 @@ def test_k63_a_client_needs_nothing_but_the_address_that_is_printed(model: Upstr
         assert SECRET not in log.read_text()
 
 
-def test_a36_sigterm_lets_a_stream_come_to_its_end_and_keeps_it(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("A36")
+def test_sigterm_lets_a_stream_come_to_its_end_and_keeps_it(model: Upstream, tmp_path: Path) -> None:
     words = [event(delta(f"word{n} ")) for n in range(5)]
     model.chat(Reply.stream(*[step for word in words for step in (word, 0.1)], event("[DONE]")))
     with proxied(tmp_path / "memory", "--openai-base-url", model.url) as (process, address, _):
@@ -147,7 +151,8 @@ def test_it_refuses_to_be_its_own_model(tmp_path: Path) -> None:
     assert "itself" in found.stderr
 
 
-def test_k63_curl_streams_and_asks_for_models(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("K63")
+def test_curl_streams_and_asks_for_models(model: Upstream, tmp_path: Path) -> None:
     try:
         subprocess.run(["curl", "--version"], capture_output=True, check=True)
     except FileNotFoundError:
@@ -161,19 +166,23 @@ def test_k63_curl_streams_and_asks_for_models(model: Upstream, tmp_path: Path) -
         assert told == b"".join(model.exchanges[-1].sent)
         model.chat(Reply.of_json(completion("all of it")))
         answer = subprocess.run(
-            ["curl", "-s", f"{address}/v1/chat/completions", "-d", body.replace("true", "false")],
+            ["curl", "-s", f"{address}/v1/chat/completions", "--json", body.replace("true", "false")],
             capture_output=True, check=True, timeout=60,
         ).stdout  # fmt: skip
         assert json.loads(answer)["choices"][0]["message"]["content"] == "all of it"
         model.chat(Reply.stream(event(delta("begun")), Play.HANG))
         left = subprocess.run(
-            ["curl", "-sN", "-m", "2", f"{address}/v1/chat/completions", "-d", body], capture_output=True, timeout=60
+            ["curl", "-sN", "-m", "2", f"{address}/v1/chat/completions", "--json", body],
+            capture_output=True,
+            timeout=60,
         )
         assert b"begun" in left.stdout
         assert model.until(lambda: model.gone == 1), "the model works on for nobody"
 
 
-def test_v59_v60_v89_a_file_of_001s_settings(model: Upstream, tmp_path: Path) -> None:
+@pytest.mark.covers("V89")
+@pytest.mark.covers("V59", "V60", "V89")
+def test_a_file_of_001s_settings(model: Upstream, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("memory:\n  enabled: false\nembedder:\n  provider: hashed\n")
     options = ("--openai-base-url", model.url, "--config", str(file))
@@ -189,7 +198,8 @@ def test_v59_v60_v89_a_file_of_001s_settings(model: Upstream, tmp_path: Path) ->
     assert "memory.embedding.dimension must be 384" in refused.stderr
 
 
-def test_k58_the_score_threshold_is_a_chats_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.covers("K58")
+def test_the_score_threshold_is_a_chats_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process: a server is made, and not run."""
     made: list[Any] = []
 
@@ -197,13 +207,27 @@ def test_k58_the_score_threshold_is_a_chats_alone(tmp_path: Path, monkeypatch: p
         listening.close()
         made.append(make().state.gateway.settings)
 
-    monkeypatch.setattr(proxying.serving, "begin", lambda: None)
-    monkeypatch.setattr(proxying.serving, "run", run)
+    monkeypatch.setattr(proxy.serve, "begin", lambda: None)
+    monkeypatch.setattr(proxy.serve, "run", run)
     monkeypatch.setattr(logs, "to_standard_error", lambda: None)
     levels = {name: logging.getLogger(name).level for name in ("perdure", "uvicorn")}
     for threshold in (None, 0.35):
-        proxying.proxy(port=0, base_url="http://127.0.0.1:9/v1", score_threshold=threshold, path=tmp_path)
+        proxy.proxy(port=0, base_url="http://127.0.0.1:9/v1", score_threshold=threshold, path=tmp_path)
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
     told = [(each.threshold("chat"), each.threshold("responses")) for each in made]
     assert told == [(None, None), (0.35, None)]
+
+
+def test_17c1_the_proxy_answers_no_page_of_somebody_elses(tmp_path: Path, model: Upstream) -> None:
+    chat = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    with proxied(tmp_path / "memory", "--openai-base-url", model.url) as (_, address, _log):
+        for headers, status in (
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Sec-Fetch-Site": "cross-site"}, 403),
+            ({"Host": "evil.example"}, 421),
+        ):
+            for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/reset"):
+                assert httpx.post(f"{address}{path}", json=chat, headers=headers).status_code == status, (path, headers)
+        assert model.seen == []
+        assert httpx.post(f"{address}/v1/chat/completions", json=chat).status_code == 200

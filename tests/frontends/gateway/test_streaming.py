@@ -1,4 +1,4 @@
-"""Streams over real HTTP: every byte as it comes, wherever it is cut, and all of it remembered (K37, A32)."""
+"""Streams over real HTTP: every byte as it comes, wherever it is cut, and all of it remembered."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from tests.frontends.gateway.scripts import (
 from tests.frontends.gateway.test_chat import PATH, episodes, settled, store
 from tests.frontends.gateway.upstream import Upstream
 from tests.frontends.server.running import Running
+
+pytestmark = pytest.mark.covers("A32", "K37")
 
 WORDS = ["Olá ", "😀 ", "日本 ", 'a "quoted" \\ word\n', "é"]
 TEXT = "".join(WORDS)
@@ -67,7 +69,8 @@ def test_each_piece_goes_out_before_the_next_has_come(gateway: Running, model: U
         assert next(chunks) == DONE
 
 
-def test_v1_memories_are_injected_into_streams_too(gateway: Running, model: Upstream, who: str) -> None:
+@pytest.mark.covers("V1")
+def test_memories_are_injected_into_streams_too(gateway: Running, model: Upstream, who: str) -> None:
     store(gateway, who, "User's horse is called Rocinante")
     with streamed(gateway, "What is my horse Rocinante called?", who) as answer:
         told = answer.read().decode()
@@ -77,9 +80,8 @@ def test_v1_memories_are_injected_into_streams_too(gateway: Running, model: Upst
 
 
 # ------------------------------------------------------------------ what is kept
-def test_k37_the_users_turn_is_kept_while_the_answer_is_still_coming(
-    gateway: Running, model: Upstream, who: str
-) -> None:
+@pytest.mark.covers("K37")
+def test_the_users_turn_is_kept_while_the_answer_is_still_coming(gateway: Running, model: Upstream, who: str) -> None:
     more = threading.Event()
     model.chat(Reply.stream(event(delta("Well")), more, event(delta(finish="stop")), DONE))
     with streamed(gateway, "I live in Porto", who) as answer:
@@ -113,9 +115,8 @@ def test_an_answer_that_breaks_off_breaks_off_here_and_is_kept_so_far(
     assert episodes(gateway, user_id=who) == [("user", "Tell me a story"), ("assistant", "Once upon a time […]")]
 
 
-def test_k37_an_error_instead_of_a_stream_keeps_the_users_turn_alone(
-    gateway: Running, model: Upstream, who: str
-) -> None:
+@pytest.mark.covers("K37")
+def test_an_error_instead_of_a_stream_keeps_the_users_turn_alone(gateway: Running, model: Upstream, who: str) -> None:
     reply = Reply.error(429, retry_after="3")
     model.chat(reply)
     with streamed(gateway, "I live in Porto", who) as answer:

@@ -72,7 +72,8 @@ def test_a_base_without_v1_is_asked_as_the_client_asks(model: Upstream, tmp_path
         assert model.last.target == "/deployments/name/chat/completions?api-version=1"
 
 
-def test_u25_the_door_is_the_same(model: Upstream, tmp_path: Path, who: str) -> None:
+@pytest.mark.covers("U25")
+def test_the_door_is_the_same(model: Upstream, tmp_path: Path, who: str) -> None:
     with gateway_to(tmp_path, model.url, gateway=GATEWAY) as gateway:
         key = gateway.key("ana", user_id=who)
         gateway.client.post("/v1/memory", json={"content": BIKE}, headers=bearer(key)).raise_for_status()

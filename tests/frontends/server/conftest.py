@@ -54,7 +54,7 @@ def team(shared: Running) -> Team:
 @pytest.fixture(scope="module")
 def client(shared: Running) -> Iterator[MemoryClient]:
     """mem0's own client of the shared server."""
-    from tests.frontends.server.mem0_clients import mem0_client  # mem0 takes seconds to import
+    from tests.frontends.server.mem0.clients import mem0_client  # mem0 takes seconds to import
 
     with mem0_client(shared.url) as found:
         yield found

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from perdure.backends.vector_stores.base import VectorStore
-from perdure.backends.vector_stores.sqlite import SqliteVectorStore
+from perdure.backends.vector_stores.sqlite.store import SqliteVectorStore
 from perdure.domain.errors import VectorStoreError
 
 STORE = "tests.frontends.server.failing:FailingStore"

@@ -181,6 +181,7 @@ KNOWN: Mapping[str, Make] = {
         TIMES,
     ),
     "fields": _just(["memory", "metadata", "user_id"], "memory"),
+    "confirm": _just(True),
     "preset": _just("plain", "best"),
     "categories": _just(["*"], "x"),
     "history": _just([{"role": "user", "content": "what is the launch code?"}]),

@@ -178,6 +178,7 @@ class Tenant:
         rows = []
         async for points in kernel.store.stream(kernel.collection):
             rows += [_lasting(dict(point.payload)) for point in points if self._is_mine(point.payload)]
+        rows.sort(key=lambda row: str(row["id"]))  # a row whose uses were counted may stand elsewhere
         history: list[Any] = []
         keeper = service.engine.graph._keeper
         assert keeper is not None

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from perdure.domain import errors
 from perdure.domain.errors import PerdureError
-from perdure.frontends.server.callers import Asking, need_admin, user_of, walled
-from perdure.frontends.server.service import Serving
+from perdure.frontends.server.dependencies import CurrentCaller, memory_of_caller, need_admin, user_of
+from perdure.frontends.server.state import CurrentService
 
 SECRET_WORDS = "Ana lives in Lisbon"
 
@@ -40,7 +40,7 @@ def probes() -> APIRouter:
     router = APIRouter()
 
     @router.get("/probe/caller")
-    async def caller(asking: Asking) -> dict[str, Any]:
+    async def caller(asking: CurrentCaller) -> dict[str, Any]:
         return {
             "name": asking.name,
             "role": asking.role,
@@ -52,16 +52,18 @@ def probes() -> APIRouter:
         }
 
     @router.get("/probe/user")
-    async def user(request: Request, service: Serving, asking: Asking, user_id: str | None = None) -> dict[str, Any]:
+    async def user(
+        request: Request, service: CurrentService, asking: CurrentCaller, user_id: str | None = None
+    ) -> dict[str, Any]:
         return {"user": user_of(request, service, asking, user_id)}
 
     @router.get("/probe/personal")
-    async def personal(service: Serving, asking: Asking) -> dict[str, str]:
-        walled(service, asking)
+    async def personal(service: CurrentService, asking: CurrentCaller) -> dict[str, str]:
+        memory_of_caller(service, asking)
         return {"status": "ok"}
 
     @router.post("/probe/reset")
-    async def reset(service: Serving, asking: Asking) -> dict[str, str]:
+    async def reset(service: CurrentService, asking: CurrentCaller) -> dict[str, str]:
         need_admin(service, asking)
         return {"status": "ok"}
 

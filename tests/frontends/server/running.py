@@ -20,12 +20,17 @@ from fastapi import APIRouter, FastAPI
 
 from perdure.domain.access import Role
 from perdure.domain.scope import Scope
-from perdure.engine import keys
-from perdure.engine.config import read_config
+from perdure.engine import api_keys
+from perdure.engine.config.config import read_config
 from perdure.frontends.server.app import create_app
-from perdure.frontends.server.service import Service
+from perdure.frontends.server.middleware.request_timeout import Config
+from perdure.frontends.server.settings import read_settings
+from perdure.frontends.server.state import Service
 
 T = TypeVar("T")
+
+JSON = {"Content-Type": "application/json"}
+"""What every body that is read as JSON says of itself."""
 
 SECRET = "a shared secret, for tests alone, which is longer than the 64 bytes that HS512 asks for"
 """PERDURE_JWT_SECRET of servers that know teams."""
@@ -53,7 +58,7 @@ class Running:
 
         async def make() -> str:
             pepper = self.service.secrets.key_pepper
-            _, secret = await keys.create(
+            _, secret = await api_keys.create(
                 (await self.service.ledger()).keys,
                 name,
                 role=role,
@@ -66,7 +71,7 @@ class Running:
 
     def revoke(self, name: str) -> None:
         async def end() -> None:
-            await keys.revoke((await self.service.ledger()).keys, name)
+            await api_keys.revoke((await self.service.ledger()).keys, name)
 
         self.wait(end())
 
@@ -108,8 +113,9 @@ def running(
     if routes is not None:
         app.include_router(routes)
     server = uvicorn.Server(
-        uvicorn.Config(
+        Config(
             app,
+            request_seconds=read_settings(read_config(config)).request_seconds,
             port=0,
             http=http,
             log_config=None,

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.frontends.cli_runs import PROGRAM
+from tests.frontends.cli.runs import PROGRAM
 
 
 @dataclass(frozen=True)

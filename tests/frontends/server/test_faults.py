@@ -1,4 +1,4 @@
-"""The one table of errors: status and shape in each dialect, and nothing of the inside (U19)."""
+"""The one table of errors: status and shape in each dialect, and nothing of the inside."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from perdure.frontends.faults import fault_of
 from tests.frontends.server.probes import SECRET_WORDS, probes
 from tests.frontends.server.running import SECRET, Running, as_member, running
 
+pytestmark = pytest.mark.covers("U19")
+
 TABLE = {
     "ScopeError": (400, 401, 400),
     "InvalidInputError": (400, 400, 422),
     "FilterError": (400, 400, 422),
     "AuthenticationError": (401, 401, 401),
     "ForbiddenError": (403, 403, 403),
+    "ReadOnlyError": (403, 403, 403),
     "NotFoundError": (404, 404, 404),
     "PromotionRequiredError": (405, 405, 405),
     "ConflictError": (409, 409, 409),
@@ -46,8 +49,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield found
 
 
+@pytest.mark.covers("U19")
 @pytest.mark.parametrize("kind", TABLE)
-def test_u19_each_error_has_its_status_and_its_dialects_shape(
+def test_each_error_has_its_status_and_its_dialects_shape(
     asked: Running, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     facts, explicit, team = TABLE[kind]
@@ -74,7 +78,8 @@ def test_u19_each_error_has_its_status_and_its_dialects_shape(
         assert ("WWW-Authenticate" in answer.headers) is (kind == "AuthenticationError")
 
 
-def test_b20_the_words_of_001(asked: Running) -> None:
+@pytest.mark.covers("B20")
+def test_the_words_of_001(asked: Running) -> None:
     def code(kind: str) -> str:
         return asked.client.get(f"/v1/memory/probe/{kind}").json()["error"]["code"]
 

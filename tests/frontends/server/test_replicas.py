@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contracts.ledger_postgres import Server, postgres_server
-from tests.frontends.cli_runs import folder, perdure
+from tests.contracts.ledgers.ledger_postgres import Server, postgres_server
+from tests.frontends.cli.runs import folder, perdure
 from tests.frontends.server.running import SECRET, as_member, bearer
 from tests.frontends.server.served import Served, served
 

@@ -1,7 +1,8 @@
 """The OpenAPI document against the server that it describes: schemathesis asks every operation, well and badly.
 
-What is checked: no answer is a failure of the server, and each has a status and a content type that the document
-promises, and a body of its schema.
+What is checked is all that schemathesis knows, but for what is JUDGED: no answer is a failure of the server, each has a
+status and a content type that the document promises, and a body of its schema; wrong methods and missing headers are
+refused, and what was deleted is gone.
 """
 
 from __future__ import annotations
@@ -15,21 +16,26 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis.checks import not_a_server_error
+from schemathesis.checks import CHECKS as ALL_CHECKS
+from schemathesis.checks import load_all_checks
 from schemathesis.config import CacheConfig, ChecksConfig, NotAServerErrorConfig, ProjectConfig, ProjectsConfig
 from schemathesis.core.failures import FailureGroup
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from tests.frontends.gateway.upstream import upstream
 from tests.frontends.server.running import Running, running
 
 EXAMPLES = 6
 """Requests to each operation as the document wants them, and as many as it does not."""
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+JUDGED = {
+    # Each was looked at: the 400s and 422s name a field and a value, by a rule that JSON Schema has no word for or that
+    # a spec gives to the answer: no scope at all, text with nothing in it, a time or a filter in words, no such id.
+    "positive_data_acceptance",
+    # What it finds is taken on purpose: mem0's programs send numbers for ids, which are read as their text.
+    "negative_data_rejection",
+}
+"""Checks of schemathesis that find what is meant to be."""
+load_all_checks()
+CHECKS = [check for check in ALL_CHECKS.get_all() if check.__name__ not in JUDGED]
 METHODS = {"get", "put", "post", "patch", "delete"}
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from perdure.backends.extras import extra_line
+from perdure.frontends.cli.commands.serve import serving_config
 from perdure.frontends.cli.main import main
-from perdure.frontends.cli.serving import serving_config
-from tests.frontends.cli_runs import Folder, folder, perdure
+from tests.frontends.cli.runs import Folder, folder, perdure
 from tests.frontends.server.running import SECRET, bearer
 from tests.frontends.server.served import served
 
@@ -155,5 +156,5 @@ def test_without_the_extra_the_pip_line_is_told(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jwt", None)
     assert main([*command, "--path", str(tmp_path)]) == 1
-    assert 'pip install "perdure[server]"' in capsys.readouterr().err
+    assert extra_line("server") in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What the service's callers see while a part of it fails (000 §14.3, 001 §11, X61 to X63), and that it comes back.
+"""What the service's callers see while a part of it fails, and that it comes back.
 
 Over a real port, with no restart unless one is said: what was acknowledged is there afterwards, and what was refused
 is not.
@@ -13,13 +13,15 @@ from typing import Any
 import httpx
 import pytest
 
-from perdure.engine.doctor import examine, repair
+from perdure.engine.maintenance.doctor import examine, repair
 from tests.backends.wire.openai import KEY, OpenAIWire, failure
 from tests.backends.wire.server import Heard, Reply
-from tests.engine.graph_worlds import FAULTY, FaultyGraph
+from tests.engine.graph.worlds import FAULTY, FaultyGraph
 from tests.frontends.server.failing import STORE, FailingStore, locked
 from tests.frontends.server.running import SECRET, Running, as_member, bearer, running
 from tests.frontends.server.running import token as token_of
+
+pytestmark = pytest.mark.covers("X61", "X62", "X63")
 
 ANA = {"user_id": "ana"}
 TEAM = as_member("red", "ana", role="admin")
@@ -100,7 +102,8 @@ def write_all(server: Running, when: str) -> set[str]:
 
 
 # ------------------------------------------------------------------ graph
-def test_x61_x62_x63_writes_go_on_without_the_graph_and_it_catches_up(tmp_path: Path) -> None:
+@pytest.mark.covers("X61", "X62", "X63")
+def test_writes_go_on_without_the_graph_and_it_catches_up(tmp_path: Path) -> None:
     FaultyGraph.is_down = True
     graph = {"provider": FAULTY, "config": {"path": str(tmp_path / "graph.db")}}
     with running(tmp_path / "memory", env=ENV, graph_store=graph) as server:

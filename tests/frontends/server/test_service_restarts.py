@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.frontends.cli_runs import folder
+from tests.frontends.cli.runs import folder
 from tests.frontends.server.served import served
 
 CLIENTS = 20

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.frontends.cli_runs import folder
+from tests.frontends.cli.runs import folder
 from tests.frontends.server.probes import probes
 from tests.frontends.server.running import running
 from tests.frontends.server.served import Served, served

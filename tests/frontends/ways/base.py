@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from perdure import Memory, MemoryClient
 from perdure.domain.event import HistoryRecord
 from perdure.frontends.library.portal import PORTAL
-from tests.frontends.cli_runs import Folder
+from tests.frontends.cli.runs import Folder
 from tests.frontends.gateway.upstream import Upstream
-from tests.frontends.server.mem0_clients import MemoryClient as Mem0Client
+from tests.frontends.server.mem0.clients import MemoryClient as Mem0Client
 from tests.frontends.server.running import Running
 
 USER, AGENT, RUN, TEAM = "user_id", "agent_id", "run_id", "team_id"

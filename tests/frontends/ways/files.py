@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perdure.backends.vault.layout import DELETED, ENTRIES, folder_of
+from perdure.backends.markdown.layout import DELETED, ENTRIES, folder_of
 from tests.frontends.ways.base import AGENT, RUN, USER, Rows, Way, Where, bare
 
 _NAMES = {RUN: "conversation_id", USER: "user_id", AGENT: "agent_id"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure import AgentRuntime, MemoryStore, NotFoundError, TeamMemory
 from perdure.frontends.library.portal import PORTAL
-from tests.frontends.cli_runs import Ran
+from tests.frontends.cli.runs import Ran
 from tests.frontends.ways.base import AGENT, RUN, TEAM, USER, Corner, Rows, Way, Where, bare, rows
 
 _NAMES = {USER: "entity_id", AGENT: "agent_id", RUN: "room_id"}

@@ -11,7 +11,7 @@ import httpx
 
 from perdure import MemoryClient
 from perdure.frontends.library.portal import PORTAL
-from tests.frontends.server.mem0_clients import mem0_errors
+from tests.frontends.server.mem0.clients import mem0_errors
 from tests.frontends.server.running import as_member
 from tests.frontends.ways.base import AGENT, RUN, TEAM, USER, Rows, Way, Where, bare, rows
 from tests.frontends.ways.library import team_item

@@ -1,4 +1,4 @@
-"""A cache in this process: for one process alone, for what another one writes is not seen in it."""
+"""A cache in this process, invisible to other processes."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 from perdure.backends.embedders.openai import MODELS, OpenAIEmbedder, VectorSettings
-from perdure.backends.openai_azure import AzureSettings, azure_client, azure_key
-from perdure.backends.openai_service import OpenAIService
+from perdure.backends.shared.openai_service import AzureSettings, OpenAIService, azure_client, azure_key
 from perdure.domain.errors import EmbeddingError
 
 MOST_BYTES = 8_192

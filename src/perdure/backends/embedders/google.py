@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SecretStr
 
-from perdure.backends.embedders._answers import batches, known_dimension, unit_vectors
-from perdure.backends.embedders._halving import in_parts
-from perdure.backends.embedders._texts import readable_texts
+from perdure.backends.embedders._hosted import batches, in_parts, known_dimension, readable_texts, unit_vectors
 from perdure.backends.embedders.base import Embedder
-from perdure.backends.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
-from perdure.backends.metering import embedded
-from perdure.backends.service import RefusedError, ServiceSettings, installed, secret_from
+from perdure.backends.extras import extra_line
+from perdure.backends.http.service import RefusedError, ServiceSettings, installed, secret_from
+from perdure.backends.shared.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
+from perdure.backends.shared.metering import embedded
 from perdure.domain.errors import EmbeddingError
 
 MODELS = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
@@ -88,7 +87,7 @@ class GoogleEmbedder(Embedder):
 
     def unavailable(self) -> str | None:
         """The pip line if the vendor's client is not installed."""
-        return None if installed("google.genai") else 'google needs google-genai: pip install "perdure[google]"'
+        return None if installed("google.genai") else f"google needs google-genai: {extra_line(self.name)}"
 
     async def close(self) -> None:
         """Close the connections."""

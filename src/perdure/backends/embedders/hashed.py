@@ -1,4 +1,4 @@
-"""A deterministic embedder without a model: the same words make the same vector, on every machine, for ever."""
+"""A deterministic embedder without a model: the same words make the same vector on every machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from perdure.backends.embedders._texts import readable_texts
+from perdure.backends.embedders._hosted import readable_texts
 from perdure.backends.embedders.base import Embedder
 
 _WORD = re.compile(r"[^\W_]+")

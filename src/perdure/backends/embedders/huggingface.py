@@ -2,27 +2,380 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SecretStr, model_validator
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.embedders._huggingface_endpoint import Endpoint, is_hosted
-from perdure.backends.embedders._huggingface_folder import ModelFolder, load_encoder, read_folder
-from perdure.backends.embedders._onnx import OnnxEncoder
-from perdure.backends.embedders._texts import readable_texts
+from perdure.backends.embedders._hosted import batches, in_parts, readable_texts, unit_vectors
+from perdure.backends.embedders._minilm_files import fingerprint
 from perdure.backends.embedders.base import Embedder
+from perdure.backends.extras import extra_line
+from perdure.backends.http.retries import retry_after
+from perdure.backends.http.service import (
+    NO_KEY,
+    HttpService,
+    RefusedError,
+    ServiceSettings,
+    code_of,
+    host_of,
+    key_or_fail,
+    secret_from,
+)
 from perdure.backends.registry import missing_driver
-from perdure.backends.service import ServiceSettings, key_or_fail, secret_from
-from perdure.domain.errors import ConfigError
+from perdure.backends.shared.metering import embedded
+from perdure.backends.shared.onnx import (
+    OnnxEncoder,
+    Pool,
+    Session,
+    Tokenize,
+    first_token,
+    mean_of_tokens,
+    start_session,
+)
+from perdure.domain.errors import ConfigError, EmbeddingError
+
+if TYPE_CHECKING:
+    import httpx2
+
+# A model in a folder as Hugging Face lays it out: the ONNX graph, the tokenizer, and what their settings say.
+
+FIELD = "embedder.config.path"
+GRAPHS = ("onnx/model.onnx", "model.onnx")
+TOKENIZER = "tokenizer.json"
+POOLINGS: dict[str, Pool] = {"mean": mean_of_tokens, "cls": first_token}
+MAX_TOKENS = 512
+"""Where neither the settings nor the tokenizer say how much the model reads: the length of BERT."""
+
+_RUN_HERE = {"Transformer", "Pooling", "Normalize"}
+"""Modules of sentence-transformers that are run: the graph, the pooling, and the scaling to length 1, which is always
+done."""
+_FLAGS = {"mean_tokens": "mean", "cls_token": "cls"}
+_SHIFTED = {"roberta", "xlm-roberta", "camembert", "mpnet"}
+"""Models whose positions begin behind the padding's number, so that they read that many fewer tokens."""
+_OUTPUTS = ("sentence_embedding", "embedding", "last_hidden_state", "token_embeddings")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """What is needed to run the model; `most_tokens` and `padding` are None where the tokenizer's file decides."""
+
+    graph: Path
+    tokenizer: Path
+    dimension: int
+    pooling: str
+    most_tokens: int | None
+    padding: int | None
+
+    def digest(self) -> str:
+        """A hash of all that the vectors depend on, as 12 hexadecimal digits."""
+        weights = sorted(file for file in self.graph.parent.glob(f"{self.graph.name}*") if file.is_file())
+        parts = [*map(fingerprint, [*weights, self.tokenizer]), self.pooling, str(self.most_tokens)]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
+
+
+def read_folder(path: Path) -> ModelFolder:
+    """The model in the folder; ConfigError if a file is missing or its vectors cannot be made here."""
+    graph = next((path / name for name in GRAPHS if (path / name).is_file()), None)
+    if graph is None or not (path / TOKENIZER).is_file():
+        raise _wrong(path, f"holds no {TOKENIZER} with {' or '.join(GRAPHS)}")
+    config = _object(path / "config.json")
+    dimension = config.get("hidden_size", config.get("dim"))  # the latter is DistilBERT's word
+    if not isinstance(dimension, int) or dimension < 1:
+        raise _wrong(path, "does not say how long the vectors are: config.json has no hidden_size")
+    padding = config.get("pad_token_id")
+    return ModelFolder(
+        graph=graph,
+        tokenizer=path / TOKENIZER,
+        dimension=dimension,
+        pooling=_pooling(path),
+        most_tokens=_most_tokens(path, config),
+        padding=padding if isinstance(padding, int) else None,
+    )
+
+
+def load_encoder(folder: ModelFolder, threads: int) -> OnnxEncoder:
+    """The model, loaded; EmbeddingError if a file cannot be read or the graph's vectors are of another length."""
+    from tokenizers import Tokenizer  # heavy driver: on first use only
+
+    try:
+        tokenizer = Tokenizer.from_file(str(folder.tokenizer))
+    except Exception as error:  # the driver raises plain Exception
+        raise EmbeddingError(f"huggingface: {folder.tokenizer} is no readable tokenizer: {error}") from error
+    most = folder.most_tokens or (tokenizer.truncation or {}).get("max_length", MAX_TOKENS)
+    padding = folder.padding if folder.padding is not None else (tokenizer.padding or {}).get("pad_id", 0)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(most)
+    session = start_session("huggingface", str(folder.graph), threads)
+    return OnnxEncoder(
+        "huggingface",
+        session,
+        _tokenize_with(tokenizer, padding),
+        output=_output(session, folder.dimension),
+        dimension=folder.dimension,
+        pool=POOLINGS[folder.pooling],
+        padding=padding,
+    )
+
+
+def _tokenize_with(tokenizer: Any, padding: int) -> Tokenize:
+    # One text at a time: the driver's own batch call starts threads, and warns when the process forks later.
+    def tokenize(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text).ids
+        return ids or [padding]  # a tokenizer that adds no special tokens makes none of an empty text
+
+    return tokenize
+
+
+def _output(session: Session, dimension: int) -> str:
+    """The sentence vector where the graph has one, else the states of the tokens; EmbeddingError if it has neither."""
+    shapes = {node.name: node.shape for node in session.get_outputs()}
+    for name in _OUTPUTS:
+        shape = shapes.get(name, [])
+        if len(shape) in (2, 3) and (shape[-1] == dimension or not isinstance(shape[-1], int)):
+            return name
+    wanted = " or ".join(_OUTPUTS)
+    raise EmbeddingError(f"huggingface: the graph has no {wanted} of {dimension} numbers, only {shapes}")
+
+
+def _pooling(path: Path) -> str:
+    """`mean` or `cls`; without settings the mean, as sentence-transformers has it."""
+    place = "1_Pooling"
+    for module in _listed(path / "modules.json"):
+        kind = str(module.get("type")).rpartition(".")[2]
+        if kind not in _RUN_HERE:
+            raise _wrong(path, f"needs the module {kind} of modules.json, which is not run here")
+        if kind == "Pooling":
+            place = str(module.get("path"))
+    config = _object(path / place / "config.json", needed=False)
+    named = config.get("pooling_mode", [])
+    flags = [key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on]
+    found: set[str] = {
+        *([named] if isinstance(named, str) else named),
+        *(_FLAGS.get(flag, flag) for flag in flags),
+    } or {"mean"}
+    if len(found) > 1 or not found <= set(POOLINGS):
+        raise _wrong(path, f"pools by {' and '.join(sorted(found))}; known are {', '.join(POOLINGS)}")
+    return found.pop()
+
+
+def _most_tokens(path: Path, config: dict[str, Any]) -> int | None:
+    """What sentence-transformers reads of a text, else what the tokenizer does; never more than there are positions."""
+    own = _object(path / "sentence_bert_config.json", needed=False).get("max_seq_length")
+    told = _object(path / "tokenizer_config.json", needed=False).get("model_max_length")
+    positions = config.get("max_position_embeddings")
+    if isinstance(positions, int) and config.get("model_type") in _SHIFTED:
+        positions -= int(config.get("pad_token_id") or 0) + 1
+    # A tokenizer without a limit has the number 10**30 in its settings.
+    known = [limit for limit in (own, told) if isinstance(limit, int) and 0 < limit < 10**6][:1]
+    limits = [*known, *([positions] if isinstance(positions, int) and positions > 0 else [])]
+    return min(limits, default=None)
+
+
+def _listed(file: Path) -> list[dict[str, Any]]:
+    if not file.is_file():
+        return []
+    found = _json(file)
+    if not isinstance(found, list) or not all(isinstance(module, dict) for module in found):
+        raise _wrong(file, "is no list of modules")
+    return found
+
+
+def _object(file: Path, *, needed: bool = True) -> dict[str, Any]:
+    if not needed and not file.is_file():
+        return {}
+    found = _json(file)
+    if not isinstance(found, dict):
+        raise _wrong(file, "holds no settings")
+    return found
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _wrong(file, f"cannot be read ({type(error).__name__})") from None
+    except ValueError:
+        raise _wrong(file, "is no JSON") from None
+
+
+def _wrong(path: Path, problem: str) -> ConfigError:
+    return ConfigError(f"{FIELD}: {path} {problem}", field=FIELD, value=str(path))
+
+
+# Embedding models behind HTTP as Hugging Face serves them: the hosted router, Inference Endpoints, and TEI.
+#
+# By plain HTTP, not by huggingface_hub: its asynchronous client looks a model up by blocking calls before it asks,
+# sends the token that a user once stored on this machine to any address, and hides the headers that count the tokens.
+
+ROUTER = "https://router.huggingface.co"
+"""The hosted service (https://huggingface.co/docs/inference-providers/providers/hf-inference)."""
+MOST_BYTES = 500_000
+"""Bytes of text in one request; text-embeddings-inference takes 2 MB of JSON (--payload-limit)."""
+PATH, SIZE = "path", "size"
+"""What a RefusedError names: an address that the service does not have, a request that is too large."""
+
+_WHOLE_ADDRESS = ("/embed", "/feature-extraction", "/invocations")
+_OWN_STATUS = {402: "quota", 424: "server"}
+"""Used-up credits of the router; a model that failed inside text-embeddings-inference."""
+_MOST_TEXTS = re.compile(r"maximum allowed batch size (\d+)")
+
+
+def is_hosted(base_url: str | None) -> bool:
+    """Whether the address is one of Hugging Face's own, which it is without one."""
+    host = host_of(base_url) if base_url else "huggingface.co"
+    return host == "huggingface.co" or host.endswith((".huggingface.co", ".huggingface.cloud"))
+
+
+class Endpoint:
+    """A model behind an address; `model` None for the only one that is served there.
+
+    `key` is None where none is to be sent. `asks_for_length` is whether `dimension` is not the model's own.
+    """
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        *,
+        model: str | None,
+        base_url: str | None,
+        key: str | None,
+        dimension: int,
+        batch_size: int,
+        asks_for_length: bool,
+    ) -> None:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+
+        def make(sdk: Any) -> httpx2.AsyncClient:
+            client: httpx2.AsyncClient = sdk.AsyncClient(timeout=settings.timeout, headers=headers)
+            return client
+
+        self._service = _Service("huggingface", settings, make, EmbeddingError, key or NO_KEY)
+        self._addresses = _addresses(model, base_url)
+        self._model = model or host_of(self._addresses[0])
+        self._dimension = dimension
+        self._batch_size = batch_size
+        self._asks_for_length = asks_for_length
+
+    async def embed(self, texts: list[str]) -> NDArray[np.float32]:
+        """Vectors of length 1; EmbeddingError if the service fails or gives anything else."""
+        rows = [np.empty((0, self._dimension), dtype=np.float32)]
+        # The service refuses an empty text.
+        for batch in batches([text or " " for text in texts], self._batch_size, MOST_BYTES):
+            found = await in_parts(batch, self._ask, self._is_too_much)
+            if any(len(row) > self._dimension for row in found) and not self._asks_for_length:
+                self._asks_for_length = True
+                found = await in_parts(batch, self._ask, self._is_too_much)
+            rows.append(unit_vectors(found, len(batch), self._dimension, self._model, self._service.broken))
+        return np.concatenate(rows)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    def _is_too_much(self, refused: RefusedError) -> bool:
+        if found := _MOST_TEXTS.search(refused.said):
+            self._batch_size = max(1, int(found.group(1)))
+        return refused.parameter == SIZE
+
+    async def _ask(self, texts: list[str]) -> list[list[float]]:
+        body: dict[str, Any] = {"inputs": texts, "normalize": True, "truncate": True}
+        if self._asks_for_length:
+            body["dimensions"] = self._dimension
+        while True:
+            address, *others = self._addresses
+            try:
+                request = partial(_answer, address=address, body=body)
+                content, tokens = await self._service.ask(request, asks_otherwise=True)
+            except RefusedError as refused:
+                if refused.parameter != PATH or not others:
+                    raise
+                # From now on: an Inference Endpoint that is no TEI answers at its own address alone.
+                self._addresses = others
+            else:
+                embedded("huggingface", self._model, tokens)
+                return self._rows(content, len(texts))
+
+    def _rows(self, content: bytes, count: int) -> list[list[float]]:
+        try:
+            rows = json.loads(content)
+        except ValueError:
+            rows = None
+        if not isinstance(rows, list) or len(rows) != count or not all(isinstance(row, list) and row for row in rows):
+            raise self._service.broken("the answer is not one vector for each text")
+        if any(isinstance(row[0], list) for row in rows):
+            raise self._service.broken(
+                "the service gives a vector for each token, not for each text: serve the model by "
+                "text-embeddings-inference, or run it from a folder (`path`)"
+            )
+        return rows
+
+
+class _StatusError(Exception):
+    """An answer with a status other than success, as it came."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        super().__init__(response.status_code)
+        self.status = response.status_code
+        self.path = response.request.url.path
+        try:
+            told = response.json()
+        except ValueError:
+            told = None
+        told = told if isinstance(told, dict) else {}
+        error = told.get("error")
+        self.said = (error if isinstance(error, str) else json.dumps(error) if error else response.text).strip()
+        # The router tells the seconds that a model takes to load in the body.
+        loading = told.get("estimated_time")
+        self.after = retry_after(response.headers)
+        if self.after is None and isinstance(loading, int | float):
+            self.after = float(max(0.0, loading))
+
+
+class _Service(HttpService):
+    """Sends requests by HTTP. A RefusedError names PATH or SIZE."""
+
+    def _translated(self, sdk: Any, error: Exception) -> Exception | None:
+        if isinstance(error, _StatusError):
+            said = self._clean(error.said)
+            problem = self.broken(f"status {error.status}" + (f": {said}" if said else ""))
+            if error.status in (404, 405):
+                return RefusedError(self.broken(f"nothing at {error.path} (status {error.status}): {said}"), PATH, said)
+            if error.status == 413:
+                return RefusedError(problem, SIZE, said)
+            code = _OWN_STATUS.get(error.status, code_of(error.status))
+            return self._told(error.status, said, code=code, after=error.after)
+        return super()._translated(sdk, error)
+
+
+async def _answer(client: httpx2.AsyncClient, address: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
+    """The answer's body, and the tokens that text-embeddings-inference says it took."""
+    response = await client.post(address, json=dict(body))
+    if not response.is_success:
+        raise _StatusError(response)
+    tokens = response.headers.get("x-compute-tokens", "")
+    return response.content, int(tokens) if tokens.isdecimal() else 0
+
+
+def _addresses(model: str | None, base_url: str | None) -> list[str]:
+    """Where to ask, in this order: the router's address of the model, or one's own, with TEI's path first."""
+    if base_url is None:
+        return [f"{ROUTER}/hf-inference/models/{quote(model or '', safe='/')}/pipeline/feature-extraction"]
+    address = base_url.rstrip("/")
+    return [address] if address.endswith(_WHOLE_ADDRESS) else [f"{address}/embed", address]
+
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 MODELS = {
@@ -54,7 +407,6 @@ MODELS = {
     "Snowflake/snowflake-arctic-embed-l": 1024,
 }
 """Models whose dimension is known (hidden_size in the config.json of each)."""
-_PIP_LINE = 'pip install "perdure[huggingface]"'
 
 
 class HuggingFaceEmbedder(Embedder):
@@ -146,7 +498,7 @@ class HuggingFaceEmbedder(Embedder):
         """The pip line if what this way needs is not installed."""
         drivers = ("onnxruntime", "tokenizers") if self._folder else ("httpx2",)
         missing = [driver for driver in drivers if find_spec(driver) is None]
-        return f"{self.name} needs {' and '.join(missing)}: {_PIP_LINE}" if missing else None
+        return f"{self.name} needs {' and '.join(missing)}: {extra_line(self.name)}" if missing else None
 
     async def close(self) -> None:
         """Close the connections, or let go of the model; a later call would load it again."""

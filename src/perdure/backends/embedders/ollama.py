@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from perdure.backends.embedders._answers import batches, unit_vectors
-from perdure.backends.embedders._halving import in_parts
-from perdure.backends.embedders._texts import readable_texts
+from perdure.backends.embedders._hosted import batches, in_parts, readable_texts, unit_vectors
 from perdure.backends.embedders.base import Embedder
-from perdure.backends.metering import embedded
-from perdure.backends.ollama_service import LENGTH, PATH, OllamaService, OllamaSettings
-from perdure.backends.service import RefusedError
+from perdure.backends.extras import extra_line
+from perdure.backends.http.service import RefusedError
+from perdure.backends.shared.metering import embedded
+from perdure.backends.shared.ollama_service import LENGTH, PATH, OllamaService, OllamaSettings
 from perdure.domain.errors import ConfigError, EmbeddingError
 
 MODELS = {
@@ -99,7 +98,7 @@ class OllamaEmbedder(Embedder):
 
     def unavailable(self) -> str | None:
         """The pip line if the vendor's client is not installed."""
-        return None if find_spec("ollama") else f'{self.name} needs ollama: pip install "perdure[{self.name}]"'
+        return None if find_spec("ollama") else f"{self.name} needs ollama: {extra_line(self.name)}"
 
     async def close(self) -> None:
         """Close the connections."""

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from perdure.backends.embedders._answers import batches, known_dimension, unit_vectors
-from perdure.backends.embedders._halving import in_parts
-from perdure.backends.embedders._texts import readable_texts
+from perdure.backends.embedders._hosted import batches, in_parts, known_dimension, readable_texts, unit_vectors
 from perdure.backends.embedders.base import Embedder
-from perdure.backends.metering import embedded
-from perdure.backends.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
-from perdure.backends.service import ServiceSettings
+from perdure.backends.extras import extra_line
+from perdure.backends.http.service import ServiceSettings
+from perdure.backends.shared.metering import embedded
+from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
 from perdure.domain.errors import EmbeddingError
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class OpenAIEmbedder(Embedder):
 
     def unavailable(self) -> str | None:
         """The pip line if the vendor's client is not installed."""
-        return None if find_spec("openai") else f'{self.name} needs openai: pip install "perdure[{self.name}]"'
+        return None if find_spec("openai") else f"{self.name} needs openai: {extra_line(self.name)}"
 
     async def close(self) -> None:
         """Close the connections."""

@@ -2,24 +2,333 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
+from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking, run_unit
-from perdure.backends.graphs import _sqlite_read, _sqlite_write
-from perdure.backends.graphs._rows import askable, asked_keys, check_depth, check_limit, checked
-from perdure.backends.graphs._sqlite_database import Database
+from perdure.backends.graphs._rows import (
+    MENTION,
+    RELATION,
+    Naming,
+    Plan,
+    Row,
+    askable,
+    asked_keys,
+    beginnings,
+    check_depth,
+    check_limit,
+    checked,
+    gather,
+    most_alike,
+    nearest_first,
+    plan,
+)
 from perdure.backends.graphs.base import GraphStore
-from perdure.backends.sqlite_file import read_meta
-from perdure.domain.errors import GraphError
-from perdure.domain.graph import Entity, Neighbourhood, Statement
-from perdure.domain.scope import Scope
+from perdure.backends.sqlite_file import Layout, SqliteFile, read_meta, write_meta
+from perdure.backends.validation import UserPath
+from perdure.domain.errors import GraphDownError, GraphError
+from perdure.domain.graph import Entity, Mention, Neighbourhood, Relation, StatedRelation, Statement, entity_key
+from perdure.domain.scope import SCOPE_FIELDS, Scope
+
+# The tables of the SQLite graph.
+#
+# mentions a memory, as one reader read it, names an entity between two moments; type '' comes of a relation alone
+# relations it states that one entity stands to another words how the words of an entity's name begin, for names that
+# are alike
+
+STATED = ("memory_id", "reader", *SCOPE_FIELDS, "told_at", "untold_at")
+"""Columns that both tables have: whose statement it is, behind which walls, from when to when."""
+
+_TABLES = (
+    f"CREATE TABLE mentions (id INTEGER PRIMARY KEY, entity_key NOT NULL, {', '.join((*STATED, *MENTION))})",
+    "CREATE TABLE relations (id INTEGER PRIMARY KEY, source_key NOT NULL, target_key NOT NULL, "
+    f"{', '.join((*STATED, *RELATION))})",
+    "CREATE TABLE words (start TEXT, entity_key TEXT, PRIMARY KEY (start, entity_key)) WITHOUT ROWID",
+    "CREATE INDEX mentions_memory ON mentions (memory_id, reader)",
+    "CREATE INDEX relations_memory ON relations (memory_id, reader)",
+)
+
+_ENDS = (("mentions", "entity_key"), ("relations", "source_key"), ("relations", "target_key"))
+
+
+def _end_indexes() -> Iterator[str]:
+    for table, key in _ENDS:
+        yield f"CREATE INDEX {table}_{key} ON {table} ({key})"
+        for axis in SCOPE_FIELDS:
+            yield f"CREATE INDEX {table}_{axis}_{key} ON {table} ({axis}, {key}) WHERE {axis} IS NOT NULL"
+
+
+LAYOUT = Layout(
+    application_id=0x50455247,  # `PERG`
+    version=1,
+    tables=frozenset({"mentions", "relations"}),
+    statements=(*_TABLES, *_end_indexes()),
+)
+"""What an empty file is made with."""
+
+
+# The SQLite file that the graph lies in, and how erased text leaves it.
+
+_SCRUB = "scrub"
+"""The key in the file's meta table that says that erased text is still to be made unreadable."""
+
+
+class Database(SqliteFile):
+    """An open file of what memories state."""
+
+    what = "graph"
+    failure = GraphError
+    busy = GraphDownError
+    rescue = "remove it and index the graph anew"
+    layout = LAYOUT
+    synchronous = "FULL"  # a job that is done is not done again after power loss
+    log_limit = 16 * 1024 * 1024
+
+    def scrub(self) -> bool:
+        """Write the file anew without what was erased, if that is still to be done, and empty the log.
+
+        False if another process holds the file: then the next erasure or closing, by any process, does it.
+        """
+        try:
+            with self.alone() as connection:
+                asked = read_meta(connection, _SCRUB)
+                if asked is None:
+                    return True
+                connection.execute("VACUUM")
+                (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if busy:
+                    return False
+                # Another process may have erased something since: what it asked for stays asked.
+                connection.execute("DELETE FROM meta WHERE key = ? AND value = ?", (_SCRUB, asked))
+                return True
+        except GraphDownError:
+            return False
+
+    @staticmethod
+    def scrub_later(connection: sqlite3.Connection) -> None:
+        """Note in the file that something was erased, in the transaction that does it."""
+        write_meta(connection, _SCRUB, str(uuid4()))
+
+
+# Questions to the SQLite graph, each inside of a read transaction.
+
+# ruff: noqa: S608  (only our own names are written into SQL; every value is bound)
+
+
+_NOW = "{t}untold_at IS NULL"
+_THEN = "{t}told_at <= :as_of AND ({t}untold_at IS NULL OR {t}untold_at > :as_of)"
+
+# Both directions are asked of an index of their own; a name is reached at most once at each distance.
+_REACHED = """
+WITH RECURSIVE reached (entity_key, distance) AS (
+    SELECT value, 0 FROM json_each(:keys)
+    UNION
+    SELECT r.target_key, distance + 1 FROM reached CROSS JOIN relations r ON r.source_key = reached.entity_key
+        WHERE distance < :depth AND {of_r}
+    UNION
+    SELECT r.source_key, distance + 1 FROM reached CROSS JOIN relations r ON r.target_key = reached.entity_key
+        WHERE distance < :depth AND {of_r}
+),
+nearest AS (SELECT entity_key, min(distance) AS distance FROM reached GROUP BY entity_key)
+SELECT entity_key, distance, (
+    SELECT count(DISTINCT m.memory_id) FROM mentions m WHERE m.entity_key = nearest.entity_key AND {of_m}
+) AS named
+FROM nearest WHERE named > 0 ORDER BY distance, named DESC, entity_key LIMIT :limit
+"""
+
+
+def where(scope: Scope, table: str = "") -> str:
+    """The condition that all fields which the scope gives are equal; they are bound by their own names."""
+    return " AND ".join(f"{table}{axis} = :{axis}" for axis in scope.given()) or "TRUE"
+
+
+def _stated(scope: Scope, as_of: str | None, table: str = "") -> str:
+    """The condition that a row is of the scope, and is stated now, or was as far as had been told by then."""
+    return f"{where(scope, table)} AND {(_NOW if as_of is None else _THEN).format(t=table)}"
+
+
+def _values(scope: Scope, as_of: str | None, **others: Any) -> dict[str, Any]:
+    return {**scope.given(), "as_of": as_of, **others}
+
+
+def entities(
+    connection: sqlite3.Connection, scope: Scope, keys: Sequence[str] | None, limit: int, as_of: str | None
+) -> list[Entity]:
+    """The entities of a scope, of these keys if there are any given, those named by most memories first."""
+    among = "" if keys is None else "AND entity_key IN (SELECT value FROM json_each(:keys))"
+    found = connection.execute(
+        f"SELECT entity_key FROM mentions WHERE {_stated(scope, as_of)} {among} "
+        "GROUP BY entity_key ORDER BY count(DISTINCT memory_id) DESC, entity_key LIMIT :limit",
+        _values(scope, as_of, keys=json.dumps(keys), limit=limit),
+    ).fetchall()
+    return _gathered(connection, scope, [key for (key,) in found], as_of)
+
+
+def _gathered(connection: sqlite3.Connection, scope: Scope, keys: Sequence[str], as_of: str | None) -> list[Entity]:
+    """The entities of these keys, in this order."""
+    rows = connection.execute(
+        "SELECT entity_key, name, type, description, memory_id, told_at FROM mentions "
+        f"WHERE {_stated(scope, as_of)} AND entity_key IN (SELECT value FROM json_each(:keys))",
+        _values(scope, as_of, keys=json.dumps(keys)),
+    )
+    found = gather(Naming(*row) for row in rows)
+    return [found[key] for key in keys]
+
+
+def neighbourhood(
+    connection: sqlite3.Connection, scope: Scope, keys: Sequence[str], *, depth: int, limit: int, as_of: str | None
+) -> Neighbourhood:
+    """The entities in reach, and the relations between them."""
+    query = _REACHED.format(of_r=_stated(scope, as_of, "r."), of_m=_stated(scope, as_of, "m."))
+    values = _values(scope, as_of, keys=json.dumps(keys), depth=depth, limit=limit)
+    distance = {key: away for key, away, _ in connection.execute(query, values)}
+    rows = connection.execute(
+        f"SELECT memory_id, told_at, untold_at, {', '.join((*SCOPE_FIELDS, *RELATION))} FROM relations "
+        f"WHERE {_stated(scope, as_of)} AND source_key IN (SELECT value FROM json_each(:keys)) "
+        "AND target_key IN (SELECT value FROM json_each(:keys))",
+        _values(scope, as_of, keys=json.dumps(list(distance))),
+    )
+    relations = nearest_first([_read_stated(row) for row in rows], distance, limit)
+    return Neighbourhood(tuple(_gathered(connection, scope, list(distance), as_of)), relations)
+
+
+def _read_stated(row: Sequence[Any]) -> StatedRelation:
+    axes = 3 + len(SCOPE_FIELDS)
+    return StatedRelation(
+        relation=read_relation(row[axes:]),
+        memory_id=row[0],
+        scope=Scope(*row[3:axes]),
+        told_at=row[1],
+        untold_at=row[2],
+    )
+
+
+def read_relation(values: Sequence[Any]) -> Relation:
+    """The relation of a row's columns."""
+    fields: Mapping[str, Any] = dict(zip(RELATION, values, strict=True))
+    return Relation(**{**fields, "polarity": bool(fields["polarity"])})
+
+
+def similar_names(connection: sqlite3.Connection, scope: Scope, name: str, limit: int) -> list[Entity]:
+    """Entities of the scope whose names have a word's beginning in common with a name, the most alike first."""
+    starts = sorted(beginnings(entity_key(name)))
+    rows = connection.execute(
+        "SELECT m.entity_key, count(DISTINCT m.memory_id) FROM ("
+        "SELECT DISTINCT entity_key FROM words WHERE start IN (SELECT value FROM json_each(:starts))"
+        f") w CROSS JOIN mentions m ON m.entity_key = w.entity_key WHERE {_stated(scope, None, 'm.')} "
+        "GROUP BY m.entity_key",
+        _values(scope, None, starts=json.dumps(starts)),
+    )
+    return _gathered(connection, scope, most_alike(name, dict(rows.fetchall()), limit), None)
+
+
+# Changes of the SQLite graph, each inside of a write transaction.
+
+TABLES = ("mentions", "relations")
+
+_INSERT_MENTION = (
+    f"INSERT INTO mentions ({', '.join((*STATED, *MENTION))}, entity_key) "
+    f"VALUES ({', '.join('?' * (len(STATED) + len(MENTION) + 1))})"
+)
+_INSERT_RELATION = (
+    f"INSERT INTO relations ({', '.join((*STATED, *RELATION))}, source_key, target_key) "
+    f"VALUES ({', '.join('?' * (len(STATED) + len(RELATION) + 2))})"
+)
+
+Id = tuple[str, int]
+"""A row's table, and its id there."""
+
+
+def state(connection: sqlite3.Connection, statement: Statement, moment: str) -> None:
+    """Make the memory state this, as this reader read it."""
+    changes = plan(_rows(connection, statement.memory_id, statement.by), statement)
+    for table, number in changes.untell:
+        connection.execute(f"UPDATE {table} SET untold_at = ? WHERE id = ?", (moment, number))
+    for (table, number), told_at in changes.tell:
+        connection.execute(f"UPDATE {table} SET told_at = ?, untold_at = NULL WHERE id = ?", (told_at, number))
+    for table, number in changes.drop:
+        connection.execute(f"DELETE FROM {table} WHERE id = ?", (number,))
+    _insert(connection, statement, changes)
+
+
+def _rows(connection: sqlite3.Connection, memory_id: str, reader: str) -> Iterable[Row[Id]]:
+    """All that the memory ever stated, as this reader read it."""
+    whose = "WHERE memory_id = ? AND reader = ?"
+    for row in connection.execute(
+        f"SELECT id, {', '.join((*STATED, *MENTION))} FROM mentions {whose}", (memory_id, reader)
+    ).fetchall():
+        content: Mention | Relation = Mention(**dict(zip(MENTION, row[1 + len(STATED) :], strict=True)))
+        yield Row(("mentions", row[0]), _scope(row), content, row[len(STATED) - 1], row[len(STATED)])
+    for row in connection.execute(
+        f"SELECT id, {', '.join((*STATED, *RELATION))} FROM relations {whose}", (memory_id, reader)
+    ).fetchall():
+        content = read_relation(row[1 + len(STATED) :])
+        yield Row(("relations", row[0]), _scope(row), content, row[len(STATED) - 1], row[len(STATED)])
+
+
+def _scope(row: Sequence[Any]) -> Scope:
+    return Scope(*row[3 : 3 + len(SCOPE_FIELDS)])
+
+
+def _insert(connection: sqlite3.Connection, statement: Statement, changes: Plan[Id]) -> None:
+    scope = [getattr(statement.scope, axis) for axis in SCOPE_FIELDS]
+    stated = [statement.memory_id, statement.by, *scope, statement.told_at, None]
+    for content in changes.insert:
+        if isinstance(content, Mention):
+            values = [getattr(content, name) for name in MENTION]
+            connection.execute(_INSERT_MENTION, [*stated, *values, content.key])
+            words = [(start, content.key) for start in beginnings(content.key)]
+            connection.executemany("INSERT OR IGNORE INTO words (start, entity_key) VALUES (?, ?)", words)
+        else:
+            values = [getattr(content, name) for name in RELATION]
+            connection.execute(_INSERT_RELATION, [*stated, *values, content.source_key, content.target_key])
+
+
+def take_back(connection: sqlite3.Connection, memory_ids: Sequence[str], moment: str, by: str | None) -> None:
+    """Let the memories state nothing any more."""
+    of_reader = "" if by is None else "AND reader = :by"
+    for table in TABLES:
+        connection.execute(
+            f"UPDATE {table} SET untold_at = :moment WHERE untold_at IS NULL {of_reader} "
+            "AND memory_id IN (SELECT value FROM json_each(:ids))",
+            {"moment": moment, "by": by, "ids": json.dumps(memory_ids)},
+        )
+
+
+def erase(connection: sqlite3.Connection, which: str, values: dict[str, Any]) -> int:
+    """Remove the rows for which a condition holds, and the words of names that are left nowhere; how many rows."""
+    keys = [key for (key,) in connection.execute(f"SELECT DISTINCT entity_key FROM mentions WHERE {which}", values)]
+    gone = sum(connection.execute(f"DELETE FROM {table} WHERE {which}", values).rowcount for table in TABLES)
+    for key in keys:
+        if connection.execute("SELECT 1 FROM mentions WHERE entity_key = ? LIMIT 1", (key,)).fetchone() is None:
+            words = [(start, key) for start in beginnings(key)]
+            connection.executemany("DELETE FROM words WHERE start = ? AND entity_key = ?", words)
+    return gone
+
+
+def count(connection: sqlite3.Connection, which: str, values: dict[str, Any]) -> int:
+    """How many rows there are for which a condition holds."""
+    counts = (connection.execute(f"SELECT count(*) FROM {table} WHERE {which}", values) for table in TABLES)
+    return sum(int(found.fetchone()[0]) for found in counts)
+
+
+def of_memories(memory_ids: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The condition for rows of these memories."""
+    return "memory_id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(memory_ids)}
+
+
+def of_scope(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """The condition for rows of a scope."""
+    return where(scope), dict(scope.given())
+
 
 T = TypeVar("T")
 _log = logging.getLogger("perdure")
@@ -35,17 +344,12 @@ class SqliteGraphStore(GraphStore):
 
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-        path: Path = Field(Path("~/.memory/graph.db"), validate_default=True)
+        path: UserPath = Field(Path("~/.memory/graph.db"), validate_default=True)
         """The file; made with its folder when it does not exist, readable by this user alone."""
         busy_timeout: float = Field(10.0, ge=0)
         """Seconds to wait for another process that is writing."""
         scrub_mb: int = Field(256, ge=0)
         """Megabytes up to which the file is written anew at once when something is erased; a larger one is at close."""
-
-        @field_validator("path")
-        @classmethod
-        def _expand(cls, path: Path) -> Path:
-            return path.expanduser()
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -88,22 +392,22 @@ class SqliteGraphStore(GraphStore):
     async def state(self, statement: Statement, moment: str) -> None:
         """Make the memory state this, as this reader read it; InvalidInputError for a name that is blank."""
         stated = checked(statement)
-        await self._write(lambda connection: _sqlite_write.state(connection, stated, moment))
+        await self._write(lambda connection: state(connection, stated, moment))
 
     async def take_back(self, memory_ids: Sequence[str], moment: str, by: str | None = None) -> None:
         """Let the memories state nothing any more."""
         ids = askable(memory_ids)
-        await self._write(lambda connection: _sqlite_write.take_back(connection, ids, moment, by))
+        await self._write(lambda connection: take_back(connection, ids, moment, by))
 
     async def erase(self, memory_ids: Sequence[str]) -> int:
         """Remove all that these memories ever stated; the file is written anew without it."""
-        which, values = _sqlite_write.of_memories(askable(memory_ids))
-        return await self._erase(lambda connection: _sqlite_write.erase(connection, which, values))
+        which, values = of_memories(askable(memory_ids))
+        return await self._erase(lambda connection: erase(connection, which, values))
 
     async def erase_scope(self, scope: Scope) -> int:
         """Remove all that memories of a scope ever stated; the file is written anew without it."""
-        which, values = _sqlite_write.of_scope(scope)
-        return await self._erase(lambda connection: _sqlite_write.erase(connection, which, values))
+        which, values = of_scope(scope)
+        return await self._erase(lambda connection: erase(connection, which, values))
 
     async def reset(self) -> None:
         """Remove everything; the file is written anew without it."""
@@ -111,8 +415,8 @@ class SqliteGraphStore(GraphStore):
 
     async def count(self, memory_ids: Sequence[str]) -> int:
         """How many rows of mentions and relations these memories have."""
-        which, values = _sqlite_write.of_memories(askable(memory_ids))
-        return await self._read(lambda connection: _sqlite_write.count(connection, which, values))
+        which, values = of_memories(askable(memory_ids))
+        return await self._read(lambda connection: count(connection, which, values))
 
     # ------------------------------------------------------------------ questions
     async def entities(
@@ -121,7 +425,7 @@ class SqliteGraphStore(GraphStore):
         """The entities of a scope, those named by most memories first."""
         check_limit(limit)
         keys = None if names is None else asked_keys(names)
-        return await self._read(lambda connection: _sqlite_read.entities(connection, scope, keys, limit, as_of))
+        return await self._read(lambda connection: entities(connection, scope, keys, limit, as_of))
 
     async def neighbourhood(
         self, scope: Scope, names: Sequence[str], *, depth: int = 1, limit: int = 1000, as_of: str | None = None
@@ -131,9 +435,7 @@ class SqliteGraphStore(GraphStore):
         check_limit(limit)
         keys = asked_keys(names)
         return await self._read(
-            lambda connection: _sqlite_read.neighbourhood(
-                connection, scope, keys, depth=depth, limit=limit, as_of=as_of
-            )
+            lambda connection: neighbourhood(connection, scope, keys, depth=depth, limit=limit, as_of=as_of)
         )
 
     async def similar_names(self, scope: Scope, name: str, limit: int = 20) -> list[Entity]:
@@ -141,7 +443,7 @@ class SqliteGraphStore(GraphStore):
         check_limit(limit)
         if not asked_keys([name]):
             return []
-        return await self._read(lambda connection: _sqlite_read.similar_names(connection, scope, name, limit))
+        return await self._read(lambda connection: similar_names(connection, scope, name, limit))
 
     # ------------------------------------------------------------------ threads
     def _database(self) -> Database:

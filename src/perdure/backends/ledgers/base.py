@@ -23,8 +23,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.backends.ledgers.desk.base import Audit, Chains, Jobs, Keys, Promotions, Sessions, Settings
-from perdure.backends.ledgers.runtime.base import RuntimeTables
+from perdure.backends.ledgers.repositories.base import (
+    Audit,
+    Chains,
+    Jobs,
+    Keys,
+    Promotions,
+    RuntimeTables,
+    Sessions,
+    Settings,
+)
 from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.job import Job
 from perdure.domain.scope import Scope
@@ -134,6 +142,11 @@ class Ledger(ABC):
     def owner(self) -> str:
         """The id of this opening of the ledger, which is alive until `close` or the end of the process."""
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it can only be read where it lies, once it is open: then all that writes is a ReadOnlyError."""
+        return False
+
     @abstractmethod
     async def open(self) -> None:
         """Connect, make or upgrade the tables, and claim a fresh owner id; further calls do nothing.
@@ -198,10 +211,7 @@ class Ledger(ABC):
         remember: Remembered | None = None,
         jobs: Sequence[Job] = (),
     ) -> None:
-        """Add history records without a journal, for a store that does not outlive the process.
-
-        Its jobs can be taken at once.
-        """
+        """Add history without a journal, for a store that does not outlive the process; jobs can be taken at once."""
 
     @abstractmethod
     async def import_history(self, records: Sequence[HistoryRecord]) -> int:
@@ -221,6 +231,10 @@ class Ledger(ABC):
     @abstractmethod
     async def event(self, event_id: str) -> Change | None:
         """The change behind a record; None if there is no such record, or it was erased or imported."""
+
+    @abstractmethod
+    async def events(self, event_ids: Sequence[str]) -> dict[str, Change]:
+        """The changes behind records, by the records' ids; of those that were erased or imported there is none."""
 
     @abstractmethod
     async def later_events(self, memory_id: str, sequence: int) -> list[HistoryRecord]:
@@ -368,10 +382,7 @@ class Ledger(ABC):
 
     @abstractmethod
     async def scrub(self) -> bool:
-        """Make erased text unreadable in the bytes of the ledger's files.
-
-        False if another process prevents it for now: then the next `close` of any process tries again.
-        """
+        """Make erased text unreadable in the files; False if another process prevents it: a later close does it."""
 
     # ------------------------------------------------------------------ locks
     @abstractmethod
@@ -385,10 +396,7 @@ class Ledger(ABC):
     # ------------------------------------------------------------------ upkeep
     @abstractmethod
     async def reset(self) -> None:
-        """Clear all but keys, settings and `runtime`, to be called under `lock(Scope())`.
-
-        Keys stay: a server that asks for them must not be open afterwards.
-        """
+        """Clear all but keys (a server stays shut), settings and `runtime`, to be called under `lock(Scope())`."""
 
     @abstractmethod
     async def check(self) -> list[str]:

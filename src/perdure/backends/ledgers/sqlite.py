@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from perdure.backends.ledgers._database import Database
-from perdure.backends.ledgers._ledger import SqlLedger
-from perdure.backends.ledgers._owners import FileOwners
-from perdure.backends.ledgers._shared import Shared
-from perdure.backends.sqlite_file import is_busy, make_private_file
+from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
+from perdure.backends.ledgers.sql.owners import FileOwners
+from perdure.backends.ledgers.sql.transactions import Database
+from perdure.backends.sqlite_file import connect, is_busy, make_private_file, may_be_written, read_only, same_file
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
 
@@ -86,7 +85,9 @@ class SqliteDatabase(Database):
         from sqlalchemy.pool import QueuePool
 
         make_private_file(self._path)
-        self._use_wal()
+        self.read_only = not may_be_written(self._path)
+        if not self.read_only:
+            self._use_wal()
         engine = create_engine(
             "sqlite://",
             creator=self._connect,
@@ -114,9 +115,7 @@ class SqliteDatabase(Database):
         self.owners.abandon()
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
-        )
+        connection = connect(self._path, self._timeout, 256, read_only=self.read_only)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")
         return connection
@@ -150,6 +149,8 @@ class SqliteDatabase(Database):
     def writing(self, *, durable: bool) -> Iterator[Connection]:
         """The one writer: `synchronous=FULL` where it must survive power loss, else NORMAL (SQLite "PRAGMA")."""
         engine = self._opened()
+        if self.read_only:
+            raise read_only(f"the ledger {self._path}")
         if not self._turnstile.acquire(timeout=self._timeout):
             raise self._locked()
         try:
@@ -163,10 +164,10 @@ class SqliteDatabase(Database):
 
     def _make_sure(self) -> None:
         """What goes into a removed file is lost without an error, and without its owners' files nobody is alive."""
-        if not (_same_file(self._path, self._file) and self.owners.intact()):
+        if not (same_file(self._path, self._file) and self.owners.intact()):
             raise LedgerError(
                 f"the ledger {self._path} or its folder of owners was removed or replaced while it was open: "
-                "nothing was changed; open it again"
+                "nothing was changed in it; open it again"
             )
 
     def _opened(self) -> Engine:
@@ -192,13 +193,15 @@ class SqliteDatabase(Database):
     def _locked(self) -> LedgerError:
         return LedgerError(
             f"the ledger {self._path} was locked by another writer for more than {self._timeout:g} s; "
-            "nothing was changed"
+            "nothing was changed in it"
         )
 
     # ------------------------------------------------------------------ upkeep
     def scrub(self) -> bool:
         """Rebuild the file without free pages, then cut the WAL to nothing."""
         self._opened()
+        if self.read_only:
+            raise read_only(f"the ledger {self._path}")
         if not self._turnstile.acquire(timeout=self._timeout):
             return False
         try:
@@ -249,19 +252,12 @@ def _begin_writing(connection: Connection, level: str) -> None:
     raw.execute("BEGIN IMMEDIATE")
 
 
-def _same_file(path: Path, known: os.stat_result | None) -> bool:
-    try:
-        return known is not None and os.path.samestat(path.stat(), known)
-    except FileNotFoundError:
-        return False
-
-
 def _what(error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return "cannot grow: the disk is full; nothing was changed"
+        return "cannot grow: the disk is full; nothing was changed in it"
     if code == sqlite3.SQLITE_READONLY:
-        return "may not be written: check the rights of the file and its folder; nothing was changed"
+        return "may not be written: check the rights of the file and its folder; nothing was changed in it"
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return f"is damaged or no SQLite file ({error}): restore a copy, or move it away to begin anew"
-    return f"failed: {error}; nothing was changed"
+    return f"failed: {error}; nothing was changed in it"

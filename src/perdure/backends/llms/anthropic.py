@@ -6,23 +6,184 @@ import json
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 
-from perdure.backends.anthropic_service import AnthropicService, is_anthropic
-from perdure.backends.llms._anthropic_answers import Answer, Details, Ending, Event, Tokens, bare_json, latest
-from perdure.backends.llms._asking import asked, streamed
-from perdure.backends.llms._turns import turns
-from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
-from perdure.backends.metering import generated
-from perdure.backends.service import RefusedError, ServiceSettings, key_or_fail, readable, secret_from, text_from
+from perdure.backends.http.retries import retry_after
+from perdure.backends.http.service import (
+    RefusedError,
+    Service,
+    ServiceSettings,
+    code_of,
+    host_of,
+    key_or_fail,
+    readable,
+    secret_from,
+    text_from,
+)
+from perdure.backends.llms._requests import asked, check_offered, streamed, turns
+from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.shared.metering import generated
 from perdure.domain.errors import LLMError
-from perdure.domain.message import Message
 
 if TYPE_CHECKING:
     import anthropic
+
+# Client of Anthropic, and of compatible services, and its error mapping.
+
+ANTHROPIC_HOST = "api.anthropic.com"
+
+_CODES = {
+    "authentication_error": "authentication",
+    "permission_error": "authentication",
+    "billing_error": "quota",
+    "rate_limit_error": "rate_limit",
+    "overloaded_error": "server",
+    "api_error": "server",
+    "timeout_error": "server",
+}
+"""Types of errors (Anthropic's reference, "Errors"); in the middle of a stream no status tells them."""
+_SPENT = ("spend_limit_reached", "credit balance")
+"""An empty purse: in the error's own code, with the status of a rate limit, or in the words of a wrong request."""
+
+
+def is_anthropic(base_url: str | None) -> bool:
+    """Whether the address is Anthropic's own, which it is without one."""
+    return base_url is None or host_of(base_url) == ANTHROPIC_HOST
+
+
+class AnthropicService(Service["anthropic.AsyncAnthropic"]):
+    """Sends requests by Anthropic's client."""
+
+    sdk: ClassVar[str] = "anthropic"
+
+    def _translated(self, sdk: Any, error: Exception) -> Exception | None:
+        import httpx2  # what the client is built on: a stream that breaks off gives its errors as they are
+
+        if isinstance(error, sdk.APITimeoutError | httpx2.TimeoutException):
+            return self._timed_out()
+        if isinstance(error, sdk.APIConnectionError):
+            return self._unreachable(host_of(str(error.request.url)), error)
+        if isinstance(error, sdk.APIStatusError):
+            return self._meaning(error)
+        if isinstance(error, httpx2.TransportError):
+            return self.broken(f"the answer broke off ({type(error).__name__})", "connection")
+        if isinstance(error, json.JSONDecodeError):  # an event of a stream
+            return self.broken("the answer is not what the service documents")
+        if isinstance(error, sdk.AnthropicError):
+            return self.broken(f"the client failed ({type(error).__name__})")
+        return None
+
+    def _meaning(self, error: anthropic.APIStatusError) -> Exception:
+        said = self._clean(str(error.api_message or "").strip())
+        status = error.status_code
+        code = _CODES.get(str(error.type)) if status < 400 else code_of(status)
+        if status == 402 or any(word in f"{error.error_code} {said}".lower() for word in _SPENT):
+            code = "quota"  # no waiting fills an empty purse
+        if status < 400:  # told in the middle of a stream
+            return self.broken(said or "the answer broke off", code or "server")
+        return self._told(status, said, code=code, after=retry_after(error.response.headers))
+
+    async def _closed(self, client: anthropic.AsyncAnthropic) -> None:
+        await client.close()
+
+
+# Answers of Anthropic's Messages API, as far as they are read.
+
+
+class Received(BaseModel):
+    """Parts of an answer; what else it holds is not read."""
+
+
+class Block(Received):
+    """A part of what the model said: text, a call of a tool, or thinking."""
+
+    type: str
+    text: str = ""
+    name: str = ""
+    input: dict[str, Any] = {}
+
+
+class Tokens(Received):
+    """`input_tokens` are those beside the cache, which the two others count."""
+
+    input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Details(Received):
+    """Why a model refused."""
+
+    category: str | None = None
+    explanation: str | None = None
+
+
+class Ending(Received):
+    """Why an answer ended."""
+
+    stop_reason: str | None = None
+    stop_details: Details | None = None
+
+
+class Answer(Ending):
+    """A whole answer."""
+
+    content: list[Block]
+    usage: Tokens | None = None
+
+    @property
+    def text(self) -> str:
+        """What the model said, without its thinking and its calls."""
+        return "".join(block.text for block in self.content if block.type == "text")
+
+    @property
+    def calls(self) -> list[Block]:
+        """The calls of tools, in order."""
+        return [block for block in self.content if block.type == "tool_use"]
+
+
+class Delta(Ending):
+    """What an event adds to a part, or to the whole answer."""
+
+    type: str = ""
+    text: str = ""
+
+
+class Start(Received):
+    """How a stream begins."""
+
+    usage: Tokens | None = None
+
+
+class Event(Received):
+    """A piece of a stream."""
+
+    type: str
+    message: Start | None = None
+    delta: Delta | None = None
+    usage: Tokens | None = None
+
+
+def latest(tokens: Tokens | None, more: Tokens | None) -> Tokens:
+    """The counts of a stream so far: those of an event replace earlier ones."""
+    known = tokens or Tokens()
+    return known.model_copy(update=more.model_dump(exclude_none=True)) if more else known
+
+
+def bare_json(text: str) -> str:
+    """The JSON object in a text, without the fence or the words around it; the text if there is none."""
+    found = text[text.find("{") : text.rfind("}") + 1]
+    try:
+        json.loads(found)
+    except ValueError:
+        return text
+    return found
+
 
 _VERSION_WITH_TEMPERATURE = "2023-06-01"
 """The version of the interface that takes a temperature; that of 2026-10-21, the client's own, refuses it."""
@@ -53,7 +214,7 @@ _ANSWER_TOOL = {
 }
 
 
-class AnthropicLLM(LLM):
+class AnthropicLLM(RequestLLM):
     """Claude models of Anthropic, or of any service at `base_url` that answers POST /v1/messages.
 
     Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
@@ -97,66 +258,43 @@ class AnthropicLLM(LLM):
         older = not claude or _TAKES_TEMPERATURE.search(settings.model) is not None
         self._refused = frozenset({"thinking"} if older else {"temperature"})
 
-    async def generate(
-        self,
-        system_prompt: str,
-        user_message: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        response_format: Literal["json", "text"] = "text",
-    ) -> str:
+    async def _generate(self, request: LLMRequest) -> str:
         """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
         body: dict[str, Any] = {}
-        if response_format == "json":
+        json_wanted = request.response_format == "json"
+        if json_wanted:
             body = {"tools": [_ANSWER_TOOL], "tool_choice": {"type": "tool", "name": ANSWER}}
-            system_prompt = f"{system_prompt}\nGive your answer by calling the tool {ANSWER}.".lstrip()
-        answer = await self._ask(system_prompt, user_message, body, temperature, max_tokens)
+            system = f"{request.system_prompt}\nGive your answer by calling the tool {ANSWER}.".lstrip()
+            request = replace(request, system_prompt=system)
+        answer = await self._ask(request, body)
         call = next((call for call in answer.calls if call.name == ANSWER), None)
-        if answer.stop_reason in _CUT_OFF and (response_format == "json" or not answer.text):
+        if answer.stop_reason in _CUT_OFF and (json_wanted or not answer.text):
             raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
-        if response_format == "json" and call is not None:
+        if json_wanted and call is not None:
             return json.dumps(call.input, ensure_ascii=False)
         if not answer.text:
             raise self._service.broken("the answer holds no text")
-        return bare_json(answer.text) if response_format == "json" else answer.text
+        return bare_json(answer.text) if json_wanted else answer.text
 
-    async def generate_with_tool_calls(
-        self,
-        system_prompt: str,
-        user_message: str,
-        tools: Sequence[Mapping[str, Any]],
-        *,
-        temperature: float | None = None,
-    ) -> ToolAnswer:
+    async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
         """The answer's text and calls; LLMError for a tool that was not offered, or calls that were cut off."""
-        offered = [_offered(tool) for tool in tools]
-        answer = await self._ask(system_prompt, user_message, {"tools": offered} if offered else {}, temperature, None)
-        names = {tool["name"] for tool in offered}
-        for call in answer.calls:
-            if call.name not in names:
-                raise self._service.broken(f"the model called the tool {call.name!r}, which was not offered")
+        offered = [_offered(tool) for tool in request.tools]
+        answer = await self._ask(request, {"tools": offered} if offered else {})
+        check_offered((call.name for call in answer.calls), offered, self._service.broken)
         if answer.stop_reason in _CUT_OFF and (answer.calls or not answer.text):
             raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
         if not answer.calls and not answer.text:
             raise self._service.broken("the answer holds neither text nor a call")
         return ToolAnswer(answer.text or None, [ToolCall(call.name, call.input) for call in answer.calls])
 
-    async def stream(
-        self,
-        system_prompt: str,
-        messages: Sequence[Message],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-    ) -> AsyncGenerator[str, None]:
+    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError.
 
         System messages join the system prompt, which is not marked for the cache: it changes with what was recalled.
         """
-        system, found = turns(system_prompt, messages)
+        system, found = turns(request.system_prompt, request.messages)
         said = [{"role": "assistant" if turn.by_model else "user", "content": turn.text} for turn in found]
-        body = self._body(said, {"system": system} if system else {}, temperature, max_tokens)
+        body = self._body(request, said, {"system": system} if system else {})
         async with aclosing(streamed(partial(self._taken, body), self._pieces, self._learn)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -195,12 +333,10 @@ class AnthropicLLM(LLM):
         except ValidationError:
             raise self._service.broken("the answer is not what the service documents") from None
 
-    async def _ask(
-        self, system: str, user: str, body: Mapping[str, Any], temperature: float | None, max_tokens: int | None
-    ) -> Answer:
-        prompt = {"system": _cached_blocks(readable(system))} if system else {}
-        said = [{"role": "user", "content": readable(user)}]
-        content = await self._send(self._body(said, {**prompt, **body}, temperature, max_tokens))
+    async def _ask(self, request: LLMRequest, body: Mapping[str, Any]) -> Answer:
+        prompt = {"system": _cached_blocks(readable(request.system_prompt))} if request.system_prompt else {}
+        said = [{"role": "user", "content": readable(request.user_message)}]
+        content = await self._send(self._body(request, said, {**prompt, **body}))
         try:
             answer = Answer.model_validate_json(content)
         except ValidationError:
@@ -210,20 +346,16 @@ class AnthropicLLM(LLM):
         return answer
 
     def _body(
-        self,
-        messages: Sequence[Mapping[str, str]],
-        body: Mapping[str, Any],
-        temperature: float | None,
-        max_tokens: int | None,
+        self, request: LLMRequest, messages: Sequence[Mapping[str, str]], body: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The request with every parameter, also those that the model may refuse."""
         settings = self._settings
         thinking = next((name for model, name in _LITTLE_THINKING.items() if model in settings.model), "disabled")
         return {
             "model": settings.model,
-            "max_tokens": max_tokens or settings.max_tokens,
+            "max_tokens": request.max_tokens or settings.max_tokens,
             "messages": list(messages),
-            "temperature": settings.temperature if temperature is None else temperature,
+            "temperature": settings.temperature if request.temperature is None else request.temperature,
             "thinking": {"type": thinking},
             **body,
         }

@@ -26,8 +26,29 @@ class ToolAnswer:
     tool_calls: list[ToolCall] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMRequest:
+    """Everything that a language model is asked in one call."""
+
+    system_prompt: str
+    user_message: str = ""
+    """The one message to answer; empty for a conversation."""
+    messages: Sequence[Message] = ()
+    """The conversation to answer, for a stream."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """The tools that the model may call, each `{name, description, parameters}` (JSON Schema)."""
+    temperature: float | None = None
+    """None: the configured value."""
+    max_tokens: int | None = None
+    """Tokens of the answer at most; None: the configured value."""
+    response_format: Literal["json", "text"] = "text"
+
+
 class LLM(ABC):
-    """Generates text; failures are LLMError."""
+    """Generates text; failures are LLMError.
+
+    A provider may implement these methods, or derive from `RequestLLM` and take each call as one value.
+    """
 
     name: ClassVar[str]
     """The provider's name."""
@@ -68,3 +89,67 @@ class LLM(ABC):
 
     async def close(self) -> None:
         """Let go of every resource."""
+
+
+class RequestLLM(LLM):
+    """An LLM that takes each call as one `LLMRequest`."""
+
+    @abstractmethod
+    async def _generate(self, request: LLMRequest) -> str:
+        """Answer `request.user_message`."""
+
+    @abstractmethod
+    async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
+        """Answer `request.user_message`, calling any of `request.tools`."""
+
+    def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
+        """Answer `request.messages` in pieces; a provider that cannot stream gives one piece."""
+        return super().stream(
+            request.system_prompt, request.messages, temperature=request.temperature, max_tokens=request.max_tokens
+        )
+
+    async def generate(
+        self,
+        system_prompt: str,
+        user_message: str,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        response_format: Literal["json", "text"] = "text",
+    ) -> str:
+        """Wrap the arguments for `_generate`."""
+        return await self._generate(
+            LLMRequest(
+                system_prompt=system_prompt,
+                user_message=user_message,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                response_format=response_format,
+            )
+        )
+
+    async def generate_with_tool_calls(
+        self,
+        system_prompt: str,
+        user_message: str,
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        temperature: float | None = None,
+    ) -> ToolAnswer:
+        """Wrap the arguments for `_generate_with_tool_calls`."""
+        return await self._generate_with_tool_calls(
+            LLMRequest(system_prompt=system_prompt, user_message=user_message, tools=tools, temperature=temperature)
+        )
+
+    def stream(
+        self,
+        system_prompt: str,
+        messages: Sequence[Message],
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """Wrap the arguments for `_stream`."""
+        return self._stream(
+            LLMRequest(system_prompt=system_prompt, messages=messages, temperature=temperature, max_tokens=max_tokens)
+        )

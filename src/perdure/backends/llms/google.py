@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.alias_generators import to_camel
 
-from perdure.backends.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
-from perdure.backends.llms._asking import asked, streamed
-from perdure.backends.llms._turns import Turn, turns
-from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
-from perdure.backends.metering import generated
-from perdure.backends.service import RefusedError, ServiceSettings, readable, secret_from
+from perdure.backends.http.service import RefusedError, ServiceSettings, readable, secret_from
+from perdure.backends.llms._requests import Turn, asked, check_offered, streamed, turns
+from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.shared.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
+from perdure.backends.shared.metering import generated
 from perdure.domain.errors import LLMError
-from perdure.domain.message import Message
 
 _CUT_OFF = ("MAX_TOKENS", "CONTINUATION")
 _REFUSALS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR")
@@ -82,7 +80,7 @@ class _Answer(_Received):
         return "".join(part.text or "" for part in self.parts)
 
 
-class GoogleLLM(LLM):
+class GoogleLLM(RequestLLM):
     """Gemini models of Google, or of any service at `base_url` that speaks their language.
 
     Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
@@ -115,60 +113,36 @@ class GoogleLLM(LLM):
         self._service = GoogleService(self.name, settings, make, LLMError, key)
         self._takes_temperature = True
 
-    async def generate(
-        self,
-        system_prompt: str,
-        user_message: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        response_format: Literal["json", "text"] = "text",
-    ) -> str:
+    async def _generate(self, request: LLMRequest) -> str:
         """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
         # A schema would have to name every key, which only the caller's prompt knows.
-        config = {"response_mime_type": "application/json"} if response_format == "json" else {}
-        answer = await self._ask(system_prompt, user_message, config, temperature, max_tokens)
+        config = {"response_mime_type": "application/json"} if request.response_format == "json" else {}
+        answer = await self._ask(request, config)
         text = answer.text
-        if answer.reason in _CUT_OFF and (response_format == "json" or not text):
+        if answer.reason in _CUT_OFF and (request.response_format == "json" or not text):
             raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
         if not text:
             raise self._service.broken(f"the answer holds no text ({answer.reason})")
         return text
 
-    async def generate_with_tool_calls(
-        self,
-        system_prompt: str,
-        user_message: str,
-        tools: Sequence[Mapping[str, Any]],
-        *,
-        temperature: float | None = None,
-    ) -> ToolAnswer:
+    async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
         """The answer's text and calls; LLMError for a tool that was not offered, or calls that were cut off."""
+        tools = request.tools
         config: dict[str, Any] = {"tools": [{"function_declarations": [_declared(tool) for tool in tools]}]}
-        answer = await self._ask(system_prompt, user_message, config if tools else {}, temperature, None)
-        names = {tool.get("name") for tool in tools}
+        answer = await self._ask(request, config if tools else {})
         calls = [part.function_call for part in answer.parts if part.function_call]
-        for call in calls:
-            if call.name not in names:
-                raise self._service.broken(f"the model called the tool {call.name!r}, which was not offered")
+        check_offered((call.name for call in calls), tools, self._service.broken)
         if answer.reason in _CUT_OFF and (calls or not answer.text):
             raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
         if not calls and not answer.text:
             raise self._service.broken(f"the answer holds neither text nor a call ({answer.reason})")
         return ToolAnswer(answer.text or None, [ToolCall(call.name, call.args or {}) for call in calls])
 
-    async def stream(
-        self,
-        system_prompt: str,
-        messages: Sequence[Message],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-    ) -> AsyncGenerator[str, None]:
+    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
-        system, said = turns(system_prompt, messages)
-        request = partial(self._request, system, said, {}, temperature, max_tokens)
-        async with aclosing(streamed(request, self._pieces, self._learn)) as pieces:
+        system, said = turns(request.system_prompt, request.messages)
+        make = partial(self._arguments, request, system, said, {})
+        async with aclosing(streamed(make, self._pieces, self._learn)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -202,14 +176,12 @@ class GoogleLLM(LLM):
             cut = reason in _CUT_OFF
             raise self._service.broken(f"the answer holds no text ({reason})", "length" if cut else None)
 
-    async def _ask(
-        self, system: str, user: str, config: Mapping[str, Any], temperature: float | None, max_tokens: int | None
-    ) -> _Answer:
+    async def _ask(self, request: LLMRequest, config: Mapping[str, Any]) -> _Answer:
         """Ask; without a temperature if the model turns out to refuse it, from then on."""
-        said = [Turn(False, readable(user))]
+        said = [Turn(False, readable(request.user_message))]
         body = await asked(
-            partial(self._request, readable(system), said, config, temperature, max_tokens),
-            lambda request: self._service.ask(partial(_body, request=request), asks_otherwise=True),
+            partial(self._arguments, request, readable(request.system_prompt), said, config),
+            lambda sent: self._service.ask(partial(_body, request=sent), asks_otherwise=True),
             self._learn,
         )
         answer = self._read(body)
@@ -219,18 +191,13 @@ class GoogleLLM(LLM):
             raise self._service.broken("the answer is empty: it holds no candidates")
         return answer
 
-    def _request(
-        self,
-        system: str,
-        said: Sequence[Turn],
-        config: Mapping[str, Any],
-        temperature: float | None,
-        max_tokens: int | None,
+    def _arguments(
+        self, request: LLMRequest, system: str, said: Sequence[Turn], config: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The client's arguments; the client calls no tool itself, and asks once for each call of ours."""
         settings = self._settings
         full: dict[str, Any] = {
-            "max_output_tokens": max_tokens or settings.max_tokens,
+            "max_output_tokens": request.max_tokens or settings.max_tokens,
             "automatic_function_calling": {"disable": True},
             "automatic_continuation": False,
             **config,
@@ -238,7 +205,7 @@ class GoogleLLM(LLM):
         if system:
             full["system_instruction"] = system
         if self._takes_temperature:
-            full["temperature"] = settings.temperature if temperature is None else temperature
+            full["temperature"] = settings.temperature if request.temperature is None else request.temperature
         contents = [{"role": "model" if turn.by_model else "user", "parts": [{"text": turn.text}]} for turn in said]
         return {"model": settings.model, "contents": contents, "config": full}
 

@@ -3,32 +3,89 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from perdure.backends.llms._thoughts import Answer, answer_of
-from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
-from perdure.backends.metering import generated
-from perdure.backends.ollama_service import OllamaService, OllamaSettings
-from perdure.backends.service import readable
+from perdure.backends.llms._requests import chat_messages, check_offered, naming_json
+from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.shared.metering import generated
+from perdure.backends.shared.ollama_service import OllamaService, OllamaSettings
 from perdure.domain.errors import LLMError
-from perdure.domain.message import Message
 
 if TYPE_CHECKING:
     import ollama
 
-_ROLES = {"developer": "system", "tool": "user", "function": "user"}
-"""Roles that Ollama's templates do not know, or leave out where no tool was called."""
+# What a reasoning model says to itself before it answers, kept out of the answer.
+
+_OPEN, _CLOSE = "<think>", "</think>"
+
+
+class Answer:
+    """An answer without the `<think>...</think>` that it begins with, however it is cut into pieces.
+
+    The tags mean something at the beginning alone; an answer that speaks of them later keeps them.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._step = self._beginning
+
+    def add(self, piece: str) -> str:
+        """What is known to belong to the answer, now that this piece has come."""
+        self._held += piece
+        return self._step()
+
+    def end(self) -> str:
+        """What was still held when the last piece had come; thoughts that did not end are none of the answer."""
+        return self._taken() if self._step == self._beginning else ""
+
+    def _beginning(self) -> str:
+        text = self._held.lstrip()
+        if text.startswith(_OPEN):
+            self._held = text.removeprefix(_OPEN)
+            self._step = self._thinking
+            return self._step()
+        if _OPEN.startswith(text):
+            return ""
+        self._step = self._taken
+        return self._taken()
+
+    def _thinking(self) -> str:
+        _, closed, rest = self._held.partition(_CLOSE)
+        if not closed:
+            self._held = self._held[-len(_CLOSE) :]  # the tag may come in two pieces
+            return ""
+        self._held = rest
+        self._step = self._between
+        return self._step()
+
+    def _between(self) -> str:
+        self._held = self._held.lstrip()
+        if self._held:
+            self._step = self._taken
+        return self._taken()
+
+    def _taken(self) -> str:
+        held, self._held = self._held, ""
+        return held
+
+
+def answer_of(text: str) -> str:
+    """The whole text without the thoughts that it begins with."""
+    answer = Answer()
+    return answer.add(text) + answer.end()
+
+
 _CARRIED = {"type", "description", "items", "enum"}
 """What Ollama's client sends of a parameter's schema."""
 _CARRIED_BY_ALL = {"type", "properties", "required", "items", "$defs", "additionalProperties", "title", "$schema"}
 """What it sends of the schema as a whole, or what tells a model nothing."""
 
 
-class OllamaLLM(LLM):
+class OllamaLLM(RequestLLM):
     """Models of an Ollama server, by default on this machine.
 
     Construction sends nothing. Failures are LLMError with the code rate_limit, timeout, server, connection,
@@ -62,23 +119,14 @@ class OllamaLLM(LLM):
         self._settings = settings
         self._service = OllamaService(self.name, settings, settings.model, "llm", LLMError)
 
-    async def generate(
-        self,
-        system_prompt: str,
-        user_message: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        response_format: Literal["json", "text"] = "text",
-    ) -> str:
+    async def _generate(self, request: LLMRequest) -> str:
         """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
-        json_wanted = response_format == "json"
-        if json_wanted and "json" not in f"{system_prompt}{user_message}".lower():
+        json_wanted = request.response_format == "json"
+        if json_wanted:
             # A model that is not told may fill the answer with spaces (Ollama's API reference, "JSON mode").
-            system_prompt = f"{system_prompt}\nAnswer in JSON.".lstrip()
+            request = naming_json(request)
         body: dict[str, Any] = {"format": "json"} if json_wanted else {}
-        turns = [{"role": "user", "content": readable(user_message)}]
-        response = await self._ask(self._body(system_prompt, turns, temperature, max_tokens) | body)
+        response = await self._ask(self._body(request) | body)
         text = answer_of(response.message.content or "")
         if response.done_reason == "length" and (json_wanted or not text):
             raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
@@ -86,45 +134,22 @@ class OllamaLLM(LLM):
             raise self._service.broken("the answer holds no text")
         return text
 
-    async def generate_with_tool_calls(
-        self,
-        system_prompt: str,
-        user_message: str,
-        tools: Sequence[Mapping[str, Any]],
-        *,
-        temperature: float | None = None,
-    ) -> ToolAnswer:
+    async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
         """The answer's text and calls; LLMError for a tool that was not offered, or a model that knows no tools."""
-        turns = [{"role": "user", "content": readable(user_message)}]
-        body = self._body(system_prompt, turns, temperature, None)
-        response = await self._ask(body | {"tools": [_offered(tool) for tool in tools]})
-        names = {tool.get("name") for tool in tools}
+        response = await self._ask(self._body(request) | {"tools": [_offered(tool) for tool in request.tools]})
         calls = [
             ToolCall(call.function.name, dict(call.function.arguments)) for call in response.message.tool_calls or []
         ]
-        for call in calls:
-            if call.name not in names:
-                raise self._service.broken(f"the model called the tool {call.name!r}, which was not offered")
+        check_offered((call.name for call in calls), request.tools, self._service.broken)
         text = answer_of(response.message.content or "") or None
         if text is None and not calls:
             cut = response.done_reason == "length"
             raise self._service.broken("the answer holds neither text nor a call", "length" if cut else None)
         return ToolAnswer(text, calls)
 
-    async def stream(
-        self,
-        system_prompt: str,
-        messages: Sequence[Message],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-    ) -> AsyncGenerator[str, None]:
+    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
-        turns = [
-            {"role": _ROLES.get(message.role, message.role), "content": readable(message.content)}
-            for message in messages
-        ]
-        body = self._body(system_prompt, turns, temperature, max_tokens)
+        body = self._body(request)
         answer = Answer()
         empty = True
         last: ollama.ChatResponse | None = None
@@ -147,18 +172,15 @@ class OllamaLLM(LLM):
         """Close the connections."""
         await self._service.close()
 
-    def _body(
-        self, system: str, turns: Sequence[Mapping[str, str]], temperature: float | None, max_tokens: int | None
-    ) -> dict[str, Any]:
+    def _body(self, request: LLMRequest) -> dict[str, Any]:
         settings = self._settings
-        leading = [{"role": "system", "content": readable(system)}] if system else []
         options = {
-            "temperature": settings.temperature if temperature is None else temperature,
-            "num_predict": max_tokens or settings.max_tokens,
+            "temperature": settings.temperature if request.temperature is None else request.temperature,
+            "num_predict": request.max_tokens or settings.max_tokens,
             "num_ctx": settings.num_ctx,
         }
         return {
-            "model": settings.model, "messages": [*leading, *turns], "options": options, "think": settings.think
+            "model": settings.model, "messages": chat_messages(request), "options": options, "think": settings.think
         }  # fmt: skip
 
     async def _ask(self, body: Mapping[str, Any]) -> ollama.ChatResponse:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from perdure.backends.llms._asking import asked, streamed
-from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
-from perdure.backends.metering import generated
-from perdure.backends.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
-from perdure.backends.service import RefusedError, ServiceSettings, readable
+from perdure.backends.http.service import RefusedError, ServiceSettings
+from perdure.backends.llms._requests import asked, chat_messages, check_offered, naming_json, streamed
+from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.shared.metering import generated
+from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
 from perdure.domain.errors import LLMError
-from perdure.domain.message import Message
 
 if TYPE_CHECKING:
     import openai
@@ -30,9 +29,6 @@ _UNSUPPORTED = re.compile(
 _OPTIONAL = ("max_completion_tokens", "max_tokens", "temperature", "stream_options", "response_format")
 """Parameters that some models refuse: reasoning models take no temperature and no max_tokens, older services know no
 max_completion_tokens and do not count the tokens of a stream, and some (LM Studio) have no JSON mode."""
-_ROLES = {"developer": "system", "tool": "user", "function": "user"}
-"""What a conversation's roles are sent as: older models know no developer, and a tool's message alone, without the call
-that it answers, is refused."""
 
 
 class _Received(BaseModel):
@@ -102,7 +98,7 @@ class ChatSettings(ServiceSettings):
     """Tokens of an answer at most, where a call gives no number."""
 
 
-class OpenAILLM(LLM):
+class OpenAILLM(RequestLLM):
     """Chat models of OpenAI, or of any service at `base_url` that answers POST /chat/completions.
 
     Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
@@ -131,61 +127,35 @@ class OpenAILLM(LLM):
         self._limits = (limit, other)
         self._refused: frozenset[str] = frozenset()
 
-    async def generate(
-        self,
-        system_prompt: str,
-        user_message: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        response_format: Literal["json", "text"] = "text",
-    ) -> str:
+    async def _generate(self, request: LLMRequest) -> str:
         """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
         body: dict[str, Any] = {}
-        if response_format == "json":
+        if request.response_format == "json":
             body["response_format"] = {"type": "json_object"}
-            if "json" not in f"{system_prompt}{user_message}".lower():  # the service demands the word
-                system_prompt = f"{system_prompt}\nAnswer in JSON.".lstrip()
-        choice = await self._choice(system_prompt, user_message, body, temperature, max_tokens)
+            request = naming_json(request)  # the service demands the word
+        choice = await self._choice(request, body)
         text = choice.message.content
-        if not text or (response_format == "json" and choice.finish_reason == "length"):
+        if not text or (request.response_format == "json" and choice.finish_reason == "length"):
             raise self._no_text(choice.finish_reason)
         return text
 
-    async def generate_with_tool_calls(
-        self,
-        system_prompt: str,
-        user_message: str,
-        tools: Sequence[Mapping[str, Any]],
-        *,
-        temperature: float | None = None,
-    ) -> ToolAnswer:
+    async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
         """The answer's text and calls; LLMError for a tool that was not offered or arguments that are no object."""
-        offered = [{"type": "function", "function": dict(tool)} for tool in tools]
+        offered = [{"type": "function", "function": dict(tool)} for tool in request.tools]
         body = {"tools": offered} if offered else {}  # the service refuses an empty list
-        choice = await self._choice(system_prompt, user_message, body, temperature, None)
-        names = {tool.get("name") for tool in tools}
-        calls = [self._call(call.function, names) for call in choice.message.tool_calls or []]
+        choice = await self._choice(request, body)
+        called = [call.function for call in choice.message.tool_calls or []]
+        check_offered((function.name for function in called), request.tools, self._service.broken)
+        calls = [self._call(function) for function in called]
         text, ended = choice.message.content, choice.finish_reason
         if not calls and (text is None or (not text and ended == "length")):  # "" says that there is nothing to do
             raise self._no_text(ended)
         return ToolAnswer(text, calls)
 
-    async def stream(
-        self,
-        system_prompt: str,
-        messages: Sequence[Message],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-    ) -> AsyncGenerator[str, None]:
+    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
-        turns = [
-            {"role": _ROLES.get(message.role, message.role), "content": readable(message.content)}
-            for message in messages
-        ]
         streaming = {"stream": True, "stream_options": {"include_usage": True}}
-        body = self._body(system_prompt, turns, streaming, temperature, max_tokens)
+        body = self._body(request, streaming)
         async with aclosing(streamed(partial(self._taken, body), self._pieces, self._learn)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -228,9 +198,7 @@ class OpenAILLM(LLM):
         """Close the connections."""
         await self._service.close()
 
-    def _call(self, function: _Function, names: set[Any]) -> ToolCall:
-        if function.name not in names:
-            raise self._service.broken(f"the model called the tool {function.name!r}, which was not offered")
+    def _call(self, function: _Function) -> ToolCall:
         try:
             arguments = json.loads(function.arguments or "{}")
         except ValueError:
@@ -239,11 +207,8 @@ class OpenAILLM(LLM):
             raise self._service.broken(f"the arguments of the call of {function.name!r} are no JSON object")
         return ToolCall(function.name, arguments)
 
-    async def _choice(
-        self, system: str, user: str, body: dict[str, Any], temperature: float | None, max_tokens: int | None
-    ) -> _Choice:
-        body = self._body(system, [{"role": "user", "content": readable(user)}], body, temperature, max_tokens)
-        content = await self._send(body)
+    async def _choice(self, request: LLMRequest, body: dict[str, Any]) -> _Choice:
+        content = await self._send(self._body(request, body))
         completion = self._read(_Completion.model_validate_json, content)
         self._count(completion.usage or _Tokens())
         if not completion.choices:
@@ -252,21 +217,12 @@ class OpenAILLM(LLM):
         self._check_refusal(choice.message.refusal, choice.finish_reason)
         return choice
 
-    def _body(
-        self,
-        system: str,
-        messages: Sequence[Mapping[str, str]],
-        body: Mapping[str, Any],
-        temperature: float | None,
-        max_tokens: int | None,
-    ) -> dict[str, Any]:
+    def _body(self, request: LLMRequest, body: Mapping[str, Any]) -> dict[str, Any]:
         """The request with every parameter; both names of the length are in it, and one is sent."""
         settings = self._settings
-        leading = [{"role": "system", "content": readable(system)}] if system else []
-        limit = max_tokens or settings.max_tokens
-        heat = settings.temperature if temperature is None else temperature
-        lengths = dict.fromkeys(self._limits, limit)
-        return {"model": self._model, "messages": [*leading, *messages], "temperature": heat, **lengths, **body}
+        heat = settings.temperature if request.temperature is None else request.temperature
+        lengths = dict.fromkeys(self._limits, request.max_tokens or settings.max_tokens)
+        return {"model": self._model, "messages": chat_messages(request), "temperature": heat, **lengths, **body}
 
     async def _send(self, body: dict[str, Any]) -> bytes:
         """Ask; without each parameter that the model turns out to refuse, from then on."""

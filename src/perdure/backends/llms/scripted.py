@@ -1,19 +1,19 @@
-"""A language model that says what it was told to say: for tests, demonstrations and recorded conversations."""
+"""A language model with scripted answers, for tests, demonstrations and recorded conversations."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from perdure.backends.llms.base import LLM, ToolAnswer, ToolCall
+from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
 from perdure.domain.errors import LLMError
-from perdure.domain.message import Message, transcript
+from perdure.domain.message import transcript
 
 Failure = Literal["rate_limit", "timeout", "server", "connection", "authentication"]
 """Ways to fail; each is the `code` of the LLMError."""
@@ -81,7 +81,7 @@ class Rule(_Part):
         return any(self.match.lower() in text.lower() or pattern.search(text) for text in texts)
 
 
-class ScriptedLLM(LLM):
+class ScriptedLLM(RequestLLM):
     """Answers by the first rule that fits, else with the next of its answers; LLMError when there is none left.
 
     Every call is kept in `calls`, also one that fails. `{"error": "rate_limit"}` as an answer fails with that code.
@@ -112,50 +112,31 @@ class ScriptedLLM(LLM):
         self._settings = settings
         self._next = iter(settings.answers)
 
-    async def generate(
-        self,
-        system_prompt: str,
-        user_message: str,
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        response_format: Literal["json", "text"] = "text",
-    ) -> str:
+    async def _generate(self, request: LLMRequest) -> str:
         """The text of the next answer; a scripted tool call has no text and is an LLMError here."""
-        options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": response_format}
-        said = await self._say(RecordedCall(system_prompt, user_message, options))
+        options = {
+            "temperature": request.temperature,
+            "max_tokens": request.max_tokens,
+            "response_format": request.response_format,
+        }
+        said = await self._say(RecordedCall(request.system_prompt, request.user_message, options))
         return _text(said)
 
-    async def generate_with_tool_calls(
-        self,
-        system_prompt: str,
-        user_message: str,
-        tools: Sequence[Mapping[str, Any]],
-        *,
-        temperature: float | None = None,
-    ) -> ToolAnswer:
+    async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
         """The next answer; LLMError if it calls a tool that was not offered."""
-        offered = [dict(tool) for tool in tools]
-        said = await self._say(
-            RecordedCall(system_prompt, user_message, {"temperature": temperature, "tools": offered})
-        )
+        offered = [dict(tool) for tool in request.tools]
+        options = {"temperature": request.temperature, "tools": offered}
+        said = await self._say(RecordedCall(request.system_prompt, request.user_message, options))
         names = [str(tool.get("name")) for tool in offered]
         for call in said.tool_calls:
             if call.name not in names:
                 raise LLMError(f"scripted: the tool {call.name!r} was not offered, only {', '.join(names) or 'none'}")
         return ToolAnswer(said.text, [ToolCall(call.name, dict(call.arguments)) for call in said.tool_calls])
 
-    async def stream(
-        self,
-        system_prompt: str,
-        messages: Sequence[Message],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-    ) -> AsyncGenerator[str, None]:
+    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The text of the next answer, word by word; the user message of the recorded call is the conversation."""
-        options = {"temperature": temperature, "max_tokens": max_tokens, "stream": True}
-        said = await self._say(RecordedCall(system_prompt, transcript(messages), options))
+        options = {"temperature": request.temperature, "max_tokens": request.max_tokens, "stream": True}
+        said = await self._say(RecordedCall(request.system_prompt, transcript(request.messages), options))
         for word in re.findall(r"\s*\S+\s*|\s+", _text(said)):
             yield word
 

@@ -13,14 +13,38 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, SecretStr, ValidationError
 
-from perdure.backends.rerankers._texts import readable_query, readable_texts
+from perdure.backends.extras import extra_line
+from perdure.backends.http.retries import retry_after
+from perdure.backends.http.service import NO_KEY, HttpService, ServiceSettings, code_of, host_of, key_or_fail, readable
 from perdure.backends.rerankers.base import Reranker
-from perdure.backends.retrying import RetryLater, retry_after
-from perdure.backends.service import NO_KEY, Service, ServiceSettings, code_of, host_of, key_or_fail
-from perdure.domain.errors import RerankerError
+from perdure.backends.shared.batches import bounded_batches
+from perdure.domain.errors import InvalidInputError, RerankerError
 
 if TYPE_CHECKING:
     import httpx2
+
+# What every reranker does to a query and texts before it reads them.
+
+
+def readable_query(query: str) -> str:
+    """The query as valid Unicode; InvalidInputError for anything that is no text."""
+    if not isinstance(query, str):
+        raise InvalidInputError(f"query must be text, not {type(query).__name__}", field="query", value=query)
+    return readable(query)
+
+
+def readable_texts(texts: Sequence[str]) -> list[str]:
+    """The texts as valid Unicode; InvalidInputError for anything that is no list of texts."""
+    if isinstance(texts, str | bytes):
+        raise InvalidInputError(
+            f"texts must be a list of texts, not one {type(texts).__name__}", field="texts", value=texts
+        )
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            field = f"texts[{position}]"
+            raise InvalidInputError(f"{field} must be text, not {type(text).__name__}", field=field, value=text)
+    return [readable(text) for text in texts]
+
 
 MOST_TEXTS = 1_000
 """Texts in one request: Voyage takes no more, Cohere advises against more, Jina names no bound."""
@@ -30,7 +54,7 @@ services count the query once for each text."""
 
 
 class HostedSettings(ServiceSettings):
-    """What every reranker behind an address is told."""
+    """Settings that every remote reranker has."""
 
     model: str
     api_key: SecretStr | None
@@ -79,7 +103,7 @@ class HostedReranker(Reranker):
 
     def unavailable(self) -> str | None:
         """The pip line if the HTTP client is not installed."""
-        return None if find_spec("httpx2") else f'{self.name} needs httpx2: pip install "perdure[{self.name}]"'
+        return None if find_spec("httpx2") else f"{self.name} needs httpx2: {extra_line(self.name)}"
 
     async def close(self) -> None:
         """Close the connections."""
@@ -101,17 +125,7 @@ class HostedReranker(Reranker):
 def batches(query: str, texts: Sequence[str], most_texts: int, most_bytes: int) -> Iterator[list[str]]:
     """The texts in order, in lists within both bounds, the query counted once for each; one beyond the bytes alone."""
     asked = len(query.encode())
-    batch: list[str] = []
-    total = 0
-    for text in texts:
-        size = asked + len(text.encode())
-        if batch and (len(batch) == most_texts or total + size > most_bytes):
-            yield batch
-            batch, total = [], 0
-        batch.append(text)
-        total += size
-    if batch:
-        yield batch
+    return bounded_batches(texts, lambda text: asked + len(text.encode()), most_size=most_bytes, most_items=most_texts)
 
 
 class _Result(BaseModel):
@@ -158,24 +172,13 @@ class _StatusError(Exception):
         self.said = (error if isinstance(error, str) else json.dumps(error) if error else page).strip()
 
 
-class _Service(Service["httpx2.AsyncClient"]):
+class _Service(HttpService):
     """Sends requests by HTTP."""
-
-    sdk: ClassVar[str] = "httpx2"
 
     def _translated(self, sdk: Any, error: Exception) -> Exception | None:
         if isinstance(error, _StatusError):
             return self._told(error.status, self._clean(error.said), code=code_of(error.status), after=error.after)
-        if isinstance(error, sdk.TimeoutException):
-            return self._timed_out()
-        if isinstance(error, sdk.ConnectError):
-            return self._unreachable(host_of(str(error.request.url)), error)
-        if isinstance(error, sdk.TransportError):
-            return RetryLater(self.broken(f"the connection broke ({type(error).__name__})", "connection"))
-        return self.broken("the answer cannot be read") if isinstance(error, sdk.RequestError) else None
-
-    async def _closed(self, client: httpx2.AsyncClient) -> None:
-        await client.aclose()
+        return super()._translated(sdk, error)
 
 
 async def _content(client: httpx2.AsyncClient, address: str, body: Mapping[str, Any]) -> bytes:

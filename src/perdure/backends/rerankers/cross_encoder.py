@@ -2,33 +2,353 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
+from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.rerankers._cross_encoder_download import HUB, Progress, download
-from perdure.backends.rerankers._cross_encoder_files import (
-    GRAPHS,
-    NAME,
-    TOKENIZER,
-    ModelFiles,
-    downloaded_folder,
-    find_model,
+from perdure.backends.extras import extra_line
+from perdure.backends.http.resumed_download import (
+    BLOCK,
+    DownloadError,
+    Progress,
+    check_address,
+    fetch_file,
+    fetch_text,
+    user_cache_dir,
 )
-from perdure.backends.rerankers._cross_encoder_model import CrossEncoder, load_model
-from perdure.backends.rerankers._texts import readable_query, readable_texts
+from perdure.backends.rerankers._hosted import readable_query, readable_texts
 from perdure.backends.rerankers.base import Reranker
-from perdure.backends.user_cache import user_cache_dir
-from perdure.domain.errors import ConfigError, DependencyError
+from perdure.backends.shared.onnx import Session, start_session
+from perdure.domain.errors import ConfigError, DependencyError, RerankerError
+
+# Where a cross-encoder lies on this machine: the graph, the tokenizer, and what its config.json says of them.
+
+GRAPHS = ("onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx")
+"""Where Hugging Face's repositories keep the ONNX graph, the best first (A15)."""
+TOKENIZER = "tokenizer.json"
+CONFIG = "config.json"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$"
+"""A repository of the hub, with or without an owner; no part of it can lead out of a folder."""
+_SHIFTED = {"roberta", "xlm-roberta", "camembert", "mpnet"}
+"""Models whose positions begin behind the padding's number, so that they read that many fewer tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """The two files that make a cross-encoder."""
+
+    graph: Path
+    tokenizer: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What config.json says; None where it says nothing."""
+
+    padding: int | None = None
+    """The number of the padding token."""
+    most_tokens: int | None = None
+    """The longest pair, in tokens, for which the model has positions."""
+
+
+def find_model(folder: Path) -> ModelFiles | None:
+    """The first graph of GRAPHS that lies in the folder, with the tokenizer; None if either is missing."""
+    graph = next((folder / name for name in GRAPHS if (folder / name).is_file()), None)
+    tokenizer = folder / TOKENIZER
+    return ModelFiles(graph, tokenizer) if graph and tokenizer.is_file() else None
+
+
+def model_config(files: ModelFiles) -> ModelConfig:
+    """What the config.json beside the tokenizer says; nothing without a readable one: the tokenizer knows enough."""
+    try:
+        told = json.loads((files.tokenizer.parent / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ModelConfig()
+    if not isinstance(told, dict):
+        return ModelConfig()
+    padding, positions = _count(told.get("pad_token_id")), _count(told.get("max_position_embeddings"))
+    if positions and told.get("model_type") in _SHIFTED:
+        positions -= (padding or 0) + 1
+    return ModelConfig(padding, positions or None)
+
+
+def downloaded_folder(model: str, cache_dir: Path) -> Path:
+    """Where a download of the model lies: under its whole name, so that two owners' models never meet (A15)."""
+    return cache_dir / "rerankers" / model
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+# A loaded cross-encoder: pairs of texts in, logits out, in few runs of one length. Synchronous and thread-safe.
+
+CHARACTERS_PER_TOKEN = 32
+"""Of a text so many characters for each token that the model reads are tokenized, so that a megabyte costs no second. A
+token of prose has four or five: what is cut would hardly ever be read."""
+
+RUN_TOKENS = 512
+"""Tokens of one run, padding included: as many as the longest pair has, so that no run takes more memory. From 256 to
+1,024 the time is the same (50 and 100 pairs of 14 to 70 tokens, MiniLM's six layers, one thread)."""
+
+RUN_COST = 8
+"""What a run costs beside its tokens, in tokens: more padding than this is dearer than another run. Measured as above,
+pairs sorted by length and read so take 0.75 to 0.8 of the time that they take in runs of 32 (with 32 tokens for the
+cost 0.77 to 0.85), and 0.43 to 0.57 of the time that runs of 32 take in the order of the texts."""
+
+
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+
+
+class Pair(NamedTuple):
+    """A query and a text as the model reads them: token numbers, and for each which of the two it belongs to."""
+
+    ids: Sequence[int]
+    types: Sequence[int]
+
+
+Tokenize = Callable[[str, str], Pair]
+
+
+class CrossEncoder:
+    """One loaded model; any number of threads may call `score` at once.
+
+    RerankerError for a graph that asks for what is not known, or gives other than one logit or two for each pair.
+    """
+
+    def __init__(self, session: Session, tokenize: Tokenize, *, padding: int, batch_size: int) -> None:
+        self._session = session
+        self._tokenize = tokenize
+        self._padding = padding
+        self._batch_size = batch_size
+        self._inputs = {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
+        if strange := set(self._inputs) - _INPUTS:
+            raise RerankerError(f"cross_encoder: the graph asks for {', '.join(sorted(strange))}, which is not known")
+        if "input_ids" not in self._inputs:
+            raise RerankerError("cross_encoder: the graph asks for no input_ids, so it reads no text")
+        self._output = _output(session)
+
+    def score(self, query: str, texts: Sequence[str], given_up: Callable[[], bool]) -> list[float]:
+        """The logit of each text, in the order of the texts; what is missing is 0 once `given_up` says so."""
+        logits = np.zeros(len(texts))
+        pairs = [self._tokenize(query, text) for text in texts]
+        for bucket in buckets([len(pair.ids) for pair in pairs], self._batch_size):
+            if given_up():
+                break
+            logits[bucket] = self.run([pairs[position] for position in bucket])
+        return [float(logit) for logit in logits]
+
+    def run(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """The logits of pairs, of shape (len(pairs),), in one run of the session."""
+        shape = len(pairs), max(len(pair.ids) for pair in pairs)
+        ids = np.full(shape, self._padding, dtype=np.int64)
+        mask, types = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for row, pair in enumerate(pairs):
+            ids[row, : len(pair.ids)] = pair.ids
+            types[row, : len(pair.ids)] = pair.types
+            mask[row, : len(pair.ids)] = 1
+        known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        feed = {name: known[name].astype(kind, copy=False) for name, kind in self._inputs.items()}
+        try:
+            result = np.asarray(self._session.run([self._output], feed)[0], dtype=np.float64)
+        except Exception as error:  # the driver's exceptions have no common base
+            raise RerankerError(f"cross_encoder: the model could not be run: {error}") from error
+        if result.shape not in ((len(pairs), 1), (len(pairs), 2)):
+            raise RerankerError(
+                f"cross_encoder: the graph gives {result.shape} for {len(pairs)} pairs, not one logit each"
+            )
+        logits: NDArray[np.float64] = result[:, -1]  # of two, the second stands for "relevant"
+        if not np.isfinite(logits).all():
+            raise RerankerError("cross_encoder: the graph gives a logit that is no number")
+        return logits
+
+
+def buckets(lengths: Sequence[int], most_pairs: int) -> Iterator[list[int]]:
+    """Positions of pairs that are read in one run, by length, shortest first.
+
+    A run holds at most `most_pairs` pairs, and RUN_TOKENS tokens, padding included, or one pair; a pair that is longer
+    than those before it begins a new run where padding them would take more than RUN_COST tokens.
+    """
+    bucket: list[int] = []
+    width = 0
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length, count = lengths[position], len(bucket)
+        full = count == most_pairs or (count + 1) * length > RUN_TOKENS
+        if bucket and (full or count * (length - width) > RUN_COST):
+            yield bucket
+            bucket = []
+        bucket.append(position)
+        width = length
+    if bucket:
+        yield bucket
+
+
+def load_model(files: ModelFiles, *, max_length: int, batch_size: int, threads: int) -> CrossEncoder:
+    """The model, loaded; RerankerError if a file cannot be read or the graph is no cross-encoder's.
+
+    A pair is cut to `max_length` tokens, the longer of the two first; to fewer if the model has positions for fewer.
+    """
+    from tokenizers import Tokenizer  # heavy driver: on first use only
+
+    try:
+        tokenizer = Tokenizer.from_file(str(files.tokenizer))
+    except Exception as error:  # the driver raises plain Exception
+        raise RerankerError(f"cross_encoder: {files.tokenizer} is no readable tokenizer: {error}") from error
+    config = model_config(files)
+    padding = config.padding if config.padding is not None else (tokenizer.padding or {}).get("pad_id", 0)
+    most = min(max_length, config.most_tokens or max_length)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(most, strategy="longest_first")
+    session = start_session("cross_encoder", str(files.graph), threads, failure=RerankerError, named=str(files.graph))
+    return CrossEncoder(session, _tokenize_with(tokenizer, most, padding), padding=padding, batch_size=batch_size)
+
+
+def _tokenize_with(tokenizer: Any, most_tokens: int, padding: int) -> Tokenize:
+    most = most_tokens * CHARACTERS_PER_TOKEN
+
+    # One pair at a time: the driver's own batch call starts threads, and warns when the process forks later.
+    def tokenize(query: str, text: str) -> Pair:
+        read = tokenizer.encode(query[:most], text[:most])
+        # A tokenizer that adds no special tokens makes none of two empty texts, and a run needs one.
+        return Pair(read.ids or [padding], read.type_ids or [0])
+
+    return tokenize
+
+
+def _output(session: Session) -> str:
+    """The output named `logits`, else one of one number or two for each pair, else one that does not say how many."""
+    shapes: dict[str, list[Any]] = {node.name: node.shape for node in session.get_outputs()}
+    fitting = [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] in (1, 2)]
+    unsaid = [name for name, shape in shapes.items() if len(shape) == 2 and not isinstance(shape[1], int)]
+    found = sorted([*fitting, *unsaid], key=lambda name: name != "logits")  # stable: the rest stays as it is
+    if not found:
+        raise RerankerError(f"cross_encoder: the graph has no output of one logit or two for each pair, only {shapes}")
+    return found[0]
+
+
+# Fetches a cross-encoder from the Hugging Face hub: the only code of `cross_encoder` that uses the network.
+
+__all__ = ["HUB", "Progress", "download"]
+
+HUB = "https://huggingface.co"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of a repository as it must arrive: its digest is the one that the hub keeps of it."""
+
+    name: str
+    size: int
+    digest: str
+    large: bool
+    """Whether the digest is SHA-256 of the content (git LFS), not git's SHA-1 of a blob."""
+
+    def is_whole(self, place: Path) -> bool:
+        """Whether the file at that place is this one."""
+        if not place.is_file() or place.stat().st_size != self.size:
+            return False
+        digest = hashlib.sha256() if self.large else hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
+        with place.open("rb") as stream:
+            while block := stream.read(BLOCK):
+                digest.update(block)
+        return digest.hexdigest() == self.digest
+
+
+class _Large(BaseModel):
+    sha256: str
+
+
+class _Sibling(BaseModel):
+    name: str = Field(alias="rfilename")
+    size: int = Field(ge=0)
+    blob: str = Field(alias="blobId")
+    lfs: _Large | None = None
+
+
+class _Repository(BaseModel):
+    commit: str = Field(alias="sha", pattern="^[0-9a-f]{40}$")
+    siblings: list[_Sibling]
+
+
+def download(
+    model: str, target: Path, progress: Progress | None = None, *, base_url: str = HUB, timeout: float = 30.0
+) -> Path:
+    """Fill the folder `target` with the model of that name and return it; whole files are not fetched again.
+
+    The hub is asked once what the repository holds: its commit, and size and digest of every file. A broken connection
+    is taken up where it broke, and a file takes its name only when size and digest are right, so that `target` never
+    holds half a file. `timeout` is in seconds, without an answer. RerankerError (code `download_failed`) without
+    network, for a repository without a cross-encoder and for wrong content; ConfigError for a `model` that is no name,
+    a `base_url` that is no http address or a folder that cannot be written.
+    """
+    if not re.fullmatch(NAME, model):
+        raise ConfigError(f"model must be a name such as owner/name, not {model!r}", field="model", value=model)
+    hub = check_address(base_url)
+    repository = _listing(f"{hub}/api/models/{quote(model)}/revision/main?blobs=true", model, timeout)
+    report = progress or (lambda name, done, size: None)
+    for file in _wanted(repository, model):
+        place = target / file.name
+        if file.is_whole(place):
+            report(file.name, file.size, file.size)
+            continue
+        url = f"{hub}/{quote(model)}/resolve/{repository.commit}/{file.name}"
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            is_whole = fetch_file(url, place, file, report, timeout)
+        except DownloadError as error:
+            raise _failure(_unfetched(url, error)) from error
+        except OSError as error:
+            raise ConfigError(f"{target} cannot be written: {error}", field="target", value=str(target)) from error
+        if not is_whole:
+            raise _failure(f"what {url} sent is not the published {file.name} ({file.size} bytes, {file.digest})")
+    return target
+
+
+def _wanted(repository: _Repository, model: str) -> Iterator[RemoteFile]:
+    """The files that make the cross-encoder, the smallest first; the weights beside a graph over 2 GB included."""
+    found = {sibling.name: sibling for sibling in repository.siblings}
+    graph = next((name for name in GRAPHS if name in found), None)
+    if graph is None or TOKENIZER not in found:
+        raise _failure(f"{model} holds no {TOKENIZER} with {' or '.join(GRAPHS)}")
+    for name in (CONFIG, TOKENIZER, f"{graph}_data", graph):
+        if sibling := found.get(name):
+            digest = sibling.lfs.sha256 if sibling.lfs else sibling.blob
+            yield RemoteFile(name, sibling.size, digest, large=sibling.lfs is not None)
+
+
+def _listing(url: str, model: str, timeout: float) -> _Repository:
+    try:
+        content = fetch_text(url, timeout)
+    except DownloadError as error:
+        raise _failure(_unfetched(url, error)) from error
+    try:
+        return _Repository.model_validate_json(content)
+    except ValidationError as error:
+        raise _failure(f"what {url} sent does not list the files of {model}") from error
+
+
+def _unfetched(url: str, error: Exception) -> str:
+    return f"{url} could not be fetched: {error}. Or set reranker.config.path to a folder that holds the model"
+
+
+def _failure(what: str) -> RerankerError:
+    return RerankerError(what, code="download_failed")
+
 
 DEFAULT = "Xenova/ms-marco-MiniLM-L-6-v2"
 """The model that spec 002 §3 names: ms-marco-MiniLM-L-6-v2 of sentence-transformers, as ONNX."""
-PIP_LINE = 'pip install "perdure[cross_encoder]"'
 
 
 class CrossEncoderReranker(Reranker):
@@ -80,7 +400,7 @@ class CrossEncoderReranker(Reranker):
         """What to install, or None; looks for files and packages and loads neither."""
         missing = [each for each in ("onnxruntime", "tokenizers") if importlib.util.find_spec(each) is None]
         if missing:
-            return f"cross_encoder needs {' and '.join(missing)}: {PIP_LINE}"
+            return f"cross_encoder needs {' and '.join(missing)}: {extra_line(self.name)}"
         return self._no_model() if self._find() is None else None
 
     @staticmethod

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field, SecretStr
 
+from perdure.backends.http.service import secret_from
 from perdure.backends.rerankers._hosted import HostedReranker, HostedSettings
-from perdure.backends.service import secret_from
 
 
 class JinaReranker(HostedReranker):

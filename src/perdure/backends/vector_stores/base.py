@@ -52,6 +52,16 @@ class CollectionInfo:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a collection was made for: the length of its vectors, and the label of the model that makes them, or ""."""
+
+    dimension: int
+    model: str = ""
+
+
+Shapes: TypeAlias = dict[str, Shape]
+"""Collections by their names."""
 Points: TypeAlias = list[Point]
 """Rows in an order that the method tells; an alias because the port has a method named `list`."""
 Hits: TypeAlias = list[Hit]
@@ -78,6 +88,11 @@ class VectorStore(ABC):
     scrub_note: ClassVar[str] = ""
     """Where erased text may be that `scrub` cannot reach, for the report of an erasure."""
 
+    @property
+    def read_only(self) -> bool:
+        """Whether rows can only be read where the open store lies: then all that writes is a ReadOnlyError."""
+        return False
+
     @abstractmethod
     async def open(self) -> None:
         """Connect, and make what is missing; further calls do nothing."""
@@ -90,9 +105,14 @@ class VectorStore(ABC):
     async def identity(self) -> str:
         """An id of the physical store, kept inside it, by which journal entries name it."""
 
+    def stored_collections(self) -> Shapes:
+        """What lies on this machine, by name, read without connecting; empty where that cannot be told."""
+        return {}
+
     def stored_dimension(self, collection: str) -> int | None:
         """The dimension of a collection that lies on this machine, without connecting; None if that cannot be told."""
-        return None
+        found = self.stored_collections().get(collection)
+        return None if found is None else found.dimension
 
     # ------------------------------------------------------------------ collections
     @abstractmethod
@@ -137,6 +157,10 @@ class VectorStore(ABC):
     async def delete(self, collection: str, id: str) -> None:
         """Delete one row; an absent id is no error."""
         await self.apply(collection, (), [id])
+
+    async def recount(self, collection: str, puts: Sequence[Point]) -> None:
+        """Write rows that differ from what stands in how often they were recalled alone: what was found stays found."""
+        await self.apply(collection, puts)
 
     @abstractmethod
     async def get_many(self, collection: str, ids: Sequence[str]) -> Points:

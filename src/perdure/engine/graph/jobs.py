@@ -32,7 +32,7 @@ GROWTH = 4.0
 """How much longer each pause after a failed try is than the one before."""
 
 
-class Kinds:
+class JobKinds:
     """The kinds of one store's jobs: ledgers are shared, and another store's memories are not here to be looked at."""
 
     def __init__(self, store_identity: str, collection: str) -> None:

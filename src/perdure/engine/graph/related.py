@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,16 +19,16 @@ from perdure.domain.clock import EARLIEST, iso
 from perdure.domain.filter import Filter, matches
 from perdure.domain.graph import Edge, entity_key
 from perdure.domain.memory import MemoryItem
-from perdure.engine.graph.keeper import Keeper
-from perdure.engine.graph.sight import Sight
-from perdure.engine.kernel import Kernel
-from perdure.engine.queries import Query
-from perdure.engine.soft import given_up, kept_from_failing
-from perdure.pipeline.recall.hybrid import bm25
-from perdure.pipeline.relate.question import Question, read_question
-from perdure.pipeline.relate.rules import USER
-from perdure.pipeline.relate.validity import edges
-from perdure.pipeline.words import tokens, word_score
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.graph.sync import GraphSync
+from perdure.engine.graph.visibility import GraphVisibility
+from perdure.engine.requests import Query
+from perdure.pipeline.curation.rules.relations.question import Question, read_question
+from perdure.pipeline.curation.rules.relations.rules import USER
+from perdure.pipeline.curation.rules.relations.validity import edges
+from perdure.pipeline.retrieval.hybrid import bm25
+from perdure.pipeline.retrieval.words import tokens, word_score
 
 STEPS = 2
 """Edges that a question is followed over."""
@@ -78,7 +78,7 @@ class _Walk:
 class Related:
     """Adds to what a search found, where its question names an entity; nothing where the graph is down."""
 
-    def __init__(self, kernel: Kernel, keeper: Keeper) -> None:
+    def __init__(self, kernel: Kernel, keeper: GraphSync) -> None:
         self._kernel = kernel
         self._keeper = keeper
 
@@ -86,11 +86,13 @@ class Related:
         """What the graph leads to from whom the question names, whatever is found beside that."""
         warnings: list[str] = []
         with _unsearched(warnings):
-            now = query.as_of or self._kernel.ticker.now()
+            now = query.as_of or self._kernel.clock.now()
             question = read_question(text, now=query.reference_time or now)
             if names := _names(question, text):
-                await self._keeper.settle_quickly(query.scope)
-                return await self._reached(await self._keeper.store(), query, question, names)
+                if behind := await self._keeper.settle_quickly(query.scope):
+                    warnings.append(f"the graph is behind by {behind} jobs: what is related may be missing")
+                reached = await self._reached(await self._keeper.store(), query, question, names)
+                return replace(reached, warnings=[*warnings, *reached.warnings])
         return Reached(warnings=warnings)
 
     async def __call__(
@@ -144,14 +146,14 @@ class Related:
 
     # ------------------------------------------------------------------ walking
     async def _reached(self, store: GraphStore, query: Query, question: Question, asked: list[str]) -> Reached:
-        now = query.as_of or self._kernel.ticker.now()
+        now = query.as_of or self._kernel.clock.now()
         as_of = None if query.as_of is None else iso(query.as_of)
         starts = await store.entities(query.scope, names=asked, as_of=as_of)
         if not starts:
             return Reached()
         names = [entity.name for entity in starts]
         near = await store.neighbourhood(query.scope, names, depth=STEPS, limit=MOST_RELATIONS, as_of=as_of)
-        sight = Sight(self._kernel, query.scope, query.filters, query.as_of)
+        sight = GraphVisibility(self._kernel, query.scope, query.filters, query.as_of)
         stating = dict.fromkeys(each.memory_id for each in near.relations)
         naming = dict.fromkeys(id for entity in near.entities for id in entity.memory_ids if id not in stating)
         items = await sight.items([*stating, *list(naming)[:MOST_MEMORIES]])
@@ -186,7 +188,7 @@ class Related:
 @contextmanager
 def _unsearched(warnings: list[str]) -> Iterator[None]:
     what = "the graph was not searched"
-    with kept_from_failing(what, warnings), given_up(what, warnings):
+    with never_fail(what, warnings), degrade(what, warnings):
         yield
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.domain.errors import ForbiddenError, InvalidInputError, PromotionRequiredError
-from perdure.domain.memory import check_metadata
+from perdure.domain.memory import TRUTH_LEVELS, VALIDATION_STATUSES, VISIBILITIES, check_metadata
 from perdure.domain.scope import Scope
-from perdure.domain.tags import TRUTH_LEVELS, VALIDATION_STATUSES, VISIBILITIES
-from perdure.domain.text import check_unicode, shown
-from perdure.engine.requests import read_share, read_text
-from perdure.engine.team.guard import is_source
+from perdure.domain.text.readable import check_unicode, shown
+from perdure.engine.arguments import read_share, read_text
+from perdure.engine.core.rows import is_source
 
 TAG_FIELDS = (
     "team_scope", "project_scope", "visibility", "confidence", "truth_level", "source", "validation_status",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from perdure.domain.access import ROLES, Role
 from perdure.domain.errors import ForbiddenError, InvalidInputError
 from perdure.domain.filter import And, Condition, Filter, Not, Or, all_of, eq
+from perdure.domain.memory import TRUTH_LEVELS, level_of
 from perdure.domain.scope import Scope
-from perdure.domain.tags import TRUTH_LEVELS, level_of
-from perdure.domain.text import check_unicode, shown
-from perdure.engine.walls import OPEN, inside
+from perdure.domain.text.readable import check_unicode, shown
+from perdure.engine.core.access import UNRESTRICTED, scoped
 
 TRUSTED: tuple[Role, ...] = ("admin", "service")
 """They see the memories of every project, and may write what a team holds for validated (U23)."""
@@ -55,7 +55,7 @@ class Member:
 
 
 def read_member(
-    *, team: object, member: object, role: object = "member", projects: object = (), walls: Scope = OPEN
+    *, team: object, member: object, role: object = "member", projects: object = (), walls: Scope = UNRESTRICTED
 ) -> Member:
     """A member of a caller's arguments; ForbiddenError where walls stand between them and the team."""
     if not isinstance(team, str) or not team:
@@ -72,7 +72,7 @@ def read_member(
     for project in projects:
         if not isinstance(project, str) or not project:
             raise InvalidInputError(f"projects must be texts, not {shown(project)}", field="projects", value=project)
-    around = inside(walls, Scope(team_id=team))
+    around = scoped(walls, Scope(team_id=team))
     outside = {*around.given()} - {"team_id", "project_id"}
     if outside:
         raise ForbiddenError(f"a team's memory has no {', '.join(sorted(outside))}: it lies outside of these walls")

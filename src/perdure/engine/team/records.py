@@ -8,9 +8,8 @@ from typing import Any
 from perdure.backends.ledgers.base import Ledger
 from perdure.domain.access import AuditEntry
 from perdure.domain.errors import LedgerError
-from perdure.domain.memory import MemoryItem, new_id
-from perdure.domain.tags import Tags
-from perdure.engine.kernel import Kernel
+from perdure.domain.memory import MemoryItem, Tags, new_id
+from perdure.engine.core.kernel import Kernel
 from perdure.engine.team.member import Member
 
 
@@ -23,10 +22,10 @@ def ledger_of(kernel: Kernel) -> Ledger:
     return kernel.ledger
 
 
-def line(kernel: Kernel, member: Member, action: str, subject_id: str, **details: Any) -> AuditEntry:
+def audit_entry(kernel: Kernel, member: Member, action: str, subject_id: str, **details: Any) -> AuditEntry:
     """A line of the audit, dated now; the details hold ids, levels and names of fields, and no text."""
     return AuditEntry(
-        id=new_id(), at=kernel.ticker.tick(), team=member.team, actor=member.name, action=action,
+        id=new_id(), at=kernel.clock.tick(), team=member.team, actor=member.name, action=action,
         subject_id=subject_id, details=details,
     )  # fmt: skip
 

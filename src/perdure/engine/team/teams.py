@@ -2,17 +2,545 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, get_args
+
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.access import AuditEntry
-from perdure.engine.calls import call
-from perdure.engine.forget import Forget
-from perdure.engine.kernel import Kernel
-from perdure.engine.read_path import ReadPath
-from perdure.engine.team.expiry import TeamExpiry
-from perdure.engine.team.member import Member
-from perdure.engine.team.promoting import TeamPromoting
-from perdure.engine.team.reading import TeamReading
-from perdure.engine.team.records import ledger_of
-from perdure.engine.team.writing import TeamWriting
+from perdure.domain.clock import iso
+from perdure.domain.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    PromotionRequiredError,
+)
+from perdure.domain.filter import Condition, Filter, Moment, all_of, eq, matches, scope_filter
+from perdure.domain.memory import LIVE, TRUTH_LEVELS, MemoryItem, Tags, level_of, new_id, text_hash
+from perdure.domain.promotion import Decision, Promotion, PromotionState, Vote
+from perdure.domain.scope import Scope
+from perdure.domain.text.readable import shown
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.arguments import read_text
+from perdure.engine.core.access import visible
+from perdure.engine.core.batch import Batch
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.read.search import ReadPath
+from perdure.engine.team.items import BY_PROMOTION, TeamItem, check_placed
+from perdure.engine.team.member import WRITERS, Member
+from perdure.engine.team.reads import TeamReader
+from perdure.engine.team.records import audit_entry, ledger_of, tags_of, with_tags
+from perdure.engine.write.forget import Forget, Request
+from perdure.pipeline.curation.rules.slots import read_slots
+from perdure.pipeline.quarantine import suspect
+
+# Expiry: EPHEMERAL memories that nobody promoted in time are deleted like any other (X38, U20).
+
+PAGE = 200
+"""Memories removed at a time, so that no writer waits long."""
+SWEEPER = "perdure"
+"""Who the audit says did it."""
+
+
+class TeamExpiry:
+    """Removes what has run out."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @guarded
+    async def sweep(self, team: str | None = None) -> int:
+        """Delete the EPHEMERAL memories of a team, or of all, whose time is over; how many that were."""
+        kernel = self._kernel
+        ledger_of(kernel)
+        count = 0
+        while True:
+            page = await kernel.store.list(kernel.collection, self._over(team), PAGE)
+            by_team: dict[str, list[str]] = {}
+            for point in page.points:
+                by_team.setdefault(str(point.payload.get("team_id")), []).append(point.id)
+            removed = sum([await self._remove(each, ids) for each, ids in by_team.items()])
+            count += removed
+            if len(page.points) < PAGE or not removed:
+                return count
+
+    def _over(self, team: str | None) -> Filter:
+        moment = Moment(iso(self._kernel.clock.now()))
+        return all_of(
+            scope_filter(Scope(team_id=team)),
+            eq("state", LIVE),
+            eq("truth_level", "EPHEMERAL"),
+            Condition("expires_at", "lte", moment),
+        )
+
+    async def _remove(self, team: str, ids: list[str]) -> int:
+        """Remove those of the memories whose time is over still, now that nobody else writes."""
+        kernel = self._kernel
+        async with kernel.lock(Scope(team_id=team)):
+            over = self._over(team)
+            points: list[Point] = await kernel.store.get_many(kernel.collection, ids)
+            points = [point for point in points if matches(over, point.payload)]
+            batch = Batch(kernel.clock)
+            for point in points:
+                item = MemoryItem.from_payload(point.payload)
+                batch.remove(item, point.vector, actor="expiry", reason="expired")
+            if points:
+                await shielded(self._carry_out(batch, team))
+        return len(points)
+
+    async def _carry_out(self, batch: Batch, team: str) -> None:
+        kernel = self._kernel
+        await kernel.commit(batch.changes, batch.vectors)
+        sweeper = Member(team=team, name=SWEEPER, role="service", walls=Scope(team_id=team))
+        entries: list[AuditEntry] = [
+            audit_entry(kernel, sweeper, "expire", change.memory_id, event_id=change.id) for change in batch.changes
+        ]
+        await ledger_of(kernel).audit.add(entries)
+
+
+# Promotions: the one way in which a truth level moves, one step forward at a time (X39 to X50, X54).
+
+"""Promotions read at a time, of which a member sees some."""
+
+
+class TeamPromotions:
+    """Takes requests and decides them, by the policy of the configuration."""
+
+    def __init__(self, kernel: Kernel, reading: TeamReader) -> None:
+        self._kernel = kernel
+        self._reading = reading
+
+    # ------------------------------------------------------------------ asking
+    @guarded
+    async def request(self, member: Member, item_id: str, target_level: str, justification: str) -> Promotion:
+        """Ask for a memory's next level; where the policy wants no approval it moves at once.
+
+        InvalidInputError for any level but the next and where no reason is given, NotFoundError where the member sees
+        no such memory.
+        """
+        kernel = self._kernel
+        ledger_of(kernel)
+        member.need(*WRITERS, to="ask for a promotion")
+        target, why = _read_target(target_level), read_text(justification, "justification")
+        async with kernel.lock(Scope(team_id=member.team)):
+            item, point = await self._standing(member, item_id)
+            tags = tags_of(item)
+            _check_step(tags.truth_level, target)
+            needed = self._approvers(target)
+            if needed and tags.visibility == "private":
+                raise InvalidInputError(
+                    f"{target} says that others approve, and nobody else sees a private memory: make it visible first",
+                    field="item_id",
+                    value=item_id,
+                )
+            moment = kernel.clock.tick()
+            promotion = Promotion(
+                id=new_id(),
+                item_id=item.id,
+                team=member.team,
+                from_level=tags.truth_level,
+                target_level=target,
+                justification=why,
+                requested_by=member.name,
+                created_at=moment,
+                status="pending" if needed else "approved",
+                decided_at=None if needed else moment,
+            )
+            batch = None if needed else self._move(item, point, promotion)
+            action = "promotion.requested" if needed else "promotion.automatic"
+            await shielded(self._carry_out(batch, promotion, None, _line(kernel, member, action, promotion)))
+        return promotion
+
+    # ------------------------------------------------------------------ deciding
+    @guarded
+    async def decide(self, member: Member, id: str, decision: str, note: str | None) -> Promotion:
+        """An admin's word on a promotion; with the last approval that its level takes, the memory has that level.
+
+        ConflictError where it is decided already, and where the memory has moved to another level meanwhile.
+        """
+        kernel = self._kernel
+        ledger = ledger_of(kernel)
+        said, words = _read_decision(decision), None if note is None else read_text(note, "note")
+        member.need("admin", to="decide a promotion")
+        async with kernel.lock(Scope(team_id=member.team)):
+            promotion = await ledger.promotions.get(read_text(id, "promotion_id"), member.team)
+            if promotion is None:
+                raise _unknown(id, member)
+            found = await self._reading.standing(member, promotion.item_id)
+            if found is None:
+                raise _unknown(id, member)
+            self._check_open(member, promotion, said)
+            vote = Vote(by=member.name, decision=said, at=kernel.clock.tick(), note=words)
+            decided = self._with_vote(promotion, vote)
+            batch: Batch | None = None
+            # At the target already: approved before, by a call that ended before it was put on record.
+            if decided.status == "approved" and tags_of(found[0]).truth_level != decided.target_level:
+                _check_level(found[0], decided)
+                batch = self._move(*found, decided)
+            action = "promotion.vote" if decided.status == "pending" else f"promotion.{decided.status}"
+            await shielded(self._carry_out(batch, decided, promotion, _line(kernel, member, action, decided)))
+        return decided
+
+    def _check_open(self, member: Member, promotion: Promotion, said: Decision) -> None:
+        if promotion.status != "pending":
+            raise ConflictError(f"the promotion {promotion.id} was {promotion.status} already")
+        if said == "rejected":
+            return
+        if self._kernel.config.team.four_eyes and promotion.requested_by == member.name:
+            raise ForbiddenError("nobody approves what they asked for themselves (team.four_eyes)")
+        if any(vote.by == member.name for vote in promotion.votes):
+            raise ConflictError(f"{member.name} has approved the promotion {promotion.id} already: it takes another")
+
+    def _with_vote(self, promotion: Promotion, vote: Vote) -> Promotion:
+        voted = replace(promotion, votes=(*promotion.votes, vote))
+        if vote.decision == "rejected":
+            return replace(voted, status="rejected", decided_at=vote.at)
+        approvals = {each.by for each in voted.votes if each.decision == "approved"}
+        if len(approvals) < self._approvers(promotion.target_level):
+            return voted
+        return replace(voted, status="approved", decided_at=vote.at)
+
+    # ------------------------------------------------------------------ reading
+    @guarded
+    async def list(
+        self, member: Member, *, status: str | None, item_id: str | None, limit: int, after: str
+    ) -> list[Promotion]:
+        """Promotions of memories that the member sees, oldest first, those that come after an id."""
+        ledger = ledger_of(self._kernel)
+        if status is not None and status not in get_args(PromotionState):
+            raise InvalidInputError(
+                f"status must be one of {', '.join(get_args(PromotionState))}, not {shown(status)}",
+                field="status",
+                value=status,
+            )
+        seen: list[Promotion] = []
+        while True:
+            page = await ledger.promotions.list(member.team, status=status, item_id=item_id, limit=PAGE, after=after)
+            visible = await self._reading.seen_of(member, [promotion.item_id for promotion in page])
+            seen += [promotion for promotion in page if promotion.item_id in visible]
+            if len(seen) >= limit or len(page) < PAGE:
+                return seen[:limit]
+            after = page[-1].id
+
+    # ------------------------------------------------------------------ pieces
+    def _approvers(self, target: str) -> int:
+        needed: int = getattr(self._kernel.config.team.approvers, target)
+        return needed
+
+    async def _standing(self, member: Member, id: str) -> tuple[MemoryItem, Point]:
+        found = await self._reading.standing(member, id)
+        if found is None:
+            raise NotFoundError(f"there is no memory with the id {shown(id)} in the team {member.team!r}")
+        return found
+
+    def _move(self, item: MemoryItem, point: Point, promotion: Promotion) -> Batch:
+        """The memory at its new level: it expires no more, and from VALIDATED on it has been approved (X54)."""
+        batch = Batch(self._kernel.clock)
+        approved = level_of(promotion.target_level) >= level_of("VALIDATED")
+        tags = with_tags(
+            tags_of(item),
+            truth_level=promotion.target_level,
+            **({"validation_status": "approved"} if approved else {}),
+        )
+        after = item.with_(tags=tags, expires_at=None)
+        reason = f"promotion {promotion.id}"
+        batch.replace(item, after, point.vector, point.vector, actor="promotion", reason=reason)
+        return batch
+
+    async def _carry_out(
+        self, batch: Batch | None, promotion: Promotion, was: Promotion | None, entry: AuditEntry
+    ) -> None:
+        """The memory first: what ends in between leaves a promotion that can be decided again, to the same end."""
+        ledger = ledger_of(self._kernel)
+        if batch is not None:
+            await self._kernel.commit(batch.changes, batch.vectors)
+        if not await ledger.promotions.put(promotion, was):
+            raise ConflictError(f"the promotion {promotion.id} was decided meanwhile")
+        await ledger.audit.add([entry])
+
+
+def _read_target(value: object) -> str:
+    if not isinstance(value, str) or value not in TRUTH_LEVELS:
+        raise InvalidInputError(
+            f"target_level must be one of {', '.join(TRUTH_LEVELS)}, not {shown(value)}",
+            field="target_level",
+            value=value,
+        )
+    return value
+
+
+def _read_decision(value: object) -> Decision:
+    known = next((each for each in get_args(Decision) if each == value), None)
+    if known is None:
+        raise InvalidInputError(
+            f"decision must be approved or rejected, not {shown(value)}", field="decision", value=value
+        )
+    decision: Decision = known
+    return decision
+
+
+def _check_step(present: str, target: str) -> None:
+    """Forward only, and one step at a time (X39, X40, X50)."""
+    place = level_of(present)
+    if level_of(target) == place + 1:
+        return
+    allowed = TRUTH_LEVELS[place + 1] if place + 1 < len(TRUTH_LEVELS) else "none: it is the highest"
+    raise InvalidInputError(
+        f"target_level cannot be {target} for a memory that is {present}; allowed: {allowed}",
+        field="target_level",
+        value=target,
+    )
+
+
+def _check_level(item: MemoryItem, promotion: Promotion) -> None:
+    present = tags_of(item).truth_level
+    if present != promotion.from_level:
+        raise ConflictError(
+            f"the memory is {present} by now, and the promotion {promotion.id} was to move it from"
+            f" {promotion.from_level}"
+        )
+
+
+def _unknown(id: str, member: Member) -> NotFoundError:
+    return NotFoundError(f"there is no promotion with the id {shown(id)} in the team {member.team!r}")
+
+
+def _line(kernel: Kernel, member: Member, action: str, promotion: Promotion) -> AuditEntry:
+    return audit_entry(
+        kernel, member, action, promotion.id,
+        item_id=promotion.item_id, from_level=promotion.from_level, target_level=promotion.target_level,
+    )  # fmt: skip
+
+
+# Changing a team's memory: upsert in place, patch, delete; each is one history row and one line of the audit.
+
+
+class TeamWriter:
+    """Upserts, patches and deletes."""
+
+    def __init__(self, kernel: Kernel, reading: TeamReader, forget: Forget) -> None:
+        self._kernel = kernel
+        self._reading = reading
+        self._forget = forget
+
+    # ------------------------------------------------------------------ upsert
+    @guarded
+    async def upsert(self, member: Member, item: TeamItem) -> str:
+        """Store an item, in the place of the team's item of the same source if there is one (X18); answers its id.
+
+        PromotionRequiredError where it names another level than the memory has, ForbiddenError where the member may
+        not write at that level, or the source is that of a memory that they do not see.
+        """
+        kernel = self._kernel
+        ledger_of(kernel)
+        member.need(*WRITERS, to="write")
+        self._check_walls(member, item.project_scope)
+        vector = await kernel.embedding.query(item.content)
+        async with kernel.lock(Scope(team_id=member.team)):
+            batch = Batch(kernel.clock)
+            point = await self._of_source(member.team, item.source)
+            before = None if point is None else MemoryItem.from_payload(point.payload)
+            if point is not None and before is not None and self._has_expired(before):
+                batch.remove(before, point.vector, actor="expiry", reason="expired")
+                before = None
+            if point is None or before is None:
+                self._check_level(member, item)
+                batch.add(self._new(member, item), vector, actor="upsert", reason="upsert")
+            else:
+                after = self._renewed(member, before, item)
+                batch.replace(before, after, point.vector, vector, actor="upsert", reason="upsert")
+            change = batch.changes[-1]
+            entry = audit_entry(
+                kernel, member, "upsert", change.memory_id,
+                event=change.event, event_id=change.id, truth_level=item.truth_level, source=item.source,
+            )  # fmt: skip
+            await shielded(self._carry_out(batch, entry))
+        return change.memory_id
+
+    async def _of_source(self, team: str, source: str) -> Point | None:
+        kernel = self._kernel
+        same = all_of(scope_filter(Scope(team_id=team)), eq("state", LIVE), eq("kind", "facts"), eq("source", source))
+        page = await kernel.store.list(kernel.collection, same, 1, with_vectors=True)
+        return page.points[0] if page.points else None
+
+    def _check_level(self, member: Member, item: TeamItem) -> None:
+        if item.truth_level == "PUBLIC":
+            raise ForbiddenError("nothing is written as PUBLIC: it is promoted to that from CANONICAL")
+        self._check_vouched(member, item.truth_level)
+
+    def _check_vouched(self, member: Member, truth_level: str) -> None:
+        if not member.may_vouch(truth_level):
+            raise ForbiddenError(
+                f"what is {truth_level} is written by the roles admin and service: write it as WORKING and ask for a"
+                f" promotion"
+            )
+
+    def _check_walls(self, member: Member, project: str | None) -> None:
+        if not member.walls.holds(Scope(team_id=member.team, project_id=project)):
+            raise ForbiddenError(f"these credentials are for the project {member.walls.project_id!r} alone")
+
+    def _new(self, member: Member, item: TeamItem) -> MemoryItem:
+        kernel = self._kernel
+        moment = kernel.clock.tick()
+        id = new_id()
+        return MemoryItem(
+            id=id,
+            memory=item.content,
+            hash=text_hash(item.content),
+            scope=Scope(team_id=member.team, project_id=item.project_scope),
+            created_at=moment,
+            updated_at=moment,
+            told_at=moment,
+            valid_from=moment,
+            metadata=dict(item.metadata or {}),
+            source=item.source,
+            confidence=item.confidence,
+            slots=read_slots(item.content),
+            tags=Tags(
+                visibility=item.visibility,
+                truth_level=item.truth_level,
+                validation_status=item.validation_status,
+                written_by=member.name,
+            ),
+            expires_at=self._expiry(item.truth_level),
+            quarantined=suspect(item.content, None),
+            lineage_id=id if kernel.config.updates == "supersede" else None,
+        )
+
+    def _renewed(self, member: Member, before: MemoryItem, item: TeamItem) -> MemoryItem:
+        """The memory as the item says, with its id, its level and its author."""
+        tags = tags_of(before)
+        if not self._is_seen(member, before):
+            raise ForbiddenError(f"the source {item.source!r} is that of a memory that {member.name} may not change")
+        if item.truth_level != tags.truth_level:
+            raise PromotionRequiredError(f"the memory of this source is {tags.truth_level}, and {BY_PROMOTION}")
+        if item.content != before.memory:
+            self._check_vouched(member, tags.truth_level)
+        self._check_private(member, before, item.visibility)
+        return before.with_(
+            memory=item.content,
+            hash=text_hash(item.content),
+            slots=read_slots(item.content),
+            quarantined=_judged(before, item.content),
+            scope=Scope(team_id=member.team, project_id=item.project_scope),
+            metadata=before.metadata if item.metadata is None else dict(item.metadata),
+            confidence=item.confidence,
+            tags=with_tags(tags, visibility=item.visibility, validation_status=item.validation_status),
+            expires_at=self._expiry(item.truth_level),
+        )
+
+    def _expiry(self, truth_level: str) -> str | None:
+        """When a memory of this level that was written now expires, if ever (X38)."""
+        days = self._kernel.config.team.ephemeral_days
+        if truth_level != "EPHEMERAL" or not days:
+            return None
+        return iso(self._kernel.clock.now() + timedelta(days=days))
+
+    # ------------------------------------------------------------------ patch and delete
+    @guarded
+    async def patch(self, member: Member, id: str, changes: dict[str, Any]) -> MemoryItem:
+        """Change some fields of a memory (X52); NotFoundError where the member sees none with this id."""
+        kernel = self._kernel
+        ledger_of(kernel)
+        member.need(*WRITERS, to="write")
+        content = changes.get("content")
+        vector = None if content is None else await kernel.embedding.query(content)
+        async with kernel.lock(Scope(team_id=member.team)):
+            before, point = await self._standing(member, id)
+            after = self._patched(member, before, changes)
+            batch = Batch(kernel.clock)
+            new_vector = point.vector if content is None else vector
+            batch.replace(before, after, point.vector, new_vector, actor="patch", reason="patch")
+            change = batch.changes[0]
+            entry = audit_entry(kernel, member, "patch", before.id, event_id=change.id, fields=sorted(changes))
+            await shielded(self._carry_out(batch, entry))
+        return change.item
+
+    def _patched(self, member: Member, before: MemoryItem, changes: dict[str, Any]) -> MemoryItem:
+        tags = tags_of(before)
+        content = changes.get("content", before.memory)
+        if content != before.memory:
+            self._check_vouched(member, tags.truth_level)
+        project = changes.get("project_scope", before.scope.project_id)
+        visibility = changes.get("visibility", tags.visibility)
+        check_placed(visibility, project)
+        self._check_walls(member, project)
+        self._check_private(member, before, visibility)
+        return before.with_(
+            memory=content,
+            hash=text_hash(content),
+            slots=before.slots if content == before.memory else read_slots(content),
+            quarantined=_judged(before, content),
+            scope=Scope(team_id=member.team, project_id=project),
+            metadata={**before.metadata, **(changes.get("metadata") or {})},
+            confidence=changes.get("confidence", before.confidence),
+            tags=with_tags(
+                tags,
+                visibility=visibility,
+                validation_status=changes.get("validation_status", tags.validation_status),
+            ),
+        )
+
+    def _check_private(self, member: Member, before: MemoryItem, visibility: str) -> None:
+        """What is private is its author's: nobody else may take a memory away from the team by making it so."""
+        author = tags_of(before).written_by
+        if visibility == "private" and author != member.name:
+            raise ForbiddenError(f"only {author}, who wrote this memory, can make it private")
+
+    @guarded
+    async def delete(self, member: Member, id: str) -> None:
+        """Remove a memory from every read of the present; NotFoundError where the member sees none with this id."""
+        kernel = self._kernel
+        ledger_of(kernel)
+        member.need(*WRITERS, to="delete")
+        async with kernel.lock(Scope(team_id=member.team)):
+            before, point = await self._standing(member, id)
+            batch = Batch(kernel.clock)
+            batch.remove(before, point.vector, actor="delete", reason="explicit")
+            entry = audit_entry(kernel, member, "delete", before.id, event_id=batch.changes[0].id)
+            await shielded(self._carry_out(batch, entry))
+
+    async def erase(self, member: Member, id: str) -> None:
+        """Delete a memory, and take its text out of history and versions as well."""
+        memory_id = await self._erasable(member, id)
+        await self._forget(Request(scope=member.walls, id=memory_id))
+        await self._note_erasure(member, memory_id)
+
+    @guarded
+    async def _erasable(self, member: Member, id: str) -> str:
+        ledger_of(self._kernel)
+        member.need(*WRITERS, to="delete")
+        return (await self._standing(member, id))[0].id
+
+    @guarded
+    async def _note_erasure(self, member: Member, id: str) -> None:
+        entry = audit_entry(self._kernel, member, "erase", id)
+        await shielded(ledger_of(self._kernel).audit.add([entry]))
+
+    # ------------------------------------------------------------------ pieces
+    async def _standing(self, member: Member, id: str) -> tuple[MemoryItem, Point]:
+        found = await self._reading.standing(member, id)
+        if found is None:
+            raise NotFoundError(f"there is no memory with the id {id!r} in the team {member.team!r}")
+        return found
+
+    def _is_seen(self, member: Member, item: MemoryItem) -> bool:
+        now = self._kernel.clock.now()
+        return matches(visible(member.walls, now=now, filters=member.sees()), item.to_payload())
+
+    def _has_expired(self, item: MemoryItem) -> bool:
+        return item.expires_at is not None and item.expires_at <= iso(self._kernel.clock.now())
+
+    async def _carry_out(self, batch: Batch, entry: AuditEntry) -> None:
+        await self._kernel.commit(batch.changes, batch.vectors)
+        await ledger_of(self._kernel).audit.add([entry])
+
+
+def _judged(before: MemoryItem, content: str) -> str | None:
+    """Why a memory of this content is kept out of prompts; a content that stays is judged already, or was released."""
+    return before.quarantined if content == before.memory else suspect(content, None)
 
 
 class Teams:
@@ -20,12 +548,12 @@ class Teams:
 
     def __init__(self, kernel: Kernel, read_path: ReadPath, forget: Forget) -> None:
         self._kernel = kernel
-        self.read = TeamReading(kernel, read_path)
-        self.write = TeamWriting(kernel, self.read, forget)
-        self.promote = TeamPromoting(kernel, self.read)
+        self.read = TeamReader(kernel, read_path)
+        self.write = TeamWriter(kernel, self.read, forget)
+        self.promote = TeamPromotions(kernel, self.read)
         self.expiry = TeamExpiry(kernel)
 
-    @call
+    @guarded
     async def audit(self, member: Member, *, subject_id: str | None, limit: int, after: str) -> list[AuditEntry]:
         """Who did what in the team, oldest first, those lines that come after an id; for admins."""
         member.need("admin", to="read the audit")

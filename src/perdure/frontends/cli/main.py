@@ -16,26 +16,26 @@ import typer
 
 from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
-from perdure.frontends.cli import (
-    benching,
-    carrying,
-    chatting,
-    demonstrating,
-    examining,
-    keeping,
+from perdure.frontends.cli.commands import (
+    add,
+    bench,
+    chat,
+    consolidate,
+    demo,
+    doctor,
+    forget,
+    init,
     keys,
-    looking,
-    memory_group,
-    moving,
-    proxying,
-    removing,
-    serving,
-    starting,
-    tidying,
-    trusting,
+    maintenance,
+    proxy,
+    reindex,
+    search,
+    serve,
+    transfer,
+    trust,
     versions,
-    writing,
 )
+from perdure.frontends.cli.commands.memory import group
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
 
 FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -76,11 +76,11 @@ def perdure(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Long-term memory for AI agents: facts that are kept, corrected and recalled, and what was believed when.
+    """Long-term memory for AI agents: keep, correct and recall facts, and see what was believed when.
 
-    A memory is a folder, and nothing leaves this machine unless its settings name a service. They stand in
-    perdure.toml there, which init writes. What only looks, changes or deletes makes no folder where there is
-    none. Every command prints JSON with --json. Status 0 is done, 1 failed, 2 usage, 3 not found.
+    A memory is a folder. Nothing leaves this machine unless the settings name a service. The settings are in
+    perdure.toml in that folder; init writes the file. Commands that read, change or delete never create a
+    folder. Every command prints JSON with --json. Exit status: 0 done, 1 failed, 2 usage, 3 not found.
 
     Example: perdure add "I moved to Lisbon last week" --user-id ana
 
@@ -92,51 +92,51 @@ def perdure(
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
-    ("init", starting.init, "Write the settings file of a memory."),
-    ("add", writing.add, "Remember what was said."),
-    ("search", looking.search, "Find the memories that answer a question."),
-    ("why-not", looking.why_not, "Tell why a search does not give a memory."),
-    ("list", looking.list_memories, "List memories, oldest first."),
-    ("get", looking.get, "Show one memory."),
-    ("update", writing.update, "Overwrite the text of one memory."),
-    ("delete", removing.delete, "Delete memories; their history stays."),
-    ("forget", removing.forget, "Forget for good, wherever the text lies."),
-    ("history", looking.history, "Show everything that happened to a memory."),
-    ("undo", writing.undo, "Take back one event."),
-    ("log", versions.log, "Tell what was learned, version by version."),
-    ("diff", versions.diff, "Show what differs between two versions."),
-    ("revert", versions.revert, "Take back what one version changed."),
-    ("branch", versions.branch, "List branches, or go to one."),
-    ("merge", versions.merge, "Take in what another branch learned."),
-    ("pull", versions.pull, "Take in what the remote has learned."),
-    ("push", versions.push, "Bring this branch to the remote."),
-    ("trust", trusting.trust, "Let a quarantined memory enter prompts."),
-    ("distrust", trusting.distrust, "Keep a memory out of prompts."),
-    ("chat", chatting.chat, "Talk to a model that remembers."),
-    ("demo", demonstrating.demo, "Live through a conversation and watch."),
-    ("doctor", examining.doctor, "Look whether all of it agrees, and mend it."),
-    ("bench", benching.bench, "Measure recall on what is stored."),
-    ("reindex", moving.reindex, "Embed all memories anew, and switch."),
-    ("copy", moving.copy, "Copy all memories into another store."),
-    ("export", carrying.export, "Write a memory as lines of JSON."),
-    ("import", carrying.import_lines, "Take in lines of JSON, or what other tools export."),
-    ("consolidate", tidying.consolidate, "Merge memories of one matter into one."),
-    ("reflect", tidying.reflect, "Show what memories tell together."),
-    ("feedback", keeping.feedback, "Say what a memory is worth."),
-    ("prune", keeping.prune, "Delete what has decayed."),
-    ("expire", keeping.expire, "Delete what is past its time."),
-    ("quota", keeping.quota, "Delete what is beyond a user's quota."),
-    ("evict", keeping.evict, "Delete the oldest of one conversation."),
-    ("backup", keeping.backup, "Write the whole memory into one file."),
-    ("restore", keeping.restore, "Bring a memory back from a backup."),
-    ("upkeep", keeping.upkeep, "Do what is due of all that."),
-    ("serve", serving.serve, "Serve a memory over HTTP."),
-    ("proxy", proxying.proxy, "Let any OpenAI client remember."),
+    ("init", init.init, "Write the settings file of a memory."),
+    ("add", add.add, "Extract facts from a text and store them."),
+    ("search", search.search, "Find the memories that answer a question."),
+    ("why-not", search.why_not, "Explain why a search misses a memory."),
+    ("list", search.list_memories, "List memories, oldest first."),
+    ("get", search.get, "Show one memory."),
+    ("update", add.update, "Replace the text of one memory."),
+    ("delete", forget.delete, "Delete memories and keep their history."),
+    ("forget", forget.forget, "Erase memories everywhere, for good."),
+    ("history", search.history, "Show the history of a memory."),
+    ("undo", add.undo, "Undo one event."),
+    ("log", versions.log, "List versions and what each one changed."),
+    ("diff", versions.diff, "Compare two versions."),
+    ("revert", versions.revert, "Undo the changes of one version."),
+    ("branch", versions.branch, "List branches, or switch to one."),
+    ("merge", versions.merge, "Merge another branch."),
+    ("pull", versions.pull, "Merge changes from the remote."),
+    ("push", versions.push, "Push this branch to the remote."),
+    ("trust", trust.trust, "Allow a quarantined memory in prompts."),
+    ("distrust", trust.distrust, "Keep a memory out of prompts."),
+    ("chat", chat.chat, "Chat with a model that has a memory."),
+    ("demo", demo.demo, "Replay a sample conversation."),
+    ("doctor", doctor.doctor, "Check consistency; --repair fixes it."),
+    ("bench", bench.bench, "Measure recall on the stored memories."),
+    ("reindex", reindex.reindex, "Re-embed all memories."),
+    ("copy", reindex.copy, "Copy all memories into another store."),
+    ("export", transfer.export, "Export a memory as JSON Lines."),
+    ("import", transfer.import_lines, "Import JSON Lines, or other tools' exports."),
+    ("consolidate", consolidate.consolidate, "Merge related memories into one."),
+    ("reflect", consolidate.reflect, "Find patterns across memories."),
+    ("feedback", maintenance.feedback, "Rate a memory."),
+    ("prune", maintenance.prune, "Delete stale memories."),
+    ("expire", maintenance.expire, "Delete expired memories."),
+    ("quota", maintenance.quota, "Delete memories over a user's quota."),
+    ("evict", maintenance.evict, "Delete the oldest entries of a conversation."),
+    ("backup", maintenance.backup, "Back up the memory to one file."),
+    ("restore", maintenance.restore, "Restore a memory from a backup."),
+    ("upkeep", maintenance.upkeep, "Run all due maintenance."),
+    ("serve", serve.serve, "Serve a memory over HTTP."),
+    ("proxy", proxy.proxy, "Add memory to any OpenAI client."),
 )
 for name, command, line in COMMANDS:
     app.command(name, short_help=line, context_settings=CONTEXT)(command)
-app.add_typer(memory_group.app, name="memory", short_help="Keep memories as Markdown files: a proxy, and add.")
-app.add_typer(keys.app, name="keys", short_help="Say who may ask a server: make, list and end keys.")
+app.add_typer(group.app, name="memory", short_help="Keep memories as Markdown files.")
+app.add_typer(keys.app, name="keys", short_help="Manage API keys.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads any more: the interpreter's own flush at the end must not complain about it.
+        # The reader has closed the pipe: keep the interpreter's final flush from complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return status if isinstance(status, int) else 0

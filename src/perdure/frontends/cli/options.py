@@ -36,27 +36,34 @@ PathOption = Annotated[
     Path | None,
     typer.Option(
         "--path", metavar="DIR", callback=_chosen_folder, show_default=False,
-        help="Folder of the memory; by default ~/.memory, or PERDURE_PATH.",
+        help="Folder of the memory; default ~/.memory, or PERDURE_PATH.",
     ),
 ]  # fmt: skip
 UserOption = Annotated[
-    str | None, typer.Option("--user-id", "--user", metavar="ID", help="Whose memories.", rich_help_panel="Scope")
+    str | None,
+    typer.Option(
+        "--user-id", "--user", metavar="ID", help="The user whose memories are meant.", rich_help_panel="Scope"
+    ),
 ]
 AgentOption = Annotated[
     str | None,
-    typer.Option("--agent-id", "--agent", metavar="ID", help="Which agent's memories.", rich_help_panel="Scope"),
+    typer.Option(
+        "--agent-id", "--agent", metavar="ID", help="The agent whose memories are meant.", rich_help_panel="Scope"
+    ),
 ]
 RunOption = Annotated[
     str | None,
-    typer.Option("--run-id", "--run", metavar="ID", help="Which session's memories.", rich_help_panel="Scope"),
+    typer.Option(
+        "--run-id", "--run", metavar="ID", help="The session whose memories are meant.", rich_help_panel="Scope"
+    ),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, alone on standard output.", show_default=False)
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.", show_default=False)]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Confirm: proceed without asking.", show_default=False)]
 MetadataOption = Annotated[
     dict[str, Any] | None,
-    typer.Option("--metadata", metavar="JSON", parser=_json_object, help="A JSON object kept with each memory."),
+    typer.Option("--metadata", metavar="JSON", parser=_json_object, help="A JSON object to store with each memory."),
 ]
 FilterOption = Annotated[
     dict[str, Any] | None,
@@ -67,14 +74,17 @@ FilterOption = Annotated[
 ]  # fmt: skip
 PresetOption = Annotated[
     str | None,
-    typer.Option("--preset", metavar="NAME", help="The steps of the search: best (default), plain, router or proxy."),
+    typer.Option("--preset", metavar="NAME", help="Search preset: best (default), plain, router or proxy."),
 ]
 AsOfOption = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="TIME", help="Read what had been told by then, such as 2026-03-01 or with a time."),
+    typer.Option("--as-of", metavar="TIME", help="Read the memory as it was at this time, such as 2026-03-01."),
 ]
 PastOption = Annotated[
-    bool, typer.Option("--include-past", help="Also what is no longer valid or has expired.", show_default=False)
+    bool,
+    typer.Option(
+        "--include-past", help="Include memories that are no longer valid or have expired.", show_default=False
+    ),
 ]
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 """Settings of every command."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from perdure.domain.usage import Usage
+    from perdure.domain.event import Usage
+
+
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,18 @@ def print_json(value: Any) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a line on standard output."""
-    sys.stdout.write(f"{text}\n")
+    """Print a line on standard output; what would steer a terminal is shown as its escape."""
+    sys.stdout.write(f"{visible(text)}\n")
 
 
 def note(text: str) -> None:
     """Tell a person something, on standard error."""
-    sys.stderr.write(f"perdure: {text}\n")
+    sys.stderr.write(f"perdure: {visible(text)}\n")
+
+
+def visible(text: str) -> str:
+    """A text without control characters, which what was remembered may hold: a line break and a tab stay."""
+    return _STEERING.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
@@ -66,7 +75,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
             justify="right" if column.right else "left",
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     Console().print(table)
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from perdure.backends import registry
-from perdure.engine.config import IN_FILES, MemoryConfig
+from perdure.engine.config.config import IN_FILES, MemoryConfig
 from perdure.frontends.server.settings import ServerSettings
 
 HEAD = """\

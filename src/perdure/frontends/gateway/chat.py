@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: any OpenAI client's chats, with memory (002 §1.1, §4.1; K7, K35 to K38)."""
+"""POST /v1/chat/completions: any OpenAI client's chats, with memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Send
 
-from perdure.backends.upstreams.http import UpstreamAnswer
+from perdure.backends.http.upstream import UpstreamAnswer
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem
-from perdure.engine.gateway.conversation import Conversation
-from perdure.engine.gateway.recalling import Ask, Recalled
-from perdure.frontends.gateway.asking import Asking, memory_headers, read_asking
-from perdure.frontends.gateway.describing import CHAT
-from perdure.frontends.gateway.gateway import Keeping
+from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
+from perdure.engine.chat.settings import Conversation
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.headers import downward
+from perdure.frontends.gateway.openapi import CHAT
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
-from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, turn_of, words
+from perdure.frontends.gateway.prompt_placement import TOOLS, last_of_user, place, said, turn_of, words
 from perdure.frontends.gateway.query import forces_tool, lately
-from perdure.frontends.gateway.relay import Relay, stream, whole
+from perdure.frontends.gateway.request_context import RequestContext, memory_headers, read_request_context
 from perdure.frontends.gateway.sse import ChatStream, first_choice
+from perdure.frontends.gateway.streaming import Relay, stream, whole
 
 PATH = "/v1/chat/completions"
 _OK = range(200, 300)
@@ -34,43 +34,44 @@ router = APIRouter(tags=["gateway"])
 @router.post(PATH, summary="Chat with a model that remembers", openapi_extra=CHAT, response_class=Response)
 async def chat_completions(request: Request) -> Response:
     """OpenAI's chat completions, passed on with what is remembered; the answer comes back as it is."""
-    asking = await read_asking(request)
-    _check(asking.body)
-    return Relay(_Chat(asking).serve)
+    context = await read_request_context(request)
+    _check(context.body)
+    return Relay(_Chat(context).serve)
 
 
 class _Chat:
     """One chat request on its way."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
-        self._gateway = asking.gateway
-        self._messages: list[dict[str, Any]] = asking.body["messages"]
-        self._is_stream = asking.body.get("stream") is True
-        self._keeping: Keeping | None = None
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._gateway = context.gateway
+        self._messages: list[dict[str, Any]] = context.body["messages"]
+        self._is_stream = context.body.get("stream") is True
+        self._turn: PendingTurn | None = None
         self._conversation: Conversation | None = None
         self._recalled: Recalled | None = None
         self._sent = b""
-        self._asked = asking.gateway.cache.now if asking.gateway.cache is not None else 0
-        self._tells = False
-        """Whether the answer tells of memories, be it of none (A5): not where it was asked for without."""
+        self._asked = context.gateway.cache.now if context.gateway.cache is not None else 0
+        self._include_hits = False
+        """Whether the answer tells of memories, be it of none: not where it was asked for without."""
 
     async def serve(self, send: Send) -> None:
         """Recall, ask the model, and send its answer on; what is said is kept beside that."""
-        asking = self._asking
-        recalled = asking.barred()
-        self._tells = recalled is None
-        conversation = self._conversation = None if recalled else asking.conversation("chat", self._first())
+        context = self._context
+        at = last_of_user(self._messages)
+        recalled = context.barred("" if at is None else words(self._messages[at].get("content")))
+        self._include_hits = recalled is None
+        conversation = self._conversation = None if recalled else context.conversation("chat", self._first())
         key = None if self._is_stream else self._cache_key(conversation)
         if key is not None and await self._from_cache(send, key):
             return
         if conversation is not None:
             recalled = await self._recall(conversation)
-            self._keeping = self._kept(conversation)
+            self._turn = self._pending(conversation)
         elif recalled is None:
             recalled = Recalled(status="missing", reason="user_id_missing")
-        if self._is_stream and self._keeping is not None:
-            self._keeping.begin()
+        if self._is_stream and self._turn is not None:
+            self._gateway.turns.enqueue_user(self._turn)
         await self._ask(send, recalled, key)
 
     async def _ask(self, send: Send, recalled: Recalled, key: str | None) -> None:
@@ -79,9 +80,9 @@ class _Chat:
         reader = ChatStream()
         try:
             self._sent = await self._body(recalled)
-            answer = await self._asking.send(PATH, self._sent)
+            answer = await self._context.send(PATH, self._sent)
             if answer.status not in _OK:
-                self._keeping = None  # a stream's user turn has begun, and stays so (K37)
+                self._turn = None  # a stream's user turn has begun, and stays so
             if _is_events(answer):
                 headers = downward(answer.headers) + memory_headers(recalled)
                 await stream(send, answer, headers, reader.feed, lambda: self._end(reader.end(), complete=True))
@@ -90,7 +91,7 @@ class _Chat:
                 self._end(_said_in(data), complete=True)
                 await self._whole(send, answer, data, recalled, key)
         except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
-            self._keeping = None
+            self._turn = None
             raise
         finally:
             if answer is not None:
@@ -103,16 +104,16 @@ class _Chat:
         noted, self._sent = self._sent, b""
         if noted and self._conversation is not None and self._recalled is not None:
             self._gateway.note(self._conversation, self._recalled, noted)
-        keeping, self._keeping = self._keeping, None
-        if keeping is not None:
-            keeping.end(text, complete=complete)
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            self._gateway.turns.enqueue_answer(turn, text, complete=complete)
 
     async def _whole(
         self, send: Send, answer: UpstreamAnswer, data: bytes, recalled: Recalled, key: str | None
     ) -> None:
         is_good = answer.status in _OK
         told = data
-        if is_good and self._tells and answer.header("content-encoding") in (None, "identity"):
+        if is_good and self._include_hits and answer.header("content-encoding") in (None, "identity"):
             told = with_hits(data, recalled.hits)
         headers = downward(answer.headers, is_changed=told is not data)
         if told is not data:
@@ -127,9 +128,9 @@ class _Chat:
     async def _recall(self, conversation: Conversation) -> Recalled:
         at = last_of_user(self._messages)
         before = () if at is None else lately(said(each) for each in reversed(self._messages[:at]))
-        overrides = self._asking.overrides
+        overrides = self._context.overrides
         return await self._gateway.recall(
-            Ask(
+            RecallRequest(
                 conversation=conversation,
                 query="" if at is None else words(self._messages[at].get("content")),
                 history=before,
@@ -138,30 +139,34 @@ class _Chat:
                 threshold=overrides.threshold,
                 recency_weight=overrides.recency_weight,
                 types=overrides.types,
+                shown=shown_in(words(each.get("content")) for each in self._messages),
             ),
-            within=self._asking.time_left,
+            within=self._context.time_left,
         )
 
     def _requires_tool(self) -> bool:
-        """Whether a tool answers: one is forced, or its result stands last (V13)."""
-        return forces_tool(self._asking.body) or self._messages[-1].get("role") in TOOLS
+        """Whether a tool answers: one is forced, or its result stands last."""
+        return forces_tool(self._context.body) or self._messages[-1].get("role") in TOOLS
 
-    def _kept(self, conversation: Conversation) -> Keeping | None:
+    def _pending(self, conversation: Conversation) -> PendingTurn | None:
         """What is to be kept of it; None where nothing is."""
-        turn = turn_of(self._messages) if self._asking.stores else None
-        return None if turn is None else self._gateway.keeping(conversation, *turn, loan=self._asking.loan)
+        turn = turn_of(self._messages) if self._context.stores else None
+        if turn is None:
+            return None
+        user, tools = turn
+        return PendingTurn(conversation=conversation, user=user, tools=tools, grant=self._context.grant)
 
     def _first(self) -> str:
         """The text of the user's first message, by which a conversation without a name is known again."""
         return next((words(each.get("content")) for each in self._messages if each.get("role") == "user"), "")
 
     async def _body(self, recalled: Recalled) -> bytes:
-        """What goes upstream: the client's own bytes where nothing is changed in them (V29)."""
-        body, messages = self._asking.body, self._messages
+        """What goes upstream: the client's own bytes where nothing is changed in them."""
+        body, messages = self._context.body, self._messages
         if self._conversation is not None:
-            messages = await self._gateway.shortened(self._conversation, messages, began=self._asking.began)
+            messages = await self._gateway.shortened(self._conversation, messages, began=self._context.began)
         if recalled.is_empty and messages is self._messages and not FIELDS & body.keys():
-            return self._asking.raw
+            return self._context.raw
         changed = {**without_ours(body), "messages": messages}
         if not recalled.is_empty:
             settings = self._gateway.settings
@@ -173,20 +178,20 @@ class _Chat:
         """What the very same request of the same caller and user has in common; None where nothing is kept."""
         if self._gateway.cache is None:
             return None
-        asking = self._asking
+        context = self._context
         headers = sorted(
             (name, value)
-            for name, value in asking.request.headers.items()
+            for name, value in context.request.headers.items()
             if name in ("authorization", "x-api-key", "api-key", "cookie", "openai-organization", "openai-project")
             or (name.startswith("x-") and name not in ("x-request-id", "x-stainless-retry-count"))
         )
         whose = sorted(conversation.scope.given().items()) if conversation else None
-        query = asking.request.url.query
-        shared = [asking.caller.name, asking.is_foreign, whose, query, headers]
-        return hashlib.sha256(json.dumps(shared).encode() + b"\n" + asking.raw).hexdigest()
+        query = context.request.url.query
+        shared = [context.caller.name, context.is_foreign, whose, query, headers]
+        return hashlib.sha256(json.dumps(shared).encode() + b"\n" + context.raw).hexdigest()
 
     async def _from_cache(self, send: Send, key: str) -> bool:
-        """Give the answer that the same request had (V30); whether there was one."""
+        """Give the answer that the same request had; whether there was one."""
         cache = self._gateway.cache
         found = cache.get(key) if cache is not None else None
         self._gateway.counting.looked(is_hit=found is not None)
@@ -200,7 +205,7 @@ class _Chat:
 
 
 def with_hits(data: bytes, hits: tuple[MemoryItem, ...]) -> bytes:
-    """A JSON object with `memory_hits` as its last key (A5), its other bytes as they were; all of it for other JSON."""
+    """A JSON object with `memory_hits` as its last key, its other bytes as they were; all of it for other JSON."""
     body = data.rstrip()
     try:
         is_object = isinstance(json.loads(body), dict)

@@ -6,35 +6,187 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from prometheus_client import CollectorRegistry
+from opentelemetry import trace
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from perdure.backends.upstreams.http import HttpUpstream
+from perdure.backends.caches.memory import MemoryCache
+from perdure.backends.http.upstream import HttpUpstream
 from perdure.domain.access import Caller
-from perdure.domain.message import Message
+from perdure.engine.aio.degrade import never_fail
+from perdure.engine.aio.priority import PriorityGate
+from perdure.engine.chat.compaction import Compaction
+from perdure.engine.chat.injected_text import marks_of, standing_in
+from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest
+from perdure.engine.chat.memory_writer import MemoryWriter
+from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.engine import Engine
-from perdure.engine.gateway.borrowing import Loan
-from perdure.engine.gateway.compressing import Compressing
-from perdure.engine.gateway.conversation import Conversation
-from perdure.engine.gateway.echoing import marks_of, standing_in
-from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
-from perdure.engine.gateway.remembering import Remembering
-from perdure.engine.gateway.saying import Turn, Utterance
-from perdure.engine.gateway.settings import GatewaySettings
-from perdure.engine.soft import kept_from_failing
 from perdure.frontends.faults import NoUpstreamError
-from perdure.frontends.gateway.again import AnswersAgain
-from perdure.frontends.gateway.counting import Counting
-from perdure.frontends.gateway.tasks import Tasks
+
+# Metrics and spans of the gateway; no label holds a value that a client chose.
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_FOUND = (0, 1, 2, 3, 5, 10, 20, 50, 100)
+_STATUSES = {"used": "hit", "unavailable": "error"}
+
+
+class GatewayMetrics:
+    """Counters of one gateway, in its server's registry."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        registry = registry or CollectorRegistry()
+        self._seconds = Histogram(
+            "llm_memory_retrieval_latency_seconds",
+            "Time that a request waited for memory.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._recalls = Counter(
+            "llm_memory_retrieval_total",
+            "Looks into memory: hit, miss or error, and why.",
+            ["status", "reason"],
+            registry=registry,
+        )
+        self._found = Histogram(
+            "llm_memory_retrieval_results", "Memories that a look found.", buckets=_FOUND, registry=registry
+        )
+        self._cached = Counter(
+            "llm_memory_cache_hits_total", "Requests that were answered from the response cache.", registry=registry
+        )
+        self._uncached = Counter(
+            "llm_memory_cache_misses_total", "Requests that the response cache had no answer to.", registry=registry
+        )
+
+        self._waiting = Gauge(
+            "llm_memory_turns_waiting", "What was said and waits to be kept, or to be found.", registry=registry
+        )
+        self._indexed = Gauge("llm_memory_index_bytes", "Bytes of the indexes that recall works on.", registry=registry)
+        self._unkept = Counter(
+            "llm_memory_turns_unkept_total",
+            "Turns, or answers of turns, that are not kept.",
+            ["why"],
+            registry=registry,
+        )
+
+    def watches(self, *, waiting: Callable[[], int], indexed: Callable[[], int]) -> None:
+        """What counts that which waits, and the bytes of indexes, whenever they are asked for."""
+        self._waiting.set_function(waiting)
+        self._indexed.set_function(indexed)
+
+    def unkept(self, why: str) -> None:
+        """Something that was said is not kept: `no_room` where too much waits, `failed` where it cannot be."""
+        self._unkept.labels(why).inc()
+
+    @contextmanager
+    def recalling(self) -> Iterator[Callable[[str, str, int], None]]:
+        """One look into memory: its time, its span, and what it tells of its status, reason and number of memories."""
+        began = time.perf_counter()
+
+        def told(status: str, reason: str, count: int) -> None:
+            self._recalls.labels(_STATUSES.get(status, "miss"), reason).inc()
+            self._found.observe(count)
+            span.set_attribute("perdure.memory.status", status)
+            span.set_attribute("perdure.memory.count", count)
+
+        with trace.get_tracer("perdure.gateway").start_as_current_span("memory.recall", record_exception=False) as span:
+            try:
+                yield told
+            finally:
+                self._seconds.observe(time.perf_counter() - began)
+
+    def looked(self, *, is_hit: bool) -> None:
+        """The response cache was asked."""
+        (self._cached if is_hit else self._uncached).inc()
+
+
+# Background tasks: no answer waits for them; the server finishes them before it ends.
+
+
+class BackgroundTasks:
+    """Work in the background, in order within each line and behind recalls; it lasts as long as the server does."""
+
+    def __init__(self, way: PriorityGate) -> None:
+        self._way = way
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._last: dict[str, asyncio.Task[Any]] = {}
+
+    def spawn(self, work: Coroutine[Any, Any, T], line: str) -> asyncio.Task[T]:
+        """Begin some work when what was begun before it in its line has ended, however it ended."""
+        task = asyncio.create_task(self._after(self._last.get(line), work), name="perdure-gateway")
+        self._under_way.add(task)
+        self._last[line] = task
+        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(lambda done: self._last.pop(line) if self._last.get(line) is done else None)
+        return task
+
+    async def _after(self, before: asyncio.Task[Any] | None, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            if before is not None:
+                await asyncio.wait({before})
+        except asyncio.CancelledError:
+            work.close()
+            raise
+        return await self._way.behind(work)
+
+    async def so_far(self) -> None:
+        """Wait until what has been begun by now is done."""
+        if self._under_way:
+            await asyncio.wait(set(self._under_way))
+
+    async def finish(self) -> None:
+        """Wait until all of it is done, also what is begun meanwhile."""
+        while self._under_way:
+            await asyncio.wait(set(self._under_way))
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+
+# Response cache: identical requests get the same answer; an erasure empties it.
+
+
+class ResponseCache:
+    """Keeps answers in this process for some seconds.
+
+    An answer may tell of what is forgotten since: after an erasure in this process, which `erasures` counts, none is
+    given that was asked for before it.
+    """
+
+    def __init__(self, seconds: float, erasures: Callable[[], int]) -> None:
+        self._cache = MemoryCache(MemoryCache.Settings())
+        self._seconds = seconds
+        self._erasures = erasures
+        self._seen = erasures()
+
+    @property
+    def now(self) -> int:
+        """What `put` wants to know of the moment at which an answer was asked for."""
+        return self._erasures()
+
+    def get(self, key: str) -> bytes | None:
+        """The answer to a request, if it is known."""
+        if self._seen != self._erasures():
+            self._seen = self._erasures()
+            self._cache.close()
+        return self._cache.get([key])[0]
+
+    def put(self, key: str, answer: bytes, asked: int) -> None:
+        """Keep an answer to a request that was `asked` then."""
+        if asked == self._erasures():
+            self._cache.put({key: answer}, self._seconds)
+
 
 T = TypeVar("T")
 
 MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses", "/chat/completions", "/responses")
 """The routes that have memory, for clients whose base URL has no /v1 too; what stands below them is theirs as well."""
 
+BEGINNING_SHARE = 0.5
+"""Of the time that memory may take, what may go by until earlier conversations are read."""
 _ENCODED = 3
 """Times that a path may be encoded and is still known."""
 
@@ -56,15 +208,17 @@ class Gateway:
         self.settings = settings
         self.trust_client_user_id = trust_client_user_id
         """Whether the user that a request's body names is believed."""
-        self.recalling = Recalling(engine, settings)
-        self.remembering = Remembering(engine, settings, way=self.recalling.way)
-        self.compressing = Compressing(engine, settings, self.remembering.injects)
-        self.counting = Counting(registry)
+        self.recalling = MemoryReader(engine, settings)
+        self.counting = GatewayMetrics(registry)
+        self.remembering = MemoryWriter(engine, settings, way=self.recalling.way, lost=self.counting.unkept)
+        self.turns = self.remembering.turns
+        """Where routes put the turns that are to be kept."""
+        self.compressing = Compaction(engine, settings, self.turns.enqueue_injected)
         self.counting.watches(waiting=lambda: self.remembering.waiting, indexed=lambda: engine.read.index_bytes)
         seconds = settings.response_cache_seconds
-        self.cache = AnswersAgain(seconds, lambda: engine.read.erasures) if seconds else None
-        """Answers to the very same requests (V30); None where none is given twice."""
-        self._tasks = Tasks(self.recalling.way)
+        self.cache = ResponseCache(seconds, lambda: engine.read.erasures) if seconds else None
+        """Answers to the very same requests; None where none is given twice."""
+        self._tasks = BackgroundTasks(self.recalling.way)
         self._upstream = _upstream(settings)
         self._own: frozenset[str] = frozenset()
 
@@ -85,7 +239,7 @@ class Gateway:
 
     # ------------------------------------------------------------------ what is ours
     def keep_own(self, paths: Sequence[str]) -> None:
-        """Take the templates of this server's own routes: nothing at or below them is ever passed on (U25)."""
+        """Take the templates of this server's own routes: nothing at or below them is ever passed on."""
         fixed = {path.partition("{")[0].rstrip("/") for path in paths}
         self._own = frozenset(path for path in fixed if path and not path.startswith(MODEL_ROUTES))
 
@@ -104,22 +258,26 @@ class Gateway:
         )
 
     # ------------------------------------------------------------------ memory
-    async def recall(self, ask: Ask, *, within: float) -> Recalled:
+    async def recall(self, ask: RecallRequest, *, within: float) -> Recalled:
         """What is remembered for a request, in so many seconds at most.
 
-        Where much that was said waits to be kept, the request waits too, for the rest of that time.
+        One that begins a conversation waits for what is unread of the same user's others, for a part of that time.
+        Where much that was said waits to be kept, the request waits too, for the rest of it.
         """
         until = time.monotonic() + within
+        if not ask.history and self.settings.enabled:
+            await self.remembering.begins(ask.conversation, within * BEGINNING_SHARE)
+            within = max(0.0, until - time.monotonic())
         with self.counting.recalling() as told:
             recalled = await self.recalling(ask, within=within)
-            await self.remembering.room(until - time.monotonic())
+            await self.turns.room(until - time.monotonic())
             told(recalled.status, recalled.reason, len(recalled.hits))
         return recalled
 
     async def shortened(
         self, conversation: Conversation, messages: list[dict[str, Any]], *, began: float
     ) -> list[dict[str, Any]]:
-        """A request's messages without those that its state stands for; the very same list where none does (V83).
+        """A request's messages without those that its state stands for; the very same list where none does.
 
         `began` is when the request came, by the monotonic clock: what recall took of the time that memory may take is
         gone.
@@ -129,15 +287,9 @@ class Gateway:
     def note(self, conversation: Conversation, recalled: Recalled, body: bytes) -> None:
         """Remember what of this was put into a body, so that no echo of it is learned; what is kept after it waits."""
         if not recalled.is_empty:
-            with kept_from_failing("what was injected is not noted: an echo of it may be read as something said", []):
+            with never_fail("what was injected is not noted: an echo of it may be read as something said", []):
                 items, summary = standing_in(body, recalled)
-                self.remembering.injects(conversation.scope, marks_of(items, summary))
-
-    def keeping(
-        self, conversation: Conversation, user: Message, tools: Sequence[Message] = (), *, loan: Loan | None = None
-    ) -> Keeping:
-        """What is to be kept of one request's turn; `loan` is what its own model may read it by."""
-        return Keeping(self, conversation, user, tools, loan=loan)
+                self.turns.enqueue_injected(conversation.scope, marks_of(items, summary))
 
     def later(self, work: Coroutine[Any, Any, T], line: str) -> asyncio.Task[T]:
         """Do some work that no answer waits for, after what was begun before it in its line."""
@@ -173,85 +325,27 @@ class Gateway:
         return len(self._tasks) + self.remembering.waiting
 
 
-class Keeping:
-    """One turn on its way into memory: no answer waits for it, and what is said is kept in the order of saying.
-
-    Where so much waits that a request found no room in time, its turn is not kept, which is logged and counted.
-    """
-
-    def __init__(
-        self,
-        gateway: Gateway,
-        conversation: Conversation,
-        user: Message,
-        tools: Sequence[Message],
-        *,
-        loan: Loan | None,
-    ) -> None:
-        self._remembering, self._counting = gateway.remembering, gateway.counting
-        self._conversation = conversation
-        self._user, self._tools = user, tuple(tools)
-        self._loan = loan
-        self._begun: Utterance | None = None
-        self._ended: Utterance | None = None
-        self._is_refused = False
-
-    def begin(self) -> None:
-        """Keep the user's words now (K37)."""
-        if self._is_taken():
-            self._begun = self._counted(self._remembering.opens(self._conversation, self._user, self._tools))
-
-    async def episodes(self) -> tuple[str, ...]:
-        """The ids under which the user's words are kept, as soon as they are; none where that was not begun."""
-        turn = await _turn_of(self._begun)
-        return turn.episodes if turn is not None else ()
-
-    def end(self, answer: str, *, complete: bool = True, asks: bool = False) -> None:
-        """Keep the answer, and the user's words before it unless they are kept (K38); whether it `asks` for tools."""
-        if self._begun is not None:
-            said = self._remembering.answers(self._begun, answer, complete=complete, asks=asks, loan=self._loan)
-            self._ended = self._counted(said)
-        elif not self._is_refused and self._is_taken():
-            said = self._remembering.says(
-                self._conversation, self._user, answer, self._tools, complete=complete, asks=asks, loan=self._loan
-            )
-            self._ended = self._counted(said)
-
-    async def ended(self) -> Turn | None:
-        """The turn as soon as its answer is kept; None where it is not."""
-        return await _turn_of(self._ended)
-
-    def _is_taken(self) -> bool:
-        self._is_refused = self._remembering.is_full
-        if self._is_refused:
-            logger.warning("a turn is not kept: %d others wait for the ledger", self._remembering.waiting)
-            self._counting.unkept("no_room")
-        return not self._is_refused
-
-    def _counted(self, said: Utterance) -> Utterance:
-        said.done.add_done_callback(lambda _: None if said.is_kept else self._counting.unkept("failed"))
-        return said
-
-
-async def _turn_of(said: Utterance | None) -> Turn | None:
-    if said is None:
-        return None
-    await asyncio.shield(said.done)
-    return said.of
-
-
 def is_model_route(path: str) -> bool:
     """Whether a path is of the routes that have memory."""
     return any(path == route or path.startswith(f"{route}/") for route in MODEL_ROUTES)
 
 
-def _plain(path: str) -> list[str]:
-    """The names of a path as the most lenient server would read it: one misspelt is still not the model's to see."""
+def climbs(path: str) -> bool:
+    """Whether a path has `.` or `..` for a part, however it is encoded: what it leads to is not what was looked at."""
+    return any(name in (".", "..") for name in _names(path))
+
+
+def _names(path: str) -> Iterator[str]:
+    """The parts of a path as the most lenient server would read them, in lower case."""
     for _ in range(_ENCODED):
         path = unquote(path)
+    return (part.partition(";")[0] for part in path.replace("\\", "/").lower().split("/"))
+
+
+def _plain(path: str) -> list[str]:
+    """The names of a path as the most lenient server would read it: one misspelt is still not the model's to see."""
     names: list[str] = []
-    for part in path.replace("\\", "/").lower().split("/"):
-        name = part.partition(";")[0]
+    for name in _names(path):
         if name == "..":
             del names[-1:]
         elif name not in ("", "."):

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
-from perdure.domain.text import utf8_of
-from perdure.engine import keys
+from perdure.domain.text.readable import utf8_of
+from perdure.engine import api_keys
 
 Pairs = list[tuple[str, str]]
 
@@ -25,7 +25,7 @@ _ONE_CONNECTION = frozenset(
         "upgrade",
     }
 )
-_OUR_KEY = re.compile(f"{keys.PREFIX}[0-9a-f]{{16}}", re.IGNORECASE)
+_OUR_KEY = re.compile(f"{api_keys.PREFIX}[0-9a-f]{{16}}", re.IGNORECASE)
 _REWRITTEN = frozenset({"host", "content-length", "expect"})
 OURS = ("x-memory-", "x-disable-router-memory", "x-authz-user-id", "x-team-scope")
 """What headers begin with that speak to this server alone."""

@@ -1,7 +1,7 @@
 """Overrides: what one request says about its memory, in its body or, for clients that cannot change that, by headers.
 
-Body: `memory_id, memory_top_k, memory_recency_weight, memory_score_threshold` (002), `memory_config, memory_context`
-(001 §9). Headers, which the body overrules: x-memory-id, x-memory-top-k, x-memory-score-threshold,
+Body: `memory_id, memory_top_k, memory_recency_weight, memory_score_threshold`, `memory_config,
+memory_context`. Headers, which the body overrules: x-memory-id, x-memory-top-k, x-memory-score-threshold,
 x-memory-recency-weight, x-memory-enabled, x-memory-auto-store, x-memory-types, x-memory-project-id; and
 x-disable-router-memory, which nothing overrules.
 """
@@ -16,9 +16,9 @@ from typing import Any
 from starlette.datastructures import Headers
 
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.text import utf8_of
-from perdure.engine.gateway.recalling import Recalled
-from perdure.engine.gateway.settings import GatewaySettings
+from perdure.domain.text.readable import utf8_of
+from perdure.engine.chat.memory_reader import Recalled
+from perdure.engine.chat.settings import GatewaySettings
 
 FIELDS = frozenset(
     {
@@ -30,7 +30,7 @@ FIELDS = frozenset(
         "memory_context",
     }
 )
-"""The fields of a body that are ours, and never go upstream (A4, A7)."""
+"""The fields of a body that are ours, and never go upstream."""
 MOST_MEMORIES = 100
 """Memories that one request may ask for."""
 _CONFIG = ("enabled", "memory_types", "retrieval_limit", "similarity_threshold", "auto_store")
@@ -42,11 +42,11 @@ class Overrides:
     """What a request says; None where it says nothing."""
 
     opted_out: bool = False
-    """By `x-disable-router-memory: true` (B15)."""
+    """By `x-disable-router-memory: true`."""
     enabled: bool | None = None
     auto_store: bool | None = None
     limit: int | None = None
-    """Memories at most; 0 recalls nothing and still keeps what is said (A4)."""
+    """Memories at most; 0 recalls nothing and still keeps what is said."""
     threshold: float | None = None
     recency_weight: float | None = None
     types: tuple[str, ...] = ()
@@ -107,11 +107,12 @@ def barred(
     *,
     is_foreign: bool = False,
     is_unsure: bool = False,
+    is_errand: bool = False,
 ) -> Recalled | None:
     """Why a request passes without any memory, in B15's words; None where it may have it.
 
-    `is_foreign` is for credentials that are not this server's, where it has keys (U25), `is_unsure` for a ledger that
-    cannot tell them apart now (001 §11).
+    `is_foreign` is for credentials that are not this server's, where it has keys, `is_unsure` for a ledger that
+    cannot tell them apart now, `is_errand` for what a chat program asks of itself, as a title.
     """
     if not settings.enabled:
         return Recalled(status="disabled", reason="global_config")
@@ -123,7 +124,7 @@ def barred(
         return Recalled(status="policy_blocked", reason="request_opt_out")
     if model in settings.disabled_models:
         return Recalled(status="policy_blocked", reason="model_config")
-    return None
+    return Recalled(status="ignored", reason="query_ineligible") if is_errand else None
 
 
 def without_ours(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from perdure.domain.message import Message
-from perdure.pipeline.rewrite import EARLIER_MESSAGES
+from perdure.pipeline.retrieval.query.rewrite import EARLIER_MESSAGES
 
 HISTORY = 20
 """Messages before the last words that memory is shown."""
 
 
 def lately(newest_first: Iterable[Message | None]) -> tuple[Message, ...]:
-    """What was said last, oldest first: of `HISTORY` messages all, and of the user's three at least (V20).
+    """What was said last, oldest first: of `HISTORY` messages all, and of the user's three at least.
 
     An agent's tools may have said more than that since the user last spoke. None is a message without words.
     """
@@ -30,7 +30,7 @@ def lately(newest_first: Iterable[Message | None]) -> tuple[Message, ...]:
 
 
 def forces_tool(fields: Mapping[str, Any]) -> bool:
-    """Whether a request has the model call a tool, whatever it was asked (V13): not where it may choose to or not."""
+    """Whether a request has the model call a tool, whatever it was asked: not where it may choose to or not."""
     choice = fields.get("tool_choice")
     if isinstance(choice, dict):
         kind = choice.get("type")

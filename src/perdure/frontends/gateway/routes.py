@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from urllib.parse import urlsplit, urlunsplit
+
+from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from perdure.frontends.gateway import chat, health, sessions
+from perdure.frontends.gateway import chat, sessions
+from perdure.frontends.gateway.request_context import gateway_of
 from perdure.frontends.gateway.responses import routes as responses
+
+# GET /health: what stands behind the gateway, as 002's proxy tells it.
+
+router = APIRouter(tags=["gateway"])
+
+
+class GatewayHealth(BaseModel):
+    """The gateway lives; every value is text."""
+
+    status: str = Field(examples=["ok"])
+    memory_store: str = Field(description="The name of the store that holds the memories", examples=["sqlite"])
+    openai_base_url: str = Field(description="The model's server, empty where there is none")
+    default_top_k: str = Field(description="Memories that a request is given", examples=["5"])
+
+
+@router.get("/health", summary="What stands behind the gateway")
+async def health(request: Request) -> GatewayHealth:
+    """Asks nobody: no folder of this machine and no password of an address is told."""
+    gateway = gateway_of(request)
+    return GatewayHealth(
+        status="ok",
+        memory_store=gateway.engine.kernel.store.name,
+        openai_base_url=_without_password(gateway.upstream.base_url) if gateway.passes else "",
+        default_top_k=str(gateway.settings.default_retrieval_limit),
+    )
+
+
+def _without_password(address: str) -> str:
+    parts = urlsplit(address)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _without_v1(*routers: APIRouter) -> APIRouter:
@@ -21,7 +55,7 @@ def _without_v1(*routers: APIRouter) -> APIRouter:
 
 ROUTERS = (
     chat.router,
-    health.router,
+    router,
     responses.router,
     sessions.router,
     _without_v1(chat.router, responses.router),

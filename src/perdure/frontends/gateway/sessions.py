@@ -1,4 +1,4 @@
-"""Sessions over HTTP: how far one has come, and its end, said by whoever knows that it is over (001 §14, V65)."""
+"""Sessions over HTTP: how far one has come, and its end, said by whoever knows that it is over."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from perdure.domain.errors import AuthenticationError, ForbiddenError, NotFoundE
 from perdure.domain.scope import MAX_SCOPE_LENGTH
 from perdure.domain.session import Session
 from perdure.domain.stored_memory import shown_id
-from perdure.domain.text import is_unicode, shown
-from perdure.engine.gateway.conversation import Conversation
-from perdure.engine.gateway.own_sessions import own_session, own_session_of
-from perdure.frontends.gateway.asking import caller_of, gateway_of
+from perdure.domain.text.readable import is_unicode, shown
+from perdure.engine.chat.settings import Conversation
+from perdure.engine.chat.turn_log import own_session, own_session_of
 from perdure.frontends.gateway.gateway import Gateway, may_store
-from perdure.frontends.gateway.identity import USER_HEADER, conversation
 from perdure.frontends.gateway.overrides import read_overrides
+from perdure.frontends.gateway.request_context import USER_HEADER, caller_of, conversation, gateway_of
 from perdure.frontends.gateway.responses.chains import Chains
-from perdure.frontends.gateway.responses.whose import reach
+from perdure.frontends.gateway.responses.request import reach
 
-router = APIRouter(prefix="/v1/sessions", tags=["gateway (001, 002)"])
+router = APIRouter(prefix="/v1/sessions", tags=["gateway"])
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_SCOPE_LENGTH)]
 

@@ -1,4 +1,4 @@
-"""AsyncGraph: the entities that memories name and the relations between them, awaited (000 §4.5)."""
+"""AsyncGraph, the entities that memories name and the relations between them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from perdure.domain.errors import ForbiddenError
 from perdure.domain.graph import Edge, Entity, Neighbor
 from perdure.domain.job import QueueStatus
 from perdure.domain.scope import Scope
-from perdure.engine import requests
+from perdure.engine import arguments
+from perdure.engine.arguments import Moment
+from perdure.engine.core.access import UNRESTRICTED, scoped
 from perdure.engine.engine import Engine
-from perdure.engine.graph.asking import read_asked, read_depth
-from perdure.engine.requests import Moment
-from perdure.engine.walls import OPEN, inside
+from perdure.engine.graph.arguments import read_depth, read_graph_query
 
 
 class AsyncGraph:
@@ -23,7 +23,7 @@ class AsyncGraph:
     what was told later. Times are aware datetimes or ISO 8601 text.
     """
 
-    def __init__(self, engine: Engine, walls: Scope = OPEN) -> None:
+    def __init__(self, engine: Engine, walls: Scope = UNRESTRICTED) -> None:
         self._engine = engine
         self._walls = walls
 
@@ -39,9 +39,9 @@ class AsyncGraph:
     ) -> list[Entity]:
         """The entities that a scope's memories name, those that most name first; with `names` only these."""
         return await self._engine.graph.entities(
-            read_asked(self._scope(user_id, agent_id, run_id), as_of=as_of),
-            names=None if names is None else requests.read_texts(names, "names"),
-            limit=requests.read_limit(limit),
+            read_graph_query(self._scope(user_id, agent_id, run_id), as_of=as_of),
+            names=None if names is None else arguments.read_texts(names, "names"),
+            limit=arguments.read_limit(limit),
         )
 
     async def relations(
@@ -60,8 +60,8 @@ class AsyncGraph:
 
         NotFoundError where no memory names it.
         """
-        asked = read_asked(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
-        return await self._engine.graph.relations(asked, requests.read_text(name, "name"), depth=read_depth(depth))
+        asked = read_graph_query(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
+        return await self._engine.graph.relations(asked, arguments.read_text(name, "name"), depth=read_depth(depth))
 
     async def neighbors(
         self,
@@ -79,20 +79,20 @@ class AsyncGraph:
 
         NotFoundError where no memory names it.
         """
-        asked = read_asked(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
-        return await self._engine.graph.neighbors(asked, requests.read_text(name, "name"), depth=read_depth(depth))
+        asked = read_graph_query(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
+        return await self._engine.graph.neighbors(asked, arguments.read_text(name, "name"), depth=read_depth(depth))
 
     async def queue_status(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> QueueStatus:
         """How much work waits for the graph, in a scope or in all."""
-        return await self._engine.graph.queue_status(inside(self._walls, Scope(user_id, agent_id, run_id)))
+        return await self._engine.graph.queue_status(scoped(self._walls, Scope(user_id, agent_id, run_id)))
 
     async def revive(self) -> int:
         """Let what failed too often be tried again; how much that is. ForbiddenError behind walls."""
-        if self._walls != OPEN:
+        if self._walls != UNRESTRICTED:
             raise ForbiddenError("revive concerns what lies outside of these walls too")
         return await self._engine.graph.revive()
 
     def _scope(self, user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
-        return requests.read_scope(user_id, agent_id, run_id, self._walls)
+        return arguments.read_scope(user_id, agent_id, run_id, self._walls)

@@ -1,36 +1,110 @@
-"""AsyncMemory: the library, awaited (spec 000 §3 and §11, DESIGN §6)."""
+"""AsyncMemory, the asynchronous library."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
+from perdure.backends.embedders.base import Embedder
 from perdure.domain.bench import BenchReport
 from perdure.domain.clock import parse_moment
-from perdure.domain.errors import ForbiddenError, NotFoundError
+from perdure.domain.derived import Consolidation, Reflected
+from perdure.domain.errors import ConfigError, ForbiddenError, InvalidInputError, NotFoundError
 from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine import requests, search_requests
-from perdure.engine.bench import read_bench
-from perdure.engine.read_path import CONTEXT_CANDIDATES
-from perdure.engine.requests import Filters, Messages, Moment
-from perdure.engine.search_requests import TimeWindow
-from perdure.engine.upkeep.feedback import read_verdict
-from perdure.engine.walls import OPEN, inside
-from perdure.frontends.library.tidying import Tidying
-from perdure.frontends.library.verdicts import Verdicts
+from perdure.engine import arguments
+from perdure.engine.arguments import Filters, Messages, Moment, SearchOptions, TimeWindow
+from perdure.engine.build import build
+from perdure.engine.config.config import MemoryConfig, read_config, read_file, read_folder
+from perdure.engine.core.access import UNRESTRICTED, scoped
+from perdure.engine.engine import Engine
+from perdure.engine.maintenance.feedback import read_verdict
+from perdure.engine.maintenance.recall_benchmark import read_bench
+from perdure.engine.read.search import CONTEXT_CANDIDATES
+from perdure.frontends.library.async_graph import AsyncGraph
+from perdure.frontends.library.async_versions import AsyncVersions
+from perdure.frontends.library.closing import AsyncClosing
+
+DISTRUSTED = "distrusted"
+"""The reason of a quarantine when none is given."""
+LONGEST_REASON = 200
 
 
-class AsyncMemory(Verdicts, Tidying):
+class AsyncMemory(AsyncClosing):
     """Long-term memory for agents: facts are kept, corrected and recalled, and nothing is lost.
 
     Making one checks every setting and opens nothing: files are opened, and what a crash left over is finished, on
     first use. It may be used from many tasks and threads at once. Times are aware datetimes or ISO 8601 text. All
     errors are PerdureError.
     """
+
+    def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
+        self._config = read_config(config)
+        self._engine: Engine = build(self._config)
+        self._walls = UNRESTRICTED
+        self._is_view = False
+
+    @classmethod
+    def local(cls, path: str | os.PathLike[str] = "~/.memory") -> Self:
+        """Open a memory in one folder with the embedded providers: no key, no server, no download.
+
+        A folder with memories as files, such as a git clone of one, is opened with the `markdown` store.
+        """
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise ConfigError(f"path must name a folder, not {path!r}", field="path", value=path)
+        return cls(read_folder(path))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a memory with the configuration of a TOML file such as `perdure init` writes."""
+        return cls(read_file(path))
+
+    def within(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        project_id: str | None = None,
+        room_id: str | None = None,
+        world_id: str | None = None,
+    ) -> Self:
+        """Return a view of this memory that is limited to a scope: calls read, change and write only inside it.
+
+        Calls on the view may leave out the ids that are given here; a different id is a ForbiddenError. Memories
+        outside the scope do not exist for the view, whatever id a call names. A view of a view has the limits of both.
+        Closing a view closes nothing.
+        """
+        given = Scope(user_id, agent_id, run_id, project_id, room_id=room_id, world_id=world_id)
+        view = copy(self)
+        view._walls = scoped(self._walls, given)
+        view._is_view = True
+        return view
+
+    @property
+    def config(self) -> MemoryConfig:
+        """The configuration in force."""
+        return self._config
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder in use: `embed`, `embed_batch`, `dimension`."""
+        return self._engine.kernel.embedding.embedder
+
+    @property
+    def graph(self) -> AsyncGraph:
+        """The entities that memories name and the relations between them, where a `graph_store` is configured."""
+        return AsyncGraph(self._engine, self._walls)
+
+    @property
+    def versions(self) -> AsyncVersions:
+        """The versions of a memory whose records are files: log, diff, revert, branches, merges, and a remote."""
+        return AsyncVersions(self._engine, self._walls)
 
     # ------------------------------------------------------------------ writing
     async def add(
@@ -55,7 +129,7 @@ class AsyncMemory(Verdicts, Tidying):
         the extraction prompt of a language model, `timestamp` is when it was said (else a message's own, else now). A
         repeated `idempotency_key` gives the first answer again and changes nothing.
         """
-        addition = requests.read_addition(
+        addition = arguments.read_addition(
             messages,
             self._scope(user_id, agent_id, run_id),
             metadata=metadata,
@@ -80,18 +154,18 @@ class AsyncMemory(Verdicts, Tidying):
     ) -> AddResult:
         """Keep texts that are facts already: nothing is extracted, but each is reconciled with what is known."""
         scope = self._scope(user_id, agent_id, run_id)
-        return await self._engine.write.add_facts(requests.read_texts(facts, "facts"), scope, check_metadata(metadata))
+        return await self._engine.write.add_facts(arguments.read_texts(facts, "facts"), scope, check_metadata(metadata))
 
     async def update(self, id: str, text: str, *, metadata: dict[str, Any] | None = None) -> MemoryItem:
         """Overwrite a memory's text; the id stays, metadata is merged, the old text stays as a version."""
-        memory_id = requests.read_memory_id(id)
-        new_text = requests.read_text(text, "text")
+        memory_id = arguments.read_memory_id(id)
+        new_text = arguments.read_text(text, "text")
         return await self._engine.revise.update(memory_id, new_text, check_metadata(metadata), self._walls)
 
     async def delete(self, id: str, *, erase: bool = False) -> None:
         """Remove a memory from every read of the present; with `erase` from history and versions too, like `forget`."""
-        memory_id = requests.read_memory_id(id)
-        if requests.read_flag(erase, "erase"):
+        memory_id = arguments.read_memory_id(id)
+        if arguments.read_flag(erase, "erase"):
             if await self._engine.read.get(memory_id, self._walls) is None:
                 raise NotFoundError(f"there is no memory with the id {id!r}")
             await self.forget(id=memory_id)
@@ -108,7 +182,7 @@ class AsyncMemory(Verdicts, Tidying):
     ) -> None:
         """Remove every memory of a scope; with `erase` as `forget` does."""
         scope = self._scope(user_id, agent_id, run_id)
-        if requests.read_flag(erase, "erase"):
+        if arguments.read_flag(erase, "erase"):
             await self.forget(user_id=user_id, agent_id=agent_id, run_id=run_id)
         else:
             await self._engine.revise.delete_all(scope, self._walls)
@@ -131,7 +205,7 @@ class AsyncMemory(Verdicts, Tidying):
         each place. `dry_run` only says what would go; `erase=False` deletes so that `undo` can bring it back.
         """
         return await self._engine.forget(
-            requests.read_forget(
+            arguments.read_forget(
                 id=id,
                 query=query,
                 user_id=user_id,
@@ -145,17 +219,17 @@ class AsyncMemory(Verdicts, Tidying):
         )
 
     async def feedback(self, id: str, verdict: str | None, *, reason: str | None = None) -> MemoryItem:
-        """Say what a memory is worth: positive, negative or very_negative; None takes back what was said.
+        """Rate a memory as positive, negative or very_negative; None withdraws the rating.
 
         The last verdict counts. It adds .25, -.25 or -.5 to the importance, within [0, 1], by which a memory lasts
         longer or shorter before it is pruned, and stands in the metadata as `feedback` and `feedback_reason`.
         """
-        memory_id, told = requests.read_memory_id(id), read_verdict(verdict)
-        return await self._engine.chores.feedback(memory_id, told, reason, self._walls)
+        memory_id, told = arguments.read_memory_id(id), read_verdict(verdict)
+        return await self._engine.maintenance.feedback(memory_id, told, reason, self._walls)
 
     async def undo(self, event_id: str) -> AddResult:
         """Take back one event, named by its history record's `id`; ConflictError where a later one built on it."""
-        return await self._engine.revise.undo(requests.read_text(event_id, "event_id"), self._walls)
+        return await self._engine.revise.undo(arguments.read_text(event_id, "event_id"), self._walls)
 
     async def rollback(
         self,
@@ -171,9 +245,69 @@ class AsyncMemory(Verdicts, Tidying):
 
     async def reset(self) -> None:
         """Clear all memories, history, episodes and journal of this memory; ForbiddenError behind walls."""
-        if self._walls != OPEN:
+        if self._walls != UNRESTRICTED:
             raise ForbiddenError("reset clears what lies outside of these walls too: use delete_all or forget")
         await self._engine.reset()
+
+    async def consolidate(
+        self,
+        memory_ids: Sequence[str] | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        at_least: int = 2,
+        dry_run: bool = False,
+    ) -> list[Consolidation]:
+        """Merge the named memories, which must be of one scope and one type, or what belongs together in a scope.
+
+        Where values of one thing differ the newest stays, with the first one beside it. What named memories say of
+        different matters is joined; in a scope such memories stay apart, the newest 100 are looked at, and nothing is
+        done where there are fewer than `at_least`. The merged ones stay as versions, and `undo` takes back each event.
+        With `dry_run` it is only said what would become of them.
+        """
+        only_told = arguments.read_flag(dry_run, "dry_run")
+        if memory_ids is None:
+            scope, least = self._scope(user_id, agent_id, run_id), arguments.read_limit(at_least, "at_least")
+            return await self._engine.consolidate.scope(scope, at_least=least, dry_run=only_told)
+        if Scope(user_id, agent_id, run_id).given():
+            raise InvalidInputError(
+                "consolidate takes the ids of memories or a scope, not both", field="memory_ids", value=memory_ids
+            )
+        ids = [arguments.read_memory_id(id) for id in arguments.read_texts(memory_ids, "memory_ids")]
+        return [await self._engine.consolidate(ids, self._walls, dry_run=only_told)]
+
+    async def reflect(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        about: str | None = None,
+        dry_run: bool = False,
+    ) -> Reflected:
+        """Find patterns in a scope's memories, in `insights`: counts, common issues, approaches, styles, lessons.
+
+        Each names the memories that it came from, and is kept as a memory of type `reflective` that is forgotten with
+        them; reflecting again updates those that are kept, and removes those that hold no longer. With `about` those
+        are told that have one of its words, in themselves or in their memories; with `dry_run` none is kept.
+        """
+        scope, only_told = self._scope(user_id, agent_id, run_id), arguments.read_flag(dry_run, "dry_run")
+        wanted = None if about is None else arguments.read_text(about, "about")
+        return await self._engine.reflect(scope, store=not only_told, about=wanted)
+
+    async def trust(self, id: str) -> MemoryItem:
+        """Let a quarantined memory enter prompts from now on; `undo` takes it back, NotFoundError where it is none."""
+        return await self._engine.quarantine.trust(arguments.read_memory_id(id), self._walls)
+
+    async def distrust(self, id: str, reason: str = DISTRUSTED) -> MemoryItem:
+        """Keep a memory out of prompts from now on, for a reason of at most 200 characters; it is still found."""
+        why = arguments.read_text(reason, "reason")
+        if len(why) > LONGEST_REASON:
+            raise InvalidInputError(
+                f"reason may have {LONGEST_REASON} characters, not {len(why)}", field="reason", value=why
+            )
+        return await self._engine.quarantine.distrust(arguments.read_memory_id(id), why, self._walls)
 
     # ------------------------------------------------------------------ reading
     async def search(
@@ -197,7 +331,7 @@ class AsyncMemory(Verdicts, Tidying):
         reference_time: Moment | None = None,
         time_window: TimeWindow | None = None,
     ) -> SearchResult:
-        """The memories that answer a query, best first.
+        """Find the memories that answer a query, best first.
 
         `threshold` is the least `score` in [0, 1]; `types` keeps only those types; `history` lends its key words to a
         query that cannot stand alone; `as_of` reads what had been told by then; `include_past` adds what is no longer
@@ -205,10 +339,7 @@ class AsyncMemory(Verdicts, Tidying):
         each score came about; `hydrate` brings the messages behind each memory; `reference_time` is the now of "last
         week" in the query, and `time_window` a (start, end) that is asked about instead.
         """
-        request = search_requests.read_query(
-            self._engine.kernel,
-            query,
-            self._scope(user_id, agent_id, run_id),
+        options = SearchOptions(
             limit=limit,
             filters=filters,
             threshold=threshold,
@@ -223,7 +354,7 @@ class AsyncMemory(Verdicts, Tidying):
             reference_time=reference_time,
             time_window=time_window,
         )
-        return await self._engine.read.search(request)
+        return await run_search(self, query, options, user_id=user_id, agent_id=agent_id, run_id=run_id)
 
     async def why_not(
         self,
@@ -244,11 +375,8 @@ class AsyncMemory(Verdicts, Tidying):
         reference_time: Moment | None = None,
         time_window: TimeWindow | None = None,
     ) -> Absence:
-        """Why `search` with the same arguments does not give a memory: the first step that it did not pass."""
-        request = search_requests.read_query(
-            self._engine.kernel,
-            query,
-            self._scope(user_id, agent_id, run_id),
+        """Explain why `search` with the same arguments does not return a memory: the first step that dropped it."""
+        options = SearchOptions(
             limit=limit,
             filters=filters,
             threshold=threshold,
@@ -260,12 +388,13 @@ class AsyncMemory(Verdicts, Tidying):
             reference_time=reference_time,
             time_window=time_window,
         )
-        return await self._engine.why_not(requests.read_memory_id(id), request)
+        request = arguments.read_query(self._engine.kernel, query, self._scope(user_id, agent_id, run_id), options)
+        return await self._engine.why_not(arguments.read_memory_id(id), request)
 
     async def get(self, id: str) -> MemoryItem | None:
         """The memory with this id, or None."""
         try:
-            memory_id = requests.read_memory_id(id)
+            memory_id = arguments.read_memory_id(id)
         except NotFoundError:
             return None
         return await self._engine.read.get(memory_id, self._walls)
@@ -285,17 +414,17 @@ class AsyncMemory(Verdicts, Tidying):
         """A page of a scope's memories, oldest first; `next_cursor` of one page is the `cursor` of the next."""
         return await self._engine.read.get_all(
             self._scope(user_id, agent_id, run_id),
-            limit=requests.read_limit(limit),
+            limit=arguments.read_limit(limit),
             filters=parse_filter(filters),
             cursor=cursor,
             as_of=None if as_of is None else parse_moment(as_of, "as_of"),
-            include_past=requests.read_flag(include_past, "include_past"),
+            include_past=arguments.read_flag(include_past, "include_past"),
         )
 
     async def history(self, id: str) -> list[HistoryRecord]:
-        """Everything that happened to a memory, oldest first; empty for an id that never was."""
+        """Return the history of a memory, oldest first; empty for an unknown id."""
         try:
-            memory_id = requests.read_memory_id(id)
+            memory_id = arguments.read_memory_id(id)
         except NotFoundError:
             return []
         return await self._engine.read.history(memory_id, self._walls)
@@ -309,10 +438,10 @@ class AsyncMemory(Verdicts, Tidying):
         run_id: str | None = None,
         max_tokens: int = 2000,
     ) -> str:
-        """What is remembered of a query as a block for a prompt: quoted data, delimited, within `max_tokens`."""
+        """Format the memories that answer a query as a prompt block: quoted data, delimited, within `max_tokens`."""
         scope = self._scope(user_id, agent_id, run_id)
-        request = search_requests.read_query(self._engine.kernel, query, scope, limit=CONTEXT_CANDIDATES)
-        return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
+        request = arguments.read_query(self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES))
+        return await self._engine.read.context(request, max_tokens=arguments.read_limit(max_tokens, "max_tokens"))
 
     async def bench(
         self,
@@ -324,15 +453,38 @@ class AsyncMemory(Verdicts, Tidying):
         preset: str | None = None,
         limit: int = 10,
     ) -> BenchReport:
-        """How well `search` finds what is held: at most `probes` questions made from the memories themselves.
+        """Measure how well `search` finds the stored memories, with at most `probes` questions made from them.
 
         Without a scope each memory is asked for in its own. Only reads, and needs no language model.
         """
         request = read_bench(
             self._engine.kernel,
-            scope=inside(self._walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)),
+            scope=scoped(self._walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)),
             probes=probes,
             preset=preset,
             limit=limit,
         )
         return await self._engine.bench(request)
+
+    # ------------------------------------------------------------------ life
+    async def close(self) -> None:
+        """Finish what is under way and let go of every file; closing twice is no error."""
+        if not self._is_view:
+            await self._engine.close()
+
+    def _scope(self, user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
+        return arguments.read_scope(user_id, agent_id, run_id, self._walls)
+
+
+async def run_search(
+    memory: AsyncMemory,
+    query: str,
+    options: SearchOptions,
+    *,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+) -> SearchResult:
+    """Carry out `AsyncMemory.search` with its options as one value."""
+    scope = memory._scope(user_id, agent_id, run_id)
+    return await memory._engine.read.search(arguments.read_query(memory._engine.kernel, query, scope, options))

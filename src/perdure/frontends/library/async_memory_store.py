@@ -1,4 +1,4 @@
-"""AsyncMemoryStore: the explicit store of spec 001 §8, awaited."""
+"""AsyncMemoryStore, which stores, finds and erases a user's memories one by one."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from perdure.domain.event import ErasureReport
 from perdure.domain.memory import MemoryItem, read_id
 from perdure.domain.scope import Scope
 from perdure.domain.stored_memory import MemoryListing, RetrieveResult, StoredMemory, read_type
-from perdure.domain.text import shown
-from perdure.engine import requests
-from perdure.engine.explicit import Statement
-from perdure.engine.forget import Request
-from perdure.engine.walls import inside
+from perdure.domain.text.readable import shown
+from perdure.engine import arguments
+from perdure.engine.core.access import scoped
+from perdure.engine.write.explicit import Statement
+from perdure.engine.write.forget import Request
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.closing import AsyncClosing
 
 Given = str | Mapping[str, Any] | StoredMemory
-"""A memory as `store` and `update` take it: its text, or an object with the fields of 001 §8."""
+"""A memory as `store` and `update` take it: its text, or an object with the fields of `StoredMemory`."""
 
 RETRIEVE_LIMIT = 5
-"""001 §5 (V25)."""
+"""001 §5."""
 RETRIEVE_THRESHOLD = 0.6
-"""The least score, 001 §5 (V25); read from the calibrated score, not from the cosine (U11)."""
+"""The least score by default; it is compared with the calibrated score, not with the cosine."""
 LIST_LIMIT = 20
 MOST_LISTED = 100
-"""What a greater limit of `list` comes to (B19)."""
+"""The largest limit of `list`; greater ones are lowered to it."""
 
 _WALKED = 500
 """Memories read at a time where a list is made."""
@@ -46,11 +46,11 @@ _OWN = ("created_at", "updated_at", "access_count")
 """Fields that the store itself sets."""
 _FIELDS = ("id", "type", "content", "user_id", "project_id", "source", "importance", *_OWN)
 _FACTS = {"kind": "facts"}
-"""What was said is no memory of 001's, even where messages are searched."""
+"""Only facts: messages are not memories of this store, even if they are searched."""
 
 
 class AsyncMemoryStore(AsyncClosing):
-    """A user's memories, stored, recalled, corrected and forgotten one by one, as spec 001 §8 has it.
+    """A user's memories, stored, recalled, corrected and forgotten one by one.
 
     It stands on an AsyncMemory, and what stands behind that one's walls it neither shows nor changes. Every memory
     belongs to a user, and may belong to a project of theirs. Ids are shown with `mem_`, and taken with and without.
@@ -135,10 +135,10 @@ class AsyncMemoryStore(AsyncClosing):
                 "an update must give content, type, source or importance", field="memory", value=memory
             )
         item = await self._engine.explicit.update(before.id, _statement(fields), self._memory._walls)
-        return StoredMemory.of(self._engine.accesses.counted(item))
+        return StoredMemory.of(self._engine.access_counts.counted(item))
 
     async def forget(self, id: str, *, erase: bool = True) -> ErasureReport:
-        """Delete a memory and erase its text from every place that held it (U4); NotFoundError for an unknown id.
+        """Delete a memory and erase its text from every place that held it; NotFoundError for an unknown id.
 
         `erase=False` keeps history and versions, so that `undo` can bring it back.
         """
@@ -159,7 +159,7 @@ class AsyncMemoryStore(AsyncClosing):
         request = Request(
             scope=self._scope(user_id, project_id),
             types=_types(types),
-            erase=requests.read_flag(erase, "erase"),
+            erase=arguments.read_flag(erase, "erase"),
             walls=self._memory._walls,
         )
         return await self._engine.forget(request)
@@ -172,7 +172,7 @@ class AsyncMemoryStore(AsyncClosing):
         With the `llm` curator the model writes the text, and where it fails, or makes up a number, the rules do.
         """
         self._check_open()
-        given = requests.read_texts(memory_ids, "memory_ids")
+        given = arguments.read_texts(memory_ids, "memory_ids")
         ids = [(await self._item(id)).id for id in given]
         done = await self._engine.consolidate(ids, self._memory._walls)
         return StoredMemory.of(done.memory)
@@ -194,7 +194,7 @@ class AsyncMemoryStore(AsyncClosing):
         their memories. With the `llm` curator the model finds them; where it fails, or makes up a number, the rules do.
         """
         given = _scope_of(scope)
-        wanted = None if about is None else requests.read_text(about, "about")
+        wanted = None if about is None else arguments.read_text(about, "about")
         walls = self._scope(user_id or given.user_id, project_id or given.project_id)
         return (await self._engine.reflect(walls, about=wanted)).insights
 
@@ -218,12 +218,11 @@ class AsyncMemoryStore(AsyncClosing):
         found = await view.search(
             query, limit=limit, threshold=threshold, types=_types(types) or None, filters=_FACTS, preset="plain"
         )
-        self._engine.accesses.note(found.results)
         return [RetrieveResult(self._stored(item), item.score or 0.0) for item in found.results]
 
     async def get(self, id: str) -> StoredMemory:
         """The memory with this id; NotFoundError where there is none."""
-        return self._stored(await self._item(id))
+        return StoredMemory.of(await self._item(id))
 
     async def list(
         self,
@@ -234,7 +233,7 @@ class AsyncMemoryStore(AsyncClosing):
         limit: int = LIST_LIMIT,
     ) -> MemoryListing:
         """A user's memories, newest first, at most 100 of them, and how many there are in all."""
-        most = min(requests.read_limit(limit), MOST_LISTED)
+        most = min(arguments.read_limit(limit), MOST_LISTED)
         scope = self._scope(user_id, project_id)
         view = self._memory.within(user_id=scope.user_id, project_id=scope.project_id)
         wanted = _types(types)
@@ -247,11 +246,11 @@ class AsyncMemoryStore(AsyncClosing):
             total += len(page.results)
             cursor = page.next_cursor
             if cursor is None:
-                return MemoryListing([self._stored(item) for item in reversed(newest)], total, most)
+                return MemoryListing([StoredMemory.of(item) for item in reversed(newest)], total, most)
 
     # ------------------------------------------------------------------ life
     async def is_enabled(self) -> bool:
-        """Whether memories can be had: not after `close`, nor where the store cannot be opened (V3)."""
+        """Whether memories can be had: not after `close`, nor where the store cannot be opened."""
         if self._is_closed:
             return False
         try:
@@ -273,7 +272,7 @@ class AsyncMemoryStore(AsyncClosing):
 
     def _scope(self, user_id: str | None, project_id: str | None) -> Scope:
         self._check_open()
-        scope = inside(self._memory._walls, Scope(user_id=user_id, project_id=project_id))
+        scope = scoped(self._memory._walls, Scope(user_id=user_id, project_id=project_id))
         if scope.user_id is None:
             raise ScopeError("user_id must be given: every memory of this store belongs to a user", field="user_id")
         return scope
@@ -287,7 +286,7 @@ class AsyncMemoryStore(AsyncClosing):
         return item
 
     def _stored(self, item: MemoryItem) -> StoredMemory:
-        return StoredMemory.of(self._engine.accesses.counted(item))
+        return StoredMemory.of(self._engine.access_counts.counted(item))
 
 
 def _read(memory: Given | None, **beside: object) -> dict[str, Any]:
@@ -336,17 +335,17 @@ def _statement(fields: Mapping[str, Any]) -> Statement:
     """What is stated, checked."""
     content, kind, source, importance = (fields.get(name) for name in ("content", "type", "source", "importance"))
     return Statement(
-        content=None if content is None else requests.read_text(content, "content"),
+        content=None if content is None else arguments.read_text(content, "content"),
         type=None if kind is None else read_type(kind),
-        source=None if source is None else requests.read_text(source, "source"),
-        importance=None if importance is None else requests.read_share(importance, "importance"),
+        source=None if source is None else arguments.read_text(source, "source"),
+        importance=None if importance is None else arguments.read_share(importance, "importance"),
     )
 
 
 def _types(types: Sequence[str] | None) -> tuple[str, ...]:
     if types is None:
         return ()
-    return tuple(read_type(each, f"types[{place}]") for place, each in enumerate(requests.read_texts(types, "types")))
+    return tuple(read_type(each, f"types[{place}]") for place, each in enumerate(arguments.read_texts(types, "types")))
 
 
 def _new_id(value: object) -> str:

@@ -1,27 +1,29 @@
-"""AsyncTeamMemory: what a team remembers, as one of its members (spec 004), awaited."""
+"""AsyncTeamMemory, a team's memory as one of its members sees it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from perdure.domain.access import AuditEntry, Role
 from perdure.domain.errors import NotFoundError
 from perdure.domain.event import HistoryRecord, ListResult, SearchResult
+from perdure.domain.graph import Entity, Neighbor
+from perdure.domain.job import QueueStatus
 from perdure.domain.memory import MemoryItem
 from perdure.domain.promotion import Promotion
-from perdure.engine.requests import MAX_LIMIT, read_flag, read_limit, read_memory_id
+from perdure.engine.arguments import MAX_LIMIT, Moment, read_flag, read_limit, read_memory_id, read_text, read_texts
+from perdure.engine.graph.arguments import read_depth, read_graph_query
 from perdure.engine.team.items import read_item, read_patch
 from perdure.engine.team.member import read_member
-from perdure.engine.team.reading import SystemAddendum, read_looking
+from perdure.engine.team.reads import SystemAddendum, read_team_search
 from perdure.engine.team.teams import Teams
 from perdure.frontends.library.async_memory import AsyncMemory
-from perdure.frontends.library.async_team_graph import AsyncTeamGraph
 from perdure.frontends.library.closing import AsyncClosing
 
 
-class AsyncTeamMemory(AsyncTeamGraph, AsyncClosing):
+class AsyncTeamMemory(AsyncClosing):
     """A team's memory as one member has it: what they see of it, and what they may do to it.
 
     Made over a memory that is open already, which it leaves open, or by `local`. `role` is reader, member, admin or
@@ -97,7 +99,7 @@ class AsyncTeamMemory(AsyncTeamGraph, AsyncClosing):
 
         `limit` is from 1 to 100, `project_scope` one project (else all of the team's).
         """
-        looking = read_looking(
+        looking = read_team_search(
             truth_level_min=truth_level_min, project_scope=project_scope, visibility=visibility, limit=limit
         )
         return await self._teams.read.search(self._member, query, looking)
@@ -126,7 +128,7 @@ class AsyncTeamMemory(AsyncTeamGraph, AsyncClosing):
         cursor: str | None = None,
     ) -> ListResult:
         """A page of what the member sees, oldest first; `next_cursor` of one page is the `cursor` of the next."""
-        looking = read_looking(
+        looking = read_team_search(
             truth_level_min=truth_level_min,
             project_scope=project_scope,
             visibility=visibility,
@@ -177,6 +179,30 @@ class AsyncTeamMemory(AsyncTeamGraph, AsyncClosing):
         """Who did what in the team, oldest first, those lines that come after an id; for admins."""
         return await self._teams.audit(self._member, subject_id=subject_id, limit=read_limit(limit), after=after)
 
+    # ------------------------------------------------------------------ graph
+    async def entities(self, *, names: Sequence[str] | None = None, limit: int = 100) -> list[Entity]:
+        """The entities that the team's memories name, those that most name first; with `names` only these."""
+        return await self._memory._engine.graph.entities(
+            read_graph_query(self._member.walls, sees=self._member.sees()),
+            names=None if names is None else read_texts(names, "names"),
+            limit=read_limit(limit),
+        )
+
+    async def neighbors(
+        self, entity: str, *, depth: int = 1, at: Moment | None = None, include_past: bool = False
+    ) -> list[Neighbor]:
+        """Who is reached over at most `depth` edges (1 to 3), and who is named beside an entity, nearest first.
+
+        `at` is the moment at which relations are to hold, now by default; `include_past` adds those that held before.
+        NotFoundError where no memory that the member sees names it.
+        """
+        asked = read_graph_query(self._member.walls, at=at, include_past=include_past, sees=self._member.sees())
+        return await self._memory._engine.graph.neighbors(asked, read_text(entity, "entity"), depth=read_depth(depth))
+
+    async def queue_status(self) -> QueueStatus:
+        """How much work waits for the team's graph, that of all members together."""
+        return await self._memory._engine.graph.queue_status(self._member.walls)
+
     # ------------------------------------------------------------------ life
     async def close(self) -> None:
         """Let go of every file, where this was opened by `local`; closing twice is no error."""
@@ -187,8 +213,8 @@ class AsyncTeamMemory(AsyncTeamGraph, AsyncClosing):
 async def public_search(
     memory: AsyncMemory, query: str, *, project_scope: str | None = None, limit: int = 10
 ) -> SearchResult:
-    """What any team has published that answers a query, best first: for whoever asks, of a team or not (X36)."""
-    looking = read_looking(truth_level_min="PUBLIC", project_scope=project_scope, visibility=None, limit=limit)
+    """What any team has published that answers a query, best first: for whoever asks, of a team or not."""
+    looking = read_team_search(truth_level_min="PUBLIC", project_scope=project_scope, visibility=None, limit=limit)
     return await _teams(memory).read.public_search(query, looking)
 
 

@@ -1,4 +1,4 @@
-"""What is used in a `with` block, and closed at its end."""
+"""Base classes of objects that a `with` block closes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Self
 
 
 class Closing(ABC):
-    """For a `with` block."""
+    """Base of objects that a `with` block closes."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is held; closing twice is no error."""
+        """Release all resources; closing twice is no error."""
 
     def __enter__(self) -> Self:
         return self
@@ -24,11 +24,11 @@ class Closing(ABC):
 
 
 class AsyncClosing(ABC):
-    """For an `async with` block."""
+    """Base of objects that an `async with` block closes."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of what is held; closing twice is no error."""
+        """Release all resources; closing twice is no error."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""MemoryClient: spec 002's proxy in one's own process: chats with a model that remembers (002 §1.1, A34)."""
+"""MemoryClient: spec 002's proxy in one's own process: chats with a model that remembers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
-from perdure.backends.upstreams.http import HttpUpstream, UpstreamAnswer
+from perdure.backends.http.upstream import HttpUpstream, UpstreamAnswer
 from perdure.domain.errors import ConfigError, InvalidInputError, UpstreamError
 from perdure.domain.event import AddResult
 from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.domain.text import shown
-from perdure.engine import requests
-from perdure.engine.gateway.conversation import DEFAULT, GLOBAL, Conversation
-from perdure.engine.gateway.echoing import injected, standing_in
-from perdure.engine.gateway.recalling import Ask, Recalled, Recalling
-from perdure.engine.gateway.remembering import Remembering
-from perdure.engine.requests import Filters
-from perdure.frontends.gateway.placing import TOOLS, last_of_user, place, said, turn_of, words
+from perdure.domain.text.readable import shown
+from perdure.engine import arguments
+from perdure.engine.arguments import Filters
+from perdure.engine.chat.injected_text import injected, standing_in
+from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest
+from perdure.engine.chat.memory_writer import MemoryWriter
+from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation
+from perdure.frontends.gateway.prompt_placement import TOOLS, last_of_user, place, said, turn_of, words
 from perdure.frontends.gateway.query import forces_tool, lately
 from perdure.frontends.gateway.sse import DONE, ChatStream, Events, first_choice
 from perdure.frontends.library.async_memory import AsyncMemory
@@ -85,8 +85,8 @@ class MemoryClient(AsyncClosing):
             embedding_model=embedding_model,
             embedding_api_key=embedding_api_key,
             embedding_dimensions=embedding_dimensions,
-            watch=requests.read_flag(start_watcher, "start_watcher"),
-            git=requests.read_flag(enable_git_versioning, "enable_git_versioning"),
+            watch=arguments.read_flag(start_watcher, "start_watcher"),
+            git=arguments.read_flag(enable_git_versioning, "enable_git_versioning"),
             gateway={
                 "summaries": enable_summarization,
                 "default_retrieval_limit": default_top_k,
@@ -98,15 +98,15 @@ class MemoryClient(AsyncClosing):
         )
         self.config = config
         self._memory = AsyncMemory(config)
-        self._recalling = Recalling(self._memory._engine, config.gateway)
-        self._remembering = Remembering(self._memory._engine, config.gateway)
+        self._recalling = MemoryReader(self._memory._engine, config.gateway)
+        self._remembering = MemoryWriter(self._memory._engine, config.gateway)
         key = config.gateway.upstream.api_key
         self._upstream = HttpUpstream(openai_base_url, api_key=key.get_secret_value() if key is not None else None)
 
     # ------------------------------------------------------------------ memory alone
     async def add(self, text: str, conversation_id: str = DEFAULT) -> AddResult:
-        """Keep what a text says: its facts are extracted and reconciled, and no model is chatted with (K11)."""
-        return await self._memory.add(requests.read_text(text, "text"), run_id=_name(conversation_id))
+        """Keep what a text says: its facts are extracted and reconciled, and no model is chatted with."""
+        return await self._memory.add(arguments.read_text(text, "text"), run_id=_name(conversation_id))
 
     async def search(
         self,
@@ -118,11 +118,11 @@ class MemoryClient(AsyncClosing):
         score_threshold: float | None = None,
         filters: Filters | None = None,
     ) -> list[dict[str, Any]]:
-        """What is remembered of a query, best first, each as `{role, content, created_at, score}` (K10, A5)."""
-        ask = Ask(
+        """What is remembered of a query, best first, each as `{role, content, created_at, score}`."""
+        ask = RecallRequest(
             conversation=_conversation(conversation_id),
-            query=requests.read_text(query, "query"),
-            limit=None if top_k is None else requests.read_limit(top_k, "top_k"),
+            query=arguments.read_text(query, "query"),
+            limit=None if top_k is None else arguments.read_limit(top_k, "top_k"),
             **_checked(recency_weight, score_threshold, filters),
         )
         return [_hit(item) for item in (await self._recalling.search(ask)).results]
@@ -133,7 +133,7 @@ class MemoryClient(AsyncClosing):
         found = PORTAL.call(
             self._memory._engine.read.get_all(
                 Scope(run_id=_name(conversation_id)),
-                limit=requests.MAX_LIMIT,
+                limit=arguments.MAX_LIMIT,
                 filters=None,
                 cursor=None,
                 as_of=None,
@@ -182,7 +182,7 @@ class MemoryClient(AsyncClosing):
         filters: Filters | None = None,
         **fields: Any,
     ) -> dict[str, Any] | AsyncIterator[dict[str, Any]]:
-        """Ask the model with what is remembered, and remember the turn (K9).
+        """Ask the model with what is remembered, and remember the turn.
 
         Answers with the completion and its `memory_hits`, or with `stream` with an iterator over its chunks; close it
         (`aclosing`) where you stop early. `fields` go to the server as they are (temperature, tools, ...);
@@ -218,7 +218,7 @@ class MemoryClient(AsyncClosing):
         checked: dict[str, Any],
     ) -> Recalled:
         at = last_of_user(messages)
-        ask = Ask(
+        ask = RecallRequest(
             conversation=conversation,
             query="" if at is None else words(messages[at].get("content")),
             history=() if at is None else lately(said(each) for each in reversed(messages[:at])),
@@ -241,7 +241,7 @@ class MemoryClient(AsyncClosing):
         body: bytes,
         api_key: str | None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """The chunks of an answer; what came before it broke off, or was no longer wanted, stays said (K37)."""
+        """The chunks of an answer; what came before it broke off, or was no longer wanted, stays said."""
         turn = None if told is None else await self._remembering.begin(conversation, *told)
         reader, complete = ChatStream(), False
         try:
@@ -273,7 +273,7 @@ class MemoryClient(AsyncClosing):
     # ------------------------------------------------------------------ life
     async def start(self) -> None:
         """Begin to watch the files, and to work on what is due, also on what an earlier process left over."""
-        if (vault := self._memory._engine.kernel.vault) is not None:
+        if (vault := self._memory._engine.kernel.file_observer) is not None:
             vault.watch()
         await self._remembering.start()
 
@@ -319,7 +319,7 @@ def _read(data: bytes | str) -> dict[str, Any]:
 
 
 def _name(conversation_id: object) -> str:
-    return requests.read_text(conversation_id, "conversation_id")
+    return arguments.read_text(conversation_id, "conversation_id")
 
 
 def _conversation(conversation_id: object) -> Conversation:
@@ -330,8 +330,8 @@ def _conversation(conversation_id: object) -> Conversation:
 
 def _checked(weight: float | None, threshold: float | None, filters: Filters | None) -> dict[str, Any]:
     return {
-        "recency_weight": None if weight is None else requests.read_share(weight, "recency_weight"),
-        "threshold": None if threshold is None else requests.read_share(threshold, "score_threshold"),
+        "recency_weight": None if weight is None else arguments.read_share(weight, "recency_weight"),
+        "threshold": None if threshold is None else arguments.read_share(threshold, "score_threshold"),
         "filters": parse_filter(filters),
     }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from perdure.backends.vault.layout import ENTRIES
+from perdure.backends.markdown.layout import ENTRIES
 from perdure.domain.errors import ConfigError
-from perdure.domain.text import shown
-from perdure.engine.config import MemoryConfig, read_config
+from perdure.domain.text.readable import shown
+from perdure.engine.config.config import MemoryConfig, read_config
 
 _OWN_MODELS = {"minilm": "minilm", "all-minilm-l6-v2": "minilm", "hashed": "hashed"}
 """Models that run here without a download of their own, by the last part of their names."""
@@ -67,7 +67,7 @@ def refuse_records(memory_path: Path) -> None:
 
 
 def _embedder(model: str, base_url: str, api_key: str | None, dimensions: int | None) -> dict[str, Any]:
-    """The embedder of a model's name: one of our own, a folder with a model, or one of the server's (K62)."""
+    """The embedder of a model's name: one of our own, a folder with a model, or one of the server's."""
     if not isinstance(model, str) or not model.strip():
         raise ConfigError(
             f"embedding_model must name a model or a folder, not {shown(model)}", field="embedding_model", value=model

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from perdure.domain.errors import DependencyError
-from perdure.domain.tool_answer import ToolAnswer
+from perdure.backends.registry import missing_driver
+from perdure.domain.message import ToolAnswer
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 except ImportError as error:
-    raise DependencyError("the tool runner needs the anthropic package: pip install 'perdure[anthropic]'") from error
+    raise missing_driver("anthropic", error) from error
 
 
 def sync_tool(answer: Callable[[Mapping[str, Any]], ToolAnswer]) -> BetaAbstractMemoryTool:

@@ -1,4 +1,4 @@
-"""The sync door: one shared event loop in a daemon thread, into which every `Memory` calls."""
+"""Portal, the shared event loop in a daemon thread on which the synchronous library runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Portal:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, as a forked process must: it has this object, but not its thread."""
+        """Start again in a forked process, which has this object but not its thread."""
         self._guard = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; Ctrl-C cancels it before it is raised here."""
+        """Run a coroutine on the shared loop and return its result; Ctrl-C cancels it first."""
         loop = self._running_loop()
         try:
             if threading.current_thread() is self._thread:
@@ -57,7 +57,7 @@ class Portal:
 
 
 PORTAL = Portal()
-"""The one that all sync front ends of this process share."""
+"""The portal that all synchronous objects of this process share."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PORTAL.reset)

@@ -1,54 +1,178 @@
-"""The app: every dialect's routes behind one door."""
+"""The FastAPI app: the routes of all dialects, their middleware and the OpenAPI document."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
 from perdure import __version__
 from perdure.domain.errors import PerdureError
-from perdure.engine.config import MemoryConfig
-from perdure.engine.loading import load_rules
-from perdure.frontends.gateway import passing
+from perdure.engine.config.config import MemoryConfig
+from perdure.engine.maintenance.schedule import running_schedule
+from perdure.engine.preload import load_rules
+from perdure.frontends.faults import Dialect, dialect_of
+from perdure.frontends.gateway import pass_through
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.routes import ROUTERS
 from perdure.frontends.library.async_memory import AsyncMemory
-from perdure.frontends.server import (
-    health,
-    routes_graph,
-    routes_mem0,
-    routes_memories,
-    routes_memory,
-    routes_team,
-    routes_upkeep,
-)
-from perdure.frontends.server.around import Around
-from perdure.frontends.server.body import BodyLimit
-from perdure.frontends.server.documents import describe
-from perdure.frontends.server.door import Door
-from perdure.frontends.server.limits import RateLimit
+from perdure.frontends.server.auth.jwt import JwtVerifier
+from perdure.frontends.server.error_responses import handle_error
+from perdure.frontends.server.mem0 import routes as mem0
 from perdure.frontends.server.metrics import Metrics
-from perdure.frontends.server.refusals import handle
-from perdure.frontends.server.service import Service
+from perdure.frontends.server.middleware.auth import HEALTH_ROUTES, AuthMiddleware
+from perdure.frontends.server.middleware.body_limit import BodyLimitMiddleware
+from perdure.frontends.server.middleware.origin_check import OriginCheckMiddleware
+from perdure.frontends.server.middleware.rate_limit import RateLimit
+from perdure.frontends.server.middleware.request_context import RequestContextMiddleware
+from perdure.frontends.server.middleware.request_timeout import BodyTimeoutMiddleware
+from perdure.frontends.server.middleware.trailing_slash import TrailingSlashMiddleware
+from perdure.frontends.server.routes import explicit_memories, graph, health, maintenance, memories, teams
 from perdure.frontends.server.settings import ServerSecrets, read_settings
-from perdure.frontends.server.slashes import Slashes
-from perdure.frontends.server.sweeping import sweeping
-from perdure.frontends.server.tokens import Tokens
+from perdure.frontends.server.state import Service
+
+# The OpenAPI document: error responses and credentials of every route.
+
+DESCRIPTION = """\
+Long-term memory for agents and teams: facts that are kept, corrected and recalled, and what was believed when.
+
+Send a key as `Authorization: Bearer`, `Authorization: Token` or `X-API-Key`. A request about a team's memory names the
+team in `X-Team-Scope` and needs a token, or a key of that team. A trailing slash makes no difference."""
+
+SCHEMES: dict[str, Any] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or the JWT of a team's member"},
+    "token": {"type": "apiKey", "in": "header", "name": "Authorization", "description": "Token, a blank, an API key"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"},
+}
+REFUSALS = {
+    "400": "A value is wrong",
+    "401": "No credentials, or ones that are not known here",
+    "403": "These credentials may not do that",
+    "404": "There is no such thing, or it is not this caller's",
+    "405": "Only a promotion moves a truth level",
+    "408": "The request took too long to arrive",
+    "409": "The change would contradict a later one",
+    "413": "The body is too large",
+    "415": "The body is not said to be JSON",
+    "421": "This server is not the host that the request is for",
+    "422": "The request is not as its schema says",
+    "429": "Too many requests: Retry-After says when to come back",
+    "500": "The server failed",
+    "502": "A model that the server needs cannot be used now",
+    "503": "The store, the ledger or the graph cannot be used now",
+}
+_TEXT = {"type": "string"}
+SHAPES: dict[Dialect, dict[str, Any]] = {
+    "facts": {
+        "type": "object",
+        "required": ["detail", "code"],
+        "properties": {"detail": _TEXT, "error": _TEXT, "code": _TEXT, "field": _TEXT},
+        "example": {"detail": "there is no memory with this id", "error": "...", "code": "not_found"},
+    },
+    "explicit": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["code", "message", "timestamp"],
+                "properties": {"code": _TEXT, "message": _TEXT, "timestamp": _TEXT},
+            }
+        },
+    },
+    "team": {
+        "type": "object",
+        "required": ["detail"],
+        "properties": {"detail": _TEXT},
+        "example": {"detail": "Missing required field: item.truth_level"},
+    },
+    "openai": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["message", "type"],
+                "properties": {
+                    "message": _TEXT,
+                    "type": _TEXT,
+                    "param": {"type": ["string", "null"]},
+                    "code": {"type": ["string", "null"]},
+                },
+            },
+            "detail": _TEXT,
+        },
+    },
+}
+_NAMES: dict[Dialect, str] = {
+    "facts": "Fault",
+    "explicit": "ExplicitFault",
+    "team": "TeamFault",
+    "openai": "OpenAIFault",
+}
+_METHODS = ("get", "put", "post", "patch", "delete", "head", "options")
+
+
+def describe(app: FastAPI) -> None:
+    """Add error responses and credentials to the app's OpenAPI document."""
+    made: dict[str, Any] = {}
+
+    def document() -> dict[str, Any]:
+        if not made:
+            made.update(_document(app))
+        return made
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    found = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+    parts = found.setdefault("components", {})
+    parts["securitySchemes"] = SCHEMES
+    parts.setdefault("schemas", {}).update({_NAMES[dialect]: shape for dialect, shape in SHAPES.items()})
+    for path, item in found.get("paths", {}).items():
+        for method in _METHODS:
+            if method in item:
+                _complete(path, method, item[method])
+    return found
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    if path in HEALTH_ROUTES:
+        return
+    operation["security"] = [{}, *({name: []} for name in SCHEMES)]
+    shapes = sorted({dialect_of(path, method.upper(), for_team=for_team) for for_team in (False, True)})
+    schemas = [{"$ref": f"#/components/schemas/{_NAMES[shape]}"} for shape in shapes]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    for status, description in REFUSALS.items():
+        known = operation["responses"].get(status)
+        if known is None or status == "422":  # FastAPI's own 422 is not what is sent
+            operation["responses"][status] = {
+                "description": description,
+                "content": {"application/json": {"schema": schema}},
+            }
+
+
+def background_scheduler(memory: AsyncMemory) -> AbstractAsyncContextManager[None]:
+    """Run due maintenance (expiry, pruning, quotas, backups) now and whenever it falls due, until the block ends."""
+    return running_schedule(memory._engine)
+
 
 logger = logging.getLogger("perdure.server")
 
 
 def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
-    """The app of one memory; ConfigError names a setting that is wrong, and nothing is opened before it starts.
+    """Build the app of one memory; ConfigError names a wrong setting, and nothing is opened before the app starts.
 
-    `is_open` says whether requests without credentials are served while no key was ever made; by default on loopback,
-    or as `server.open` says. Secrets are the environment's.
+    `is_open`: serve requests without credentials while no API key was ever created; by default on loopback, or if
+    `server.open` is set. Secrets are read from the environment.
     """
     settings = read_settings(config)
     secrets = ServerSecrets.read()
@@ -59,7 +183,7 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         is_open=(settings.on_loopback or settings.open) if is_open is None else is_open,
         metrics=Metrics(),
         limit=RateLimit(settings.rate_per_minute),
-        tokens=Tokens(settings.jwt, secrets),
+        tokens=JwtVerifier(settings.jwt, secrets),
     )
     app = FastAPI(
         title="perdure",
@@ -75,27 +199,29 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         trust_client_user_id=settings.trust_client_user_id,
         registry=service.metrics.registry,
     )
-    # 001's last: its {memory_id} would take the names below /v1/memory that are 004's.
-    for each in (health, routes_memories, routes_upkeep, routes_mem0, routes_team, routes_graph, routes_memory):
+    # explicit_memories is last: its {memory_id} would match the teams' routes below /v1/memory.
+    for each in (health, memories, maintenance, mem0, teams, graph, explicit_memories):
         app.include_router(each.router)
     for router in ROUTERS:
         app.include_router(router)
     gateway.keep_own([*_paths(app.routes)])
     if gateway.passes:
-        app.include_router(passing.router)  # the last one: it takes what nobody took
+        app.include_router(pass_through.router)  # the last one: it takes what nobody took
     describe(app)
     for kind in (PerdureError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, handle)
+        app.add_exception_handler(kind, handle_error)
     # The last one added is the outermost.
-    app.add_middleware(Door, service=service, gateway=gateway)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
-    app.add_middleware(Around, metrics=service.metrics)
-    app.add_middleware(Slashes)
+    app.add_middleware(AuthMiddleware, service=service, gateway=gateway)
+    app.add_middleware(BodyTimeoutMiddleware, seconds=settings.request_seconds)
+    app.add_middleware(BodyLimitMiddleware, max_bytes=settings.max_body_bytes)
+    app.add_middleware(OriginCheckMiddleware, settings=settings, gateway=gateway)
+    app.add_middleware(RequestContextMiddleware, metrics=service.metrics)
+    app.add_middleware(TrailingSlashMiddleware)
     return app
 
 
 def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
-    """The path templates of all routes, those of routers inside of routers too."""
+    """Yield the path templates of all routes, nested routers included."""
     for route in routes:
         if (inner := getattr(route, "original_router", None)) is not None:  # FastAPI includes routers as they are
             yield from _paths(inner.routes)
@@ -105,7 +231,7 @@ def _paths(routes: Iterable[BaseRoute]) -> Iterator[str]:
 
 @asynccontextmanager
 async def _life(app: FastAPI) -> AsyncIterator[None]:
-    """Open the memory, so that what a crash left over is finished at once; close it when all requests are served."""
+    """Open the memory, which finishes what a crash left over; close it after the last request."""
     service: Service = app.state.service
     gateway: Gateway = app.state.gateway
     load_rules()
@@ -116,7 +242,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
         logger.error("the memory could not be opened: %s", error.message)
     try:
         await gateway.start()
-        async with sweeping(service.memory):
+        async with background_scheduler(service.memory):
             yield
     finally:
         await gateway.close()

@@ -1,4 +1,4 @@
-"""What the server counts, as Prometheus reads it; no label has values that a client could choose."""
+"""Prometheus metrics of the server; clients cannot choose the values of any label."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Metrics:
         return self._registry
 
     def began(self) -> None:
-        """A request came in."""
+        """Count a request as in flight."""
         self._in_flight.inc()
 
     def ended(self, method: str, route: str | None, status: int, seconds: float, code: str | None) -> None:
-        """A request was answered: by which route's template, and with which error's code if it was one."""
+        """Count an answered request by route template, status and, for an error, its code."""
         self._in_flight.dec()
         method = method if method in METHODS else "other"
         route = route or NO_ROUTE
@@ -66,7 +66,7 @@ class Metrics:
             self._errors.labels(code).inc()
 
     def exposition(self) -> bytes:
-        """All of it in Prometheus's text format; of every worker where they share a folder."""
+        """Return all metrics in Prometheus's text format; of all workers if they share a folder."""
         if not os.environ.get(SHARED_FOLDER):
             return generate_latest(self._registry)
         shared = CollectorRegistry()

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
+import re
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from perdure.backends.validation import config_error
-from perdure.engine.config import MemoryConfig
+from perdure.engine.config.config import MemoryConfig
 
 DEFAULT_PORT = 8100
+ANY = "*"
+"""Every host, or every origin."""
+_HOST_NAME = re.compile(r"\*|(?:\*\.)?[^\s*:/?#@\[\]]+|\[?[0-9a-f:.]+\]?", re.IGNORECASE)
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s*/?#@]+", re.IGNORECASE)
 
 
 class JwtSettings(BaseModel):
@@ -35,8 +42,24 @@ class ServerSettings(BaseModel):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     open: bool = Field(False, description="Whether an address other than loopback is served without keys")
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="Names by which the server may be asked (the Host of a request) beside loopback's and its own "
+        'address: ["memory.example.com"], "*.example.com" for all below one, "*" for any; others are 421',
+    )
+    allowed_origins: tuple[str, ...] = Field(
+        (),
+        description="Web pages that may ask (CORS) beside the server's own: "
+        '["https://chat.example.com"], "*" for any; others are 403',
+    )
     workers: int = Field(1, ge=1, le=64, description="Processes that serve")
     max_body_bytes: int = Field(10_000_000, ge=1, description="Bytes that the body of a request may have")
+    request_seconds: int = Field(
+        30,
+        ge=1,
+        description="Seconds for the head of a request to arrive, and for its body with one more for each kilobyte "
+        "of it; what is sent more slowly is 408",
+    )
     rate_per_minute: int = Field(
         0, ge=0, description="Requests a minute of one key, or of one address without a key, in each worker; 0 is any"
     )
@@ -50,10 +73,39 @@ class ServerSettings(BaseModel):
     )
     jwt: JwtSettings = Field(default_factory=JwtSettings, description="Tokens of people and teams")
 
+    @field_validator("allowed_hosts", "allowed_origins", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """A variable of the environment is text: JSON, or names with commas between them."""
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("["):
+            try:
+                return json.loads(value)
+            except ValueError:
+                raise ValueError("must be a list of names") from None
+        return [each.strip() for each in value.split(",") if each.strip()]
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if not _HOST_NAME.fullmatch(each):
+                raise ValueError(f"must be names or addresses without scheme and port, and {each!r} is none")
+        return tuple(plain_host(each) for each in value)
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if not _ORIGIN.fullmatch(each):
+                raise ValueError(f"must be origins as https://chat.example.com, without a path, and {each!r} is none")
+        return tuple(each.lower() for each in value)
+
     @property
     def on_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
-        return _is_loopback(self.host)
+        return is_loopback(plain_host(self.host))
 
 
 class ServerSecrets(BaseModel):
@@ -80,12 +132,22 @@ def read_settings(config: MemoryConfig) -> ServerSettings:
         raise config_error(error, ServerSettings, "server") from error
 
 
-def _is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own: `localhost`, 127.0.0.0/8 or ::1."""
+def plain_host(host: str) -> str:
+    """A host's name or address in the one spelling by which it is compared."""
+    name = host.strip("[]").lower().removesuffix(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, as `plain_host` writes it, is this machine's own: `localhost`, 127.0.0.0/8 or ::1."""
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 

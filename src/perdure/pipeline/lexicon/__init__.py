@@ -37,3 +37,12 @@ def pairs(name: str) -> dict[str, str]:
             raise ValueError(f"{name}: expected a tab in {entry!r}")
         table[left.strip()] = right.strip()
     return table
+
+
+# Small sets of words by name, from `sets.tsv`.
+
+
+@cache
+def word_set(name: str) -> frozenset[str]:
+    """The words of the set; KeyError for a name that the file does not have."""
+    return frozenset(pairs("sets.tsv")[name].split())

@@ -8,8 +8,8 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from perdure.backends.ledgers._tables import metadata
-from perdure.backends.ledgers.runtime import _tables as _runtime_tables  # noqa: F401 - they join the others
+from perdure.backends.ledgers.sql.agent_runtime import tables as _runtime_tables  # noqa: F401 - they join the others
+from perdure.backends.ledgers.sql.tables import metadata
 
 
 def _run(connection: Connection) -> None:

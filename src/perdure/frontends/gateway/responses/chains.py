@@ -4,19 +4,103 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from dataclasses import replace
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from perdure.domain.clock import iso, system_clock
 from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
-from perdure.domain.text import is_unicode
-from perdure.engine.in_time import InTime
-from perdure.engine.soft import given_up, kept_from_failing
+from perdure.domain.text.readable import is_unicode
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.tasks import Deadline
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.gateway import Gateway
-from perdure.frontends.gateway.gateway import Keeping as TurnKeeping
-from perdure.frontends.gateway.responses.keeping import Kept
+from perdure.frontends.gateway.responses.items import CALLS, OUTPUTS, Item, kind_of
+
+# Chains of responses as the ledger keeps them: what went in and came out, never what memory put into a request.
+
+_HEAD = "perdure.response"
+"""The type of a link's first item: the response object without its output, and how many items went in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One response that was kept."""
+
+    link: Link
+
+    @property
+    def inputs(self) -> list[Item]:
+        """What went in."""
+        head, items = self._split()
+        return items[: head["inputs"]] if head else []
+
+    @property
+    def outputs(self) -> list[Item]:
+        """What came out."""
+        head, items = self._split()
+        return items[head["inputs"] :] if head else []
+
+    @property
+    def items(self) -> list[Item]:
+        """Both; none once something of it was forgotten."""
+        return self._split()[1]
+
+    @property
+    def response(self) -> dict[str, Any] | None:
+        """The response object; None where it is an upstream's own, or was forgotten."""
+        head, _ = self._split()
+        return {**head["response"], "output": self.outputs} if head and head["response"] else None
+
+    def _split(self) -> tuple[dict[str, Any] | None, list[Item]]:
+        items = self.link.items
+        return (items[0], items[1:]) if items and items[0].get("type") == _HEAD else (None, [])
+
+
+def link_of(
+    response: Mapping[str, Any],
+    inputs: Sequence[Item],
+    *,
+    scope: Scope,
+    session: str,
+    previous_id: str | None = None,
+    episodes: Sequence[str] = (),
+    is_native: bool = False,
+) -> Link:
+    """A response as it is kept; of an upstream's own one, which keeps the rest itself, only the items."""
+    told = {name: value for name, value in response.items() if name != "output"}
+    head = {"type": _HEAD, "inputs": len(inputs), "response": None if is_native else told}
+    return Link(
+        id=str(response["id"]),
+        previous_id=previous_id,
+        scope=scope,
+        session=session,
+        model=str(response.get("model") or ""),
+        items=[head, *inputs, *response.get("output", ())],
+        episodes=tuple(episodes),
+        created_at=iso(system_clock()),
+    )
+
+
+def earlier_items(chain: Sequence[Kept]) -> list[Item]:
+    """All that was said in a chain, oldest first.
+
+    Of a chain whose beginning was forgotten, what tools gave back for calls that are gone goes too: no model's server
+    takes the one without the other.
+    """
+    found: list[Item] = []
+    calls: set[object] = set()
+    for kept in chain:
+        for item in kept.items:
+            kind = kind_of(item)
+            if kind in CALLS:
+                calls.add(item.get("call_id"))
+            if kind not in OUTPUTS or item.get("call_id") in calls:
+                found.append(item)
+    return found
+
 
 T = TypeVar("T")
 
@@ -36,7 +120,7 @@ class Chains:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._writing: dict[str, tuple[asyncio.Task[bool], Link]] = {}
-        self._looking = InTime(LATE_AT_ONCE)
+        self._looking = Deadline(LATE_AT_ONCE)
         self._under_way = 0
 
     async def chain(self, response_id: str, walls: Scope) -> list[Kept]:
@@ -99,7 +183,7 @@ class Chains:
         ledger = await self._gateway.engine.kernel.ledger_alone()
         return await ledger.chains.delete(response_id, walls)
 
-    def put(self, link: Link, turn: TurnKeeping | None) -> asyncio.Task[bool] | None:
+    def put(self, link: Link, turn: PendingTurn | None) -> asyncio.Task[bool] | None:
         """Begin to keep a response, with the ids of what the turn kept of it; the task tells whether it was kept.
 
         A failure is given up: an answer is not lost because nobody can go on from it. None, and nothing is kept, where
@@ -113,7 +197,7 @@ class Chains:
         task.add_done_callback(lambda _: self._writing.pop(link.id, None))
         return task
 
-    async def kept(self, link: Link, turn: TurnKeeping | None) -> bool:
+    async def kept(self, link: Link, turn: PendingTurn | None) -> bool:
         """Keep a response whose end is told after this, for the next request may go on from it at once; whether it is.
 
         No longer than memory may delay a request: then it is kept later, as one hopes.
@@ -133,16 +217,16 @@ class Chains:
     def _ended(self, _: asyncio.Task[Any]) -> None:
         self._under_way -= 1
 
-    async def _put(self, link: Link, turn: TurnKeeping | None) -> bool:
+    async def _put(self, link: Link, turn: PendingTurn | None) -> bool:
         what, is_kept = "a response was not kept, so no other can go on from it", False
-        with kept_from_failing(what, []), given_up(what):
-            episodes = await turn.episodes() if turn is not None else ()
+        with never_fail(what, []), degrade(what):
+            episodes = await turn.user_episodes() if turn is not None else ()
             ledger = await self._gateway.engine.kernel.ledger_alone()
             await ledger.chains.put(replace(link, episodes=episodes))
             is_kept = True
         return is_kept
 
-    def name(self, response_id: str, turn: TurnKeeping | None) -> None:
+    def name(self, response_id: str, turn: PendingTurn | None) -> None:
         """Name all that a turn keeps of a response, its answer too, once it is kept: so that erasures find it.
 
         For one that is being kept, or was.
@@ -150,13 +234,13 @@ class Chains:
         if turn is not None:
             self._later(self._name(response_id, turn), response_id)
 
-    async def _name(self, response_id: str, turn: TurnKeeping) -> None:
-        with given_up("what a response names is not told"):
-            ended = await turn.ended()
-            if ended is None or ended.session_id is None:
+    async def _name(self, response_id: str, turn: PendingTurn) -> None:
+        with degrade("what a response names is not told"):
+            await turn.ended()
+            if turn.answer_done is None or turn.session_id is None:
                 return
             ledger = await self._gateway.engine.kernel.ledger_alone()
-            turns = await ledger.sessions.turns(ended.session_id, ended.number, ended.number)
+            turns = await ledger.sessions.turns(turn.session_id, turn.number, turn.number)
             for counted in turns:
                 await ledger.chains.name(response_id, counted.episodes)
 

@@ -4,27 +4,283 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from perdure.frontends.gateway.responses.items import Item, item_id
-from perdure.frontends.gateway.responses.open_items import (
-    Event,
-    OpenCall,
-    OpenCustomCall,
-    OpenItem,
-    OpenMessage,
-    OpenParts,
-    OpenReasoning,
-)
-from perdure.frontends.gateway.responses.shape import (
-    Outcome,
-    empty_response,
-    error_of,
-    incomplete_details,
-    logprobs_of,
-    usage_of,
-)
+
+# The response object: what stands in it beside its output.
+
+Outcome = Literal["in_progress", "completed", "incomplete", "failed"]
+"""How far a response has come."""
+
+_ECHOED: Mapping[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": None,
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+"""Fields of the request that stand in its response too, and what they are where it did not give them."""
+
+_INCOMPLETE: Mapping[str, str] = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Chat's reasons to stop early, in the words of the Responses API."""
+
+
+def empty_response(response_id: str, body: Mapping[str, Any], *, created_at: int) -> dict[str, Any]:
+    """The response to a request before the model has said a word; memory that was injected is not in it."""
+    given = {name: body[name] for name in _ECHOED if body.get(name) is not None}
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": created_at,
+        "status": "in_progress",
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+        "model": body.get("model") or "",
+        "output": [],
+        "usage": None,
+        **_ECHOED,
+        **given,
+    }
+
+
+def incomplete_details(finish_reason: object) -> dict[str, str] | None:
+    """Why an answer is not whole, or None where it is."""
+    reason = _INCOMPLETE.get(finish_reason) if isinstance(finish_reason, str) else None
+    return {"reason": reason} if reason else None
+
+
+def usage_of(usage: object) -> dict[str, Any] | None:
+    """Chat's count of tokens in the words of the Responses API; None where there is none."""
+    if not isinstance(usage, dict):
+        return None
+    read, written = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    prompt = usage.get("prompt_tokens_details")
+    completion = usage.get("completion_tokens_details")
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": _inside(prompt, "cached_tokens"), "cache_write_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": _inside(completion, "reasoning_tokens")},
+        "total_tokens": _count(usage.get("total_tokens")) or read + written,
+    }
+
+
+def error_of(error: object) -> dict[str, str]:
+    """An error that an upstream told in the middle of a stream, as a response tells it."""
+    told = error if isinstance(error, dict) else {"message": error}
+    limited = "rate_limit" in f"{told.get('code')} {told.get('type')}" or told.get("code") in (429, "429")
+    message = told.get("message")
+    return {
+        "code": "rate_limit_exceeded" if limited else "server_error",
+        "message": message if isinstance(message, str) and message else "The model's server failed.",
+    }
+
+
+def logprobs_of(logprobs: object) -> list[dict[str, Any]]:
+    """Chat's log probabilities of a text's tokens, with the fields that the Responses API has always."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    tokens = [token for token in content if isinstance(token, dict)] if isinstance(content, list) else []
+    return [
+        {**_token(token), "top_logprobs": [_token(each) for each in token.get("top_logprobs") or ()]}
+        for token in tokens
+    ]
+
+
+def _token(token: dict[str, Any]) -> dict[str, Any]:
+    text = str(token.get("token", ""))
+    octets = token.get("bytes") or list(text.encode("utf-8", "replace"))
+    return {"token": text, "logprob": token.get("logprob") or 0.0, "bytes": octets}
+
+
+def _inside(details: object, name: str) -> int:
+    return _count(details.get(name)) if isinstance(details, dict) else 0
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+# Items of an output while the model still writes them; each step gives the events that tell of it.
+
+Event = dict[str, Any]
+"""One event of a stream, without its `sequence_number`."""
+
+
+class OpenItem(ABC):
+    """One item that is being written."""
+
+    PREFIX: str
+    """What its id begins with."""
+
+    def __init__(self, item_id: str, index: int) -> None:
+        self.id = item_id
+        self.index = index
+        """Its place in the output."""
+
+    @abstractmethod
+    def item(self, status: str) -> Item:
+        """The item as far as it has come."""
+
+    @abstractmethod
+    def closing(self, status: str) -> Iterator[Event]:
+        """What tells that its parts are whole."""
+
+    def opened(self) -> Event:
+        """What tells that it was begun."""
+        return {"type": "response.output_item.added", "output_index": self.index, "item": self.item("in_progress")}
+
+    def close(self, status: str) -> Iterator[Event]:
+        """What tells that it is whole, its parts first."""
+        yield from self.closing(status)
+        yield {"type": "response.output_item.done", "output_index": self.index, "item": self.item(status)}
+
+    def told(self, kind: str, **more: Any) -> Event:
+        """An event about this item."""
+        return {"type": kind, "item_id": self.id, "output_index": self.index, **more}
+
+
+class OpenParts(OpenItem):
+    """A message or a reasoning item: parts one after another, of which the last one is open."""
+
+    def __init__(self, item_id: str, index: int) -> None:
+        super().__init__(item_id, index)
+        self.parts: list[dict[str, Any]] = []
+        self._is_open = False
+
+    def write(self, kind: str, text: str, logprobs: list[dict[str, Any]] | None = None) -> Iterator[Event]:
+        """Add text to the open part, or to a new one where the open part is of another kind."""
+        if not self._is_open or self.parts[-1]["type"] != kind:
+            yield from self._close_part()
+            self.parts.append(_part(kind))
+            self._is_open = True
+            yield self._told_part("response.content_part.added")
+        part = self.parts[-1]
+        part[_TEXT[kind]] += text
+        more: dict[str, Any] = {}
+        if kind == "output_text":
+            part["logprobs"].extend(logprobs or [])
+            more = {"logprobs": logprobs or []}
+        yield self.told(f"response.{kind}.delta", content_index=len(self.parts) - 1, delta=text, **more)
+
+    def closing(self, status: str) -> Iterator[Event]:
+        """What tells that the open part is whole."""
+        yield from self._close_part()
+
+    def _close_part(self) -> Iterator[Event]:
+        if not self._is_open:
+            return
+        self._is_open = False
+        part = self.parts[-1]
+        kind = part["type"]
+        more = {"logprobs": list(part["logprobs"])} if kind == "output_text" else {}
+        whole = {_TEXT[kind]: part[_TEXT[kind]]}
+        yield self.told(f"response.{kind}.done", content_index=len(self.parts) - 1, **whole, **more)
+        yield self._told_part("response.content_part.done")
+
+    def _told_part(self, kind: str) -> Event:
+        return self.told(kind, content_index=len(self.parts) - 1, part=_copy(self.parts[-1]))
+
+
+class OpenMessage(OpenParts):
+    """What the model says: text and refusals."""
+
+    PREFIX = "msg"
+
+    def item(self, status: str) -> Item:
+        """The message."""
+        content = [_copy(part) for part in self.parts]
+        return {"id": self.id, "type": "message", "status": status, "role": "assistant", "content": content}
+
+
+class OpenReasoning(OpenParts):
+    """What the model thought aloud, of servers that tell it."""
+
+    PREFIX = "rs"
+
+    def item(self, status: str) -> Item:
+        """The reasoning item."""
+        content = [_copy(part) for part in self.parts]
+        return {"id": self.id, "type": "reasoning", "status": status, "summary": [], "content": content}
+
+
+class OpenCall(OpenItem):
+    """A call of a function of the client's."""
+
+    PREFIX = "fc"
+
+    def __init__(self, item_id: str, index: int, *, call_id: str, name: str) -> None:
+        super().__init__(item_id, index)
+        self.call_id = call_id
+        self.name = name
+        self.arguments = ""
+
+    def write(self, text: str) -> Iterator[Event]:
+        """Add to the arguments."""
+        self.arguments += text
+        yield self.told("response.function_call_arguments.delta", delta=text)
+
+    def closing(self, status: str) -> Iterator[Event]:
+        """What tells that the arguments are whole; a client needs the name with them."""
+        whole = {"arguments": self.arguments, "name": self.name}
+        yield self.told("response.function_call_arguments.done", **whole)
+
+    def item(self, status: str) -> Item:
+        """The call."""
+        called = {"arguments": self.arguments, "call_id": self.call_id, "name": self.name}
+        return {"id": self.id, "type": "function_call", "status": status, **called}
+
+
+class OpenCustomCall(OpenCall):
+    """A call of a tool of the client's that takes any text."""
+
+    PREFIX = "ctc"
+
+    def write(self, text: str) -> Iterator[Event]:
+        """Add to the input."""
+        self.arguments += text
+        yield self.told("response.custom_tool_call_input.delta", delta=text)
+
+    def closing(self, status: str) -> Iterator[Event]:
+        """What tells that the input is whole."""
+        yield self.told("response.custom_tool_call_input.done", input=self.arguments)
+
+    def item(self, status: str) -> Item:
+        """The call; such items have no status."""
+        called = {"input": self.arguments, "call_id": self.call_id, "name": self.name}
+        return {"id": self.id, "type": "custom_tool_call", **called}
+
+
+_TEXT = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
+"""Where the text of a part of each kind stands."""
+
+
+def _part(kind: str) -> dict[str, Any]:
+    empty = {"type": kind, _TEXT[kind]: ""}
+    return {**empty, "annotations": [], "logprobs": []} if kind == "output_text" else empty
+
+
+def _copy(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, list) else value for name, value in part.items()}
+
 
 _FIRST_OUTPUT = 0x8000
 """Output items are numbered from here on, so that their ids are none of the input's."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.message import Message
-from perdure.frontends.gateway.placing import words
+from perdure.frontends.gateway.prompt_placement import words
 
 Item = dict[str, Any]
 """One item; its `type` says what it is, and a message may leave it out."""

@@ -2,24 +2,148 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.types import Send
 
-from perdure.backends.upstreams.http import UpstreamAnswer
-from perdure.frontends.gateway.asking import memory_headers
-from perdure.frontends.gateway.gateway import Keeping
+from perdure.backends.http.upstream import Headers, HttpUpstream, UpstreamAnswer
+from perdure.engine.chat.settings import UpstreamSettings
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.headers import downward
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
-from perdure.frontends.gateway.relay import stream, whole
-from perdure.frontends.gateway.responses.asked import Asked
-from perdure.frontends.gateway.responses.chains import Chains
-from perdure.frontends.gateway.responses.hearing import Hearing
-from perdure.frontends.gateway.responses.items import Item, messages_of, new_response_id, read_input
-from perdure.frontends.gateway.responses.keeping import link_of
-from perdure.frontends.gateway.responses.reach import PATH
+from perdure.frontends.gateway.prompt_placement import words
+from perdure.frontends.gateway.request_context import memory_headers
+from perdure.frontends.gateway.responses.chains import Chains, link_of
+from perdure.frontends.gateway.responses.items import (
+    Item,
+    asks_for_tools,
+    kind_of,
+    messages_of,
+    new_response_id,
+    read_input,
+)
+from perdure.frontends.gateway.responses.request import ResponsesRequest
 from perdure.frontends.gateway.sse import Events
+from perdure.frontends.gateway.streaming import stream, whole
+
+# Whether the model's server has a Responses API: asked once, and remembered for as long as the process lives.
+
+PATH = "/v1/responses"
+CHAT_PATH = "/v1/chat/completions"
+
+logger = logging.getLogger("perdure.gateway")
+
+_ABSENT = (404, 405, 501)
+"""What servers say to a path that they have not."""
+_UNDECIDED = (401, 403, 407, 408, 425, 429)
+"""What is said before anybody looks at the path."""
+
+
+class ResponsesSupport:
+    """Knows of one model's server whether it answers Responses requests, or has to be asked by chat."""
+
+    def __init__(self, settings: UpstreamSettings) -> None:
+        self._known: bool | None = None if settings.responses == "auto" else settings.responses == "native"
+        self._probing = asyncio.Lock()
+
+    async def is_native(self, upstream: HttpUpstream, headers: Headers) -> bool:
+        """Whether it has the API; `headers` are those of a request, whose credentials the question is asked with.
+
+        The question is an empty request, which names no model and costs none: whatever has the path complains of what
+        is missing. UpstreamError where nobody answers; an answer that decides nothing is asked for again next time.
+        """
+        if self._known is not None:
+            return self._known
+        async with self._probing:
+            if self._known is None:
+                return await self._ask(upstream, headers)
+        return self._known
+
+    async def _ask(self, upstream: HttpUpstream, headers: Headers) -> bool:
+        kept = [(name, value) for name, value in headers if name.lower() not in ("content-type", "accept")]
+        answer = await upstream.send("POST", PATH, headers=[*kept, ("content-type", "application/json")], body=b"{}")
+        try:
+            absent = answer.status in _ABSENT and not is_about_the_request(await answer.read())
+        finally:
+            answer.close()
+        if answer.status in _UNDECIDED or (answer.status >= 500 and not absent):
+            return True
+        self._known = not absent
+        if absent:
+            logger.info("the model's server has no Responses API: requests are translated into chat")
+        return self._known
+
+
+def is_about_the_request(body: bytes) -> bool:
+    """Whether an error speaks of what was asked for (a model that there is not), and not of the path."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    error = told.get("error", told) if isinstance(told, dict) else None
+    if not isinstance(error, dict):
+        return False
+    return bool(error.get("param")) or "model" in f"{error.get('code')} {error.get('message')}".lower()
+
+
+# Reads what a model says in an answer of the Responses API that passes through untouched.
+
+
+class AnswerReader:
+    """Listens to one native answer: its events one by one, or the whole object."""
+
+    def __init__(self) -> None:
+        self.response_id: str | None = None
+        """The answer's id, known from its first event on."""
+        self.model: str | None = None
+        self.is_complete = False
+        """Whether the answer came to its own end."""
+        self.asks = False
+        """Whether it asks for tools of the client's."""
+        self._pieces: list[str] = []
+        self._whole: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What the model has said so far."""
+        return self._whole if self._whole is not None else "".join(self._pieces)
+
+    def event(self, data: Mapping[str, Any]) -> None:
+        """Take in one event of a stream; those of kinds that say nothing are passed over."""
+        kind = data.get("type")
+        if kind == "response.output_text.delta" and isinstance(data.get("delta"), str):
+            self._pieces.append(data["delta"])
+        elif kind == "response.output_item.done" and self._pieces:
+            # Between two messages of one answer.
+            self._pieces.append("\n")
+        elif isinstance(data.get("response"), dict):
+            self._object(data["response"], is_last=kind in _LAST)
+
+    def whole(self, response: Mapping[str, Any]) -> None:
+        """Take in the answer of a request that did not stream."""
+        self._object(response, is_last=True)
+
+    def _object(self, response: Mapping[str, Any], *, is_last: bool) -> None:
+        given = response.get("id")
+        self.response_id = given if isinstance(given, str) and given else self.response_id
+        self.model = response["model"] if isinstance(response.get("model"), str) else self.model
+        if not is_last:
+            return
+        output = response.get("output")
+        items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+        texts = [words(item.get("content")) for item in items if kind_of(item) == "message"]
+        if any(texts):
+            self._whole = "\n".join(text for text in texts if text)
+        self.asks = asks_for_tools(items)
+        self.is_complete = response.get("status") == "completed"
+
+
+_LAST = ("response.completed", "response.incomplete", "response.failed")
+
 
 _OK = range(200, 300)
 
@@ -27,12 +151,12 @@ _OK = range(200, 300)
 class Native:
     """One request that passes; its answer comes back byte for byte (V90: its chain is the server's own)."""
 
-    def __init__(self, asked: Asked, chains: Chains) -> None:
+    def __init__(self, asked: ResponsesRequest, chains: Chains) -> None:
         self._asked = asked
         self._chains = chains
-        self._hearing = Hearing()
+        self._hearing = AnswerReader()
         self._events = Events()
-        self._turn: Keeping | None = None
+        self._turn: PendingTurn | None = None
         self._sent = b""
         self._has_begun = self._has_ended = False
 
@@ -42,7 +166,7 @@ class Native:
         failed = ended = False
         try:
             self._sent = await self._body()
-            answer = await self._asked.asking.send(PATH, self._sent)
+            answer = await self._asked.context.send(PATH, self._sent)
             failed = answer.status not in _OK
             headers = downward(answer.headers) + memory_headers(self._asked.recalled)
             if is_events(answer):
@@ -65,16 +189,16 @@ class Native:
                     self._end(ended)
 
     async def _body(self) -> bytes:
-        """What goes up: the client's own bytes where nothing is changed in them (V29).
+        """What goes up: the client's own bytes where nothing is changed in them.
 
-        A history is shortened where the request has all of it (V83), not where the server keeps it.
+        A history is shortened where the request has all of it, not where the server keeps it.
         """
         asked = self._asked
         body, given = without_ours(asked.body), asked.body.get("input")
         if isinstance(given, list) and asked.previous_id is None and not body.get("conversation"):
             body["input"] = await asked.shortened(given)
         if asked.recalled.is_empty and body.get("input") is given and not FIELDS & asked.body.keys():
-            return asked.asking.raw
+            return asked.context.raw
         return json.dumps(asked.placed(body), separators=(",", ":")).encode()
 
     # ------------------------------------------------------------------ listening
@@ -92,13 +216,13 @@ class Native:
             self._hearing.whole(response)
 
     def _begin(self) -> None:
-        """Keep the user's words, as soon as it is known what the response is called, and so its session (K37)."""
+        """Keep the user's words, as soon as it is known what the response is called, and so its session."""
         if self._has_begun:
             return
         self._has_begun = True
         self._turn = self._asked.turn(self._hearing.response_id or new_response_id())
         if self._turn is not None:
-            self._turn.begin()
+            self._asked.context.gateway.turns.enqueue_user(self._turn)
 
     def _end(self, ended: bool) -> None:
         """Keep what was said, once."""
@@ -109,7 +233,9 @@ class Native:
         self._begin()
         hearing = self._hearing
         if self._turn is not None:
-            self._turn.end(hearing.text, complete=ended, asks=hearing.asks)
+            self._asked.context.gateway.turns.enqueue_answer(
+                self._turn, hearing.text, complete=ended, asks=hearing.asks
+            )
         if hearing.response_id is None or not ended or not self._asked.keeps_response:
             return
         conversation = self._asked.in_session(hearing.response_id)

@@ -1,4 +1,4 @@
-"""POST /v1/responses and what is told of responses that were given before (001 §9)."""
+"""POST /v1/responses and what is told of responses that were given before."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from starlette.types import Send
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.domain.scope import Scope
-from perdure.frontends.gateway import identity
-from perdure.frontends.gateway.asking import (
-    Asking,
+from perdure.frontends.gateway import request_context
+from perdure.frontends.gateway.openapi import GIVEN, ITEMS, LET_GO, RESPONSE
+from perdure.frontends.gateway.overrides import Overrides
+from perdure.frontends.gateway.pass_through import pass_on
+from perdure.frontends.gateway.request_context import (
+    RequestContext,
     caller_of,
     gateway_of,
     headers_up,
     is_foreign,
-    read_asking,
+    read_request_context,
 )
-from perdure.frontends.gateway.describing import GIVEN, ITEMS, LET_GO, RESPONSE
-from perdure.frontends.gateway.overrides import Overrides
-from perdure.frontends.gateway.passing import pass_on
-from perdure.frontends.gateway.relay import Relay
-from perdure.frontends.gateway.responses.asked import read_asked
-from perdure.frontends.gateway.responses.chains import LONGEST_ID, Chains
+from perdure.frontends.gateway.responses.chains import LONGEST_ID, Chains, Kept
 from perdure.frontends.gateway.responses.items import listed
-from perdure.frontends.gateway.responses.keeping import Kept
-from perdure.frontends.gateway.responses.native import Native
-from perdure.frontends.gateway.responses.reach import PATH, Reach
+from perdure.frontends.gateway.responses.native import PATH, Native, ResponsesSupport
+from perdure.frontends.gateway.responses.request import reach, read_responses_request
 from perdure.frontends.gateway.responses.translated import Translated
-from perdure.frontends.gateway.responses.whose import reach
+from perdure.frontends.gateway.streaming import Relay
 
 router = APIRouter(tags=["gateway"])
 
@@ -44,7 +41,7 @@ class _Door:
     def __init__(self, request: Request) -> None:
         gateway = gateway_of(request)
         self.chains = Chains(gateway)
-        self.reach = Reach(gateway.settings.upstream)
+        self.reach = ResponsesSupport(gateway.settings.upstream)
 
 
 def _door(request: Request) -> _Door:
@@ -59,15 +56,15 @@ def _door(request: Request) -> _Door:
 @router.post(PATH, summary="A response of a model that remembers", openapi_extra=RESPONSE, response_class=Response)
 async def create_response(request: Request) -> Response:
     """OpenAI's responses, with what is remembered; translated into chat where the model's server has nothing else."""
-    asking = await read_asking(request)
-    _check(asking.body)
-    return Relay(lambda send: _create(asking, _door(request), send))
+    context = await read_request_context(request)
+    _check(context.body)
+    return Relay(lambda send: _create(context, _door(request), send))
 
 
-async def _create(asking: Asking, door: _Door, send: Send) -> None:
-    is_native = await door.reach.is_native(asking.gateway.upstream, asking.headers())
-    asking = replace(asking, began=time.monotonic())  # the model's server has no part in what memory may take
-    asked = await read_asked(asking, door.chains, needs_chain=not is_native)
+async def _create(context: RequestContext, door: _Door, send: Send) -> None:
+    is_native = await door.reach.is_native(context.gateway.upstream, context.headers())
+    context = replace(context, began=time.monotonic())  # the model's server has no part in what memory may take
+    asked = await read_responses_request(context, door.chains, needs_chain=not is_native)
     await (Native if is_native else Translated)(asked, door.chains).serve(send)
 
 
@@ -178,7 +175,7 @@ def _walls(request: Request) -> Scope | None:
     if is_foreign(request):
         return None
     gateway, caller = gateway_of(request), caller_of(request)
-    found = identity.conversation(
+    found = request_context.conversation(
         caller=caller,
         headers=request.headers,
         body={},

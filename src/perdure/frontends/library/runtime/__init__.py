@@ -1,4 +1,4 @@
-"""The agent runtime of spec 003: memories, tables, cache and tasks of agents, over one engine."""
+"""The agent runtime: memories, tables, cache and tasks of agents, over one engine."""
 
 from perdure.frontends.library.runtime.documents import split_into_chunks
 from perdure.frontends.library.runtime.messages import (

@@ -1,4 +1,4 @@
-"""AgentRuntime: spec 003's way in, for agents written in Python (`await runtime.createMemory({...}, "messages")`)."""
+"""AgentRuntime, the interface for agents written in Python (`await runtime.createMemory({...}, "messages")`)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from perdure.backends.vector_stores.base import Vector
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.records import read_uuid
 from perdure.domain.scope import Scope
-from perdure.domain.text import shown
+from perdure.domain.text.readable import shown
+from perdure.engine.agent_runtime.embedding_queue import EmbeddingQueue, read_priority
+from perdure.engine.agent_runtime.memories import Memories, MemoryReader
+from perdure.engine.agent_runtime.tables import Tables
+from perdure.engine.agent_runtime.tasks import Tasks, Worker
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.arguments import read_text
+from perdure.engine.core.access import UNRESTRICTED, scoped
 from perdure.engine.engine import Engine
-from perdure.engine.requests import read_text
-from perdure.engine.runtime.memories import Memories
-from perdure.engine.runtime.queueing import EmbeddingQueue, read_priority
-from perdure.engine.runtime.reading import Reading
-from perdure.engine.runtime.tables import Tables
-from perdure.engine.runtime.tasks import Tasks, Worker
-from perdure.engine.soft import given_up
-from perdure.engine.walls import OPEN, inside
 from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import Memory
@@ -42,7 +41,7 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
     """What one agent remembers, in one store that other agents and every other way in may share.
 
     Each method answers in snake_case and in camelCase, and takes its values as keywords in either case or in the spec's
-    one dictionary. `entityId` is `user_id` elsewhere, `roomId` is `run_id`, `agentId` is `agent_id` (U7).
+    one dictionary. `entityId` is `user_id` elsewhere, `roomId` is `run_id`, `agentId` is `agent_id`.
     """
 
     def __init__(self, agent_id: str, memory: AsyncMemory | Memory | Engine) -> None:
@@ -58,11 +57,11 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         self._own: AsyncMemory | None = None
         self._engine = memory if isinstance(memory, Engine) else memory._engine
         self._agent_id = read_text(agent_id, "agent_id")
-        self._walls = OPEN if isinstance(memory, Engine) else memory._walls
-        inside(self._walls, Scope(agent_id=self._agent_id))
+        self._walls = UNRESTRICTED if isinstance(memory, Engine) else memory._walls
+        scoped(self._walls, Scope(agent_id=self._agent_id))
         kernel = self._engine.kernel
         self._memories = Memories(kernel, self._wait)
-        self._reading = Reading(kernel)
+        self._reading = MemoryReader(kernel, self._engine.access_counts)
         self._tables = Tables(kernel, self._memories, self._walls)
         self._tasks = Tasks(kernel, self._tables)
         self._workers: dict[str, Worker] = {}
@@ -71,7 +70,7 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
 
     @classmethod
     def local(cls, path: str | os.PathLike[str] = "~/.memory", *, agent_id: str) -> Self:
-        """An agent over the embedded set in one folder: no key, no server, no download (DESIGN §4)."""
+        """An agent over the embedded set in one folder: no key, no server, no download."""
         memory = AsyncMemory.local(path)
         runtime = cls(agent_id, memory)
         runtime._own = memory
@@ -133,9 +132,9 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         return await self._memories.embed(id, text, self._walls)
 
     async def _told(self, what: str, payload: dict[str, Any]) -> None:
-        """Tell who listens of an embedding; how it ended is in the log too (C11)."""
+        """Tell who listens of an embedding; how it ended is in the log too."""
         if what != "requested":
             body = {name: value for name, value in payload.items() if name != "embedding"}
-            with given_up("an embedding is not in the log"):
+            with degrade("an embedding is not in the log"):
                 await self.log(type="embedding_event", body={"status": what, **body})
         await self.emit_event(f"{EVENT}{what.upper()}", payload)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer
-from perdure.domain.naming import camel, read_names, snake
+from perdure.domain.records import camel, read_names, snake
 
 _NO_OBJECTS = frozenset({"str", "int", "Sequence[str]"})
 """Annotations of parameters that take no object, as they are written."""

@@ -1,4 +1,4 @@
-"""Documents of spec 003's runtime: a long text, kept whole, and the fragments that a search finds."""
+"""Documents of the agent runtime: a long text, kept whole, and the fragments that a search finds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import new_id
 from perdure.domain.records import read_object
 from perdure.domain.stored_memory import MemoryType
-from perdure.domain.text import check_unicode, shown
-from perdure.engine.requests import read_limit, read_text
-from perdure.engine.runtime.distance import levenshtein
-from perdure.engine.runtime.drafts import Draft, read_table
-from perdure.engine.runtime.reading import Asked
+from perdure.domain.text.readable import check_unicode, shown
+from perdure.engine.agent_runtime.distance import levenshtein
+from perdure.engine.agent_runtime.drafts import Draft, read_table
+from perdure.engine.agent_runtime.memories import MemoryQuery
+from perdure.engine.arguments import read_limit, read_text
 from perdure.frontends.library.runtime.memories import RuntimeMemories
 from perdure.frontends.library.runtime.shapes import RuntimeMemory, read_metadata
-from perdure.pipeline.fragment import SIZE, split_into_chunks
+from perdure.pipeline.retrieval.fragment import SIZE, split_into_chunks
 
 __all__ = ["RuntimeDocuments", "split_into_chunks"]
 
@@ -38,7 +38,7 @@ class RuntimeDocuments(RuntimeMemories):
         metadata: Mapping[str, Any] | None = None,
         chunk_size: int = SIZE,
     ) -> str:
-        """Keep a document in `documents` and its pieces in `fragments`, all or none; the document's id (Z31).
+        """Keep a document in `documents` and its pieces in `fragments`, all or none; the document's id.
 
         The document's text is its title, and `content.fullText` the whole. A fragment has `documentId` and `position`
         in its metadata, from 0 on, and at most `chunk_size` characters; joined they are the text. `metadata` is the
@@ -96,7 +96,7 @@ class RuntimeDocuments(RuntimeMemories):
             read_text(query_field_name, "query_field_name"),
             read_text(query_field_sub_name, "query_field_sub_name"),
         )
-        asked = Asked(scope=self._scope(), table=read_table(query_table_name))
+        asked = MemoryQuery(scope=self._scope(), table=read_table(query_table_name))
         sought, near = check_unicode(query_input, "queryInput"), list[tuple[int, list[float]]]()
         for found in await self._reading.newest(asked, count=None, with_vectors=True):
             memory = RuntimeMemory.of(found)

@@ -1,4 +1,4 @@
-"""The memory methods of spec 003's runtime; each answers in camelCase too, and takes one dictionary (`calling`)."""
+"""The memory methods of the agent runtime; each answers in camelCase too, and takes one dictionary (`calling`)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from typing import Any
 
 from perdure.domain.errors import EmbeddingError, InvalidInputError
 from perdure.domain.memory import new_id
-from perdure.domain.naming import camel, snake
-from perdure.domain.records import milliseconds, moment_of, read_key, read_offset, read_time, read_uuid
+from perdure.domain.records import camel, milliseconds, moment_of, read_key, read_offset, read_time, read_uuid, snake
 from perdure.domain.scope import Scope
-from perdure.domain.text import shown
+from perdure.domain.text.readable import shown
+from perdure.engine.agent_runtime.drafts import Draft, read_own_table, read_table, read_vector
+from perdure.engine.agent_runtime.memories import Memories, MemoryQuery, MemoryReader, Revision, by_words
+from perdure.engine.agent_runtime.tables import Tables
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.arguments import read_flag, read_limit, read_share, read_text
+from perdure.engine.core.access import scoped
 from perdure.engine.engine import Engine
-from perdure.engine.requests import read_flag, read_limit, read_share, read_text
-from perdure.engine.runtime.drafts import Draft, read_own_table, read_table, read_vector
-from perdure.engine.runtime.memories import Memories, Revision
-from perdure.engine.runtime.reading import Asked, Reading, by_words
-from perdure.engine.runtime.tables import Tables
-from perdure.engine.soft import given_up
-from perdure.engine.walls import inside
 from perdure.frontends.library.runtime.calling import EitherCase
 from perdure.frontends.library.runtime.shapes import (
     Given,
@@ -32,25 +30,25 @@ from perdure.frontends.library.runtime.shapes import (
 from perdure.frontends.library.runtime.tabled import objects
 
 SEARCH_COUNT = 10
-"""Memories that a search gives unless told otherwise (U13); lists have no bound."""
+"""Memories that a search gives unless told otherwise; lists have no bound."""
 ALL_TABLES = ("memories", "messages", "facts", "documents")
-"""What `get_all_memories` reads (C2)."""
+"""What `get_all_memories` reads."""
 ALL_COUNT = 10_000
 """Memories that it reads of each."""
 _CHANGED = ("id", "content", "metadata", "embedding", "unique")
 """Fields of a memory that an update reads."""
 _AXES = {"entity_id": "user_id", "agent_id": "agent_id", "room_id": "run_id", "world_id": "world_id"}
-"""Where a memory stands, which no update changes: its fields, and the axes of its scope that they are (U7)."""
+"""Where a memory stands, which no update changes: its fields, and the axes of its scope that they are."""
 
 
 class RuntimeMemories(EitherCase):
-    """Memories in named tables; each method sees what is the agent's own unless `agent_id` asks for another's (Z44)."""
+    """Memories in named tables; each method sees what is the agent's own unless `agent_id` asks for another's."""
 
     _agent_id: str
     _engine: Engine
     _walls: Scope
     _memories: Memories
-    _reading: Reading
+    _reading: MemoryReader
     _tables: Tables
 
     # ------------------------------------------------------------------ writing
@@ -102,7 +100,7 @@ class RuntimeMemories(EitherCase):
         return await self._memories.update(read_uuid(values["id"]), revision, self._scope())
 
     async def delete_memory(self, memory_id: str) -> None:
-        """Remove a memory, a document with its fragments; one that there is not is no error (U4)."""
+        """Remove a memory, a document with its fragments; one that there is not is no error."""
         await self._memories.delete([read_uuid(memory_id, "memory_id")], self._scope())
 
     async def delete_many_memories(self, memory_ids: Sequence[str]) -> None:
@@ -111,13 +109,13 @@ class RuntimeMemories(EitherCase):
 
     async def delete_all_memories(self, room_id: str, table_name: str) -> None:
         """Remove what a room has in one table; other rooms and tables stay as they are."""
-        asked = Asked(scope=self._scope(room=_wall(room_id, "roomId")), table=read_table(table_name))
+        asked = MemoryQuery(scope=self._scope(room=_wall(room_id, "roomId")), table=read_table(table_name))
         await self._memories.delete_all(asked, self._scope())
 
     async def clear_all_agent_memories(self) -> None:
         """Remove every memory of the agent's, whatever its table."""
         scope = self._scope()
-        await self._memories.delete_all(Asked(scope=scope, table=None), scope)
+        await self._memories.delete_all(MemoryQuery(scope=scope, table=None), scope)
 
     # ------------------------------------------------------------------ reading
     async def get_memories(
@@ -141,7 +139,7 @@ class RuntimeMemories(EitherCase):
         `unique=True` leaves out those whose flag is false; `document_id` keeps what was cut from that document.
         """
         skipped = read_offset(offset)
-        asked = Asked(
+        asked = MemoryQuery(
             scope=self._scope(entity_id, agent_id, room_id, world_id),
             table=read_table(table_name),
             unique=_flag(unique),
@@ -170,7 +168,7 @@ class RuntimeMemories(EitherCase):
         self, *, table_name: str, room_ids: Sequence[str], limit: int | None = None, agent_id: str | None = None
     ) -> list[RuntimeMemory]:
         """The memories of a table in any of these rooms, newest first, without their vectors."""
-        asked = Asked(scope=self._scope(agent=agent_id), table=read_table(table_name), rooms=_rooms(room_ids))
+        asked = MemoryQuery(scope=self._scope(agent=agent_id), table=read_table(table_name), rooms=_rooms(room_ids))
         if not asked.rooms:
             return []
         found = await self._reading.newest(asked, count=None if limit is None else read_limit(limit))
@@ -185,7 +183,9 @@ class RuntimeMemories(EitherCase):
         agent_id: str | None = None,
     ) -> list[RuntimeMemory]:
         """The memories of a table in one world, newest first, without their vectors."""
-        asked = Asked(scope=self._scope(agent=agent_id, world=_wall(world_id, "worldId")), table=read_table(table_name))
+        asked = MemoryQuery(
+            scope=self._scope(agent=agent_id, world=_wall(world_id, "worldId")), table=read_table(table_name)
+        )
         found = await self._reading.newest(asked, count=None if count is None else read_limit(count, "count"))
         return [RuntimeMemory.of(each) for each in found]
 
@@ -193,7 +193,7 @@ class RuntimeMemories(EitherCase):
         """The newest 10,000 of each of memories, messages, facts and documents, without their vectors."""
         found: list[RuntimeMemory] = []
         for table in ALL_TABLES:
-            newest = await self._reading.newest(Asked(scope=self._scope(), table=table), count=ALL_COUNT)
+            newest = await self._reading.newest(MemoryQuery(scope=self._scope(), table=table), count=ALL_COUNT)
             found += [RuntimeMemory.of(each) for each in newest]
         return found
 
@@ -202,7 +202,7 @@ class RuntimeMemories(EitherCase):
     ) -> int:
         """How many memories a room has in a table; those whose flag is false only with `unique=False`."""
         scope = self._scope(agent=agent_id, room=_wall(room_id, "roomId"))
-        return await self._reading.count(Asked(scope=scope, table=read_table(table_name), unique=_flag(unique)))
+        return await self._reading.count(MemoryQuery(scope=scope, table=read_table(table_name), unique=_flag(unique)))
 
     async def search_memories(
         self,
@@ -226,7 +226,7 @@ class RuntimeMemories(EitherCase):
         if query is None and embedding is None:
             raise InvalidInputError("query or embedding is required", field="query")
         found = await self._reading.search(
-            Asked(
+            MemoryQuery(
                 scope=self._scope(entity_id, agent_id, room_id, world_id),
                 table=read_table(table_name),
                 unique=_flag(unique),
@@ -239,7 +239,7 @@ class RuntimeMemories(EitherCase):
         return [RuntimeMemory.of(each) for each in found]
 
     async def rerank_memories(self, query: str, memories: Sequence[Given]) -> list[RuntimeMemory]:
-        """All of the memories, those first that share words with the query beside being like it (C7)."""
+        """All of the memories, those first that share words with the query beside being like it."""
         read = [read_memory(each) for each in objects(memories, "memories")]
         texts = [each.text for each in read]
         order = by_words(read_text(query, "query"), texts, [each.similarity or 0.0 for each in read])
@@ -300,7 +300,7 @@ class RuntimeMemories(EitherCase):
         agent = self._agent_id if agent is None else agent
         ids = {"entity_id": entity, "agent_id": agent, "room_id": room, "world_id": world}
         given = {_AXES[name]: read_key(value, name) for name, value in ids.items() if value is not None}
-        return inside(self._walls, Scope(**given))
+        return scoped(self._walls, Scope(**given))
 
     def _room(self, agent: str) -> str:
         """Where a memory stands that names no room: in the agent's own, or inside of the walls."""
@@ -324,10 +324,10 @@ class RuntimeMemories(EitherCase):
         )
 
     def _metadata(self, metadata: dict[str, Any], created_at: int | None = None) -> dict[str, Any]:
-        """A document's metadata has the time of its making, now where none was given (C1)."""
+        """A document's metadata has the time of its making, now where none was given."""
         if metadata.get("type") != "document" or metadata.get("timestamp") is not None:
             return metadata
-        now = milliseconds(self._engine.kernel.ticker.now())
+        now = milliseconds(self._engine.kernel.clock.now())
         return {**metadata, "timestamp": now if created_at is None else created_at}
 
     async def _revised(self, memory: Given) -> dict[str, Any]:
@@ -355,8 +355,8 @@ class RuntimeMemories(EitherCase):
         return values
 
     async def _ensure(self, scope: Scope) -> None:
-        """What a memory names is in the tables from now on (C19)."""
-        with given_up("the tables do not know what a memory names"):
+        """What a memory names is in the tables from now on."""
+        with degrade("the tables do not know what a memory names"):
             await self._tables.ensure(
                 str(scope.agent_id),
                 entities=filter(None, [scope.user_id]),

@@ -1,4 +1,4 @@
-"""Small helps around spec 003's memories: what sort one is, what it says, and a message made ready to be kept (C20)."""
+"""Helpers for runtime memories: check their type, get their text, and build a message memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories as spec 003 writes them: how they are read from what callers give, and how they look when they come back."""
+"""Memories of the agent runtime: read them from callers' objects, and shape them for answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import numpy as np
 from perdure.domain.clock import read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, check_json, check_metadata
-from perdure.domain.naming import camel, read_names, snake
-from perdure.domain.records import milliseconds
+from perdure.domain.records import camel, milliseconds, read_names, snake
 from perdure.domain.stored_memory import MemoryType
-from perdure.domain.text import check_unicode, shown
-from perdure.engine.runtime.drafts import check_kind, shown_vector
-from perdure.engine.runtime.reading import Found
+from perdure.domain.text.readable import check_unicode, shown
+from perdure.engine.agent_runtime.drafts import check_kind, shown_vector
+from perdure.engine.agent_runtime.memories import MemoryMatches
 
 __all__ = ["Given", "MemoryType", "ModelType", "RuntimeMemory", "read_content", "read_memory", "read_metadata"]
 
@@ -30,10 +29,10 @@ class ModelType(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class RuntimeMemory(Answer):
-    """One memory with the fields of spec 003; `createdAt` in milliseconds since 1970.
+    """One memory of the agent runtime; `createdAt` in milliseconds since 1970.
 
     It answers by key and by attribute in either case (`memory["entityId"]`, `memory.entity_id`), and `model_dump()`
-    gives the spec's object. `similarity` is the score in [0, 1] of a search (U11).
+    gives the camelCase object. `similarity` is the score in [0, 1] of a search.
     """
 
     id: str | None = None
@@ -49,7 +48,7 @@ class RuntimeMemory(Answer):
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: Found) -> RuntimeMemory:
+    def of(cls, found: MemoryMatches) -> RuntimeMemory:
         """A stored memory as the spec shows it."""
         item = found.item
         moment = read_moment(item.created_at)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perdure.backends.ledgers.runtime.base import Query, Where
+from perdure.backends.ledgers.repositories.base import Query, Where
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import new_id
-from perdure.domain.naming import camel
+from perdure.domain.records import camel
 from perdure.domain.runtime import R, Record, read_key
 from perdure.domain.scope import Scope
-from perdure.domain.text import shown
-from perdure.engine.requests import read_limit
-from perdure.engine.runtime.tables import Tables
-from perdure.engine.runtime.tasks import Tasks, Worker
+from perdure.domain.text.readable import shown
+from perdure.engine.agent_runtime.tables import Tables
+from perdure.engine.agent_runtime.tasks import Tasks, Worker
+from perdure.engine.arguments import read_limit
 from perdure.frontends.library.runtime.calling import EitherCase
 
 
 class Tabled(EitherCase):
-    """Base of the parts. Reads and writes are of the runtime's own agent, unless another `agent_id` is asked for (Z44).
+    """Base of the parts. Reads and writes are of the runtime's own agent, unless another `agent_id` is asked for.
 
     Ids may be any text, and are compared as they are. Records are typed, and answer by key. An id that is not there is
     no error: `None`, False, or not in the list. InvalidInputError names a field that is unknown, missing or wrong;

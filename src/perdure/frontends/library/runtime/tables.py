@@ -1,4 +1,4 @@
-"""The tables of an agent's runtime, beside its memories (spec 003's system and integration tables)."""
+"""The tables of an agent's runtime, beside its memories."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Agents, entities, their components and their relationships (spec 003; C18)."""
+"""Agents, entities, their components and their relationships."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perdure.backends.ledgers.runtime.base import Among, Query
+from perdure.backends.ledgers.repositories.base import Among, Query
 from perdure.domain.records import read_flag, read_text, read_word, read_words
 from perdure.domain.runtime import Agent, Component, Entity, Participant, Relationship, read_key
 from perdure.frontends.library.runtime.tabled import Tabled, count, given, ids, named, objects

@@ -1,11 +1,11 @@
-"""Worlds, rooms, and who is in them (spec 003; C16, C17)."""
+"""Worlds, rooms, and who is in them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from perdure.backends.ledgers.runtime.base import Query
+from perdure.backends.ledgers.repositories.base import Query
 from perdure.domain.records import read_state
 from perdure.domain.runtime import Participant, ParticipantState, Room, World, read_key
 from perdure.frontends.library.runtime.tabled import Tabled, ids, named, objects

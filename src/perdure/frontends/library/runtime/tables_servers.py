@@ -1,4 +1,4 @@
-"""Message servers, their channels, who is in them and which agents serve them (spec 003; C23).
+"""Message servers, their channels, who is in them and which agents serve them.
 
 They are the same for all agents of a store, which meet in them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perdure.backends.ledgers.runtime.base import Among, Query
+from perdure.backends.ledgers.repositories.base import Among, Query
 from perdure.domain.runtime import Channel, ChannelParticipant, MessageServer, ServerAgent, read_key
 from perdure.frontends.library.runtime.tabled import Tabled, ids, named
 

@@ -1,4 +1,4 @@
-"""Tasks, the cache and the logs (spec 003; C13, C14, C15)."""
+"""Tasks, the cache and the logs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from perdure.backends.ledgers.runtime.base import Query
+from perdure.backends.ledgers.repositories.base import Query
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.naming import read_names
-from perdure.domain.records import read_flag, read_json, read_offset, read_text, read_time, read_word, read_words
+from perdure.domain.records import (
+    read_flag,
+    read_json,
+    read_names,
+    read_offset,
+    read_text,
+    read_time,
+    read_word,
+    read_words,
+)
 from perdure.domain.runtime import CacheEntry, LogEntry, RunPage, Task, read_key
-from perdure.domain.text import shown
-from perdure.engine.runtime.runs import run_page
-from perdure.engine.runtime.tasks import Worker, moved, with_due
+from perdure.domain.text.readable import shown
+from perdure.engine.agent_runtime.runs import run_page
+from perdure.engine.agent_runtime.tasks import Worker, moved, with_due
 from perdure.frontends.library.runtime.tabled import Tabled, count, given
 
 RUNS = 20

@@ -1,4 +1,4 @@
-"""mem0's dialect: what its own client, unmodified, sends to its platform, and what it sends to its open server.
+"""mem0's dialect: the routes that its unmodified client calls on its platform and on its open server.
 
-Served are the routes by which memories are kept, found, changed and told of; of the rest each says that it is not.
+These modules translate into the operations of `routes/`; routes that perdure does not implement answer 501.
 """

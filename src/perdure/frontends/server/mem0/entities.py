@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from perdure.domain.errors import NotFoundError
+from perdure.domain.memory import Owner
 from perdure.domain.scope import Scope
-from perdure.engine.forget import Request as Forgetting
-from perdure.frontends.server.mem0 import events
-from perdure.frontends.server.mem0.lists import numbered
-from perdure.frontends.server.mem0.shapes import ENTITY_TYPES, entity_view
-from perdure.frontends.server.personal import Reading, Writing
+from perdure.engine.write.forget import Request as Forgetting
+from perdure.frontends.server.dependencies import ReadAccess, WriteAccess
+from perdure.frontends.server.schemas.responses import Deletion, Owners, OwnerSummary, described
+from perdure.frontends.server.schemas.sealed_ids import deletion_id
+from perdure.frontends.server.schemas.views import numbered
 
 router = APIRouter(tags=["mem0"])
+
+
+ENTITY_TYPES = {"user": "user_id", "agent": "agent_id", "app": "world_id", "run": "run_id"}
+"""mem0's names of who memories are kept for."""
+
+_TYPE_OF = {axis: name for name, axis in ENTITY_TYPES.items()}
 
 
 class EntityType(StrEnum):
@@ -28,10 +36,10 @@ class EntityType(StrEnum):
     run = "run"
 
 
-@router.get("/v1/entities", summary="List users, agents, apps and runs")
+@router.get("/v1/entities", response_model=described(Owners), summary="List users, agents, apps and runs")
 async def entities(
     request: Request,
-    personal: Reading,
+    personal: ReadAccess,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     page_size: Annotated[int | None, Query(ge=1, le=10_000)] = None,
 ) -> dict[str, Any]:
@@ -44,8 +52,10 @@ async def entities(
     return numbered(request, views, len(found), page, size) | totals
 
 
-@router.get("/v2/entities/{type}/{name:path}", summary="Get a user, agent, app or run")
-async def entity(type: EntityType, name: str, personal: Reading) -> dict[str, Any]:
+@router.get(
+    "/v2/entities/{type}/{name:path}", response_model=described(OwnerSummary), summary="Get a user, agent, app or run"
+)
+async def entity(type: EntityType, name: str, personal: ReadAccess) -> dict[str, Any]:
     """What is kept for one of them."""
     scope = _scope(type, name)
     for owner in await personal.overview.owners(personal.inside(scope)):
@@ -54,16 +64,57 @@ async def entity(type: EntityType, name: str, personal: Reading) -> dict[str, An
     raise NotFoundError("Entity not found!")
 
 
-@router.delete("/v2/entities/{type}/{name:path}", summary="Delete the memories of a user, agent, app or run")
-async def delete_entity(type: EntityType, name: str, personal: Writing, erase: bool = False) -> dict[str, Any]:
+@router.delete(
+    "/v2/entities/{type}/{name:path}",
+    response_model=described(Deletion),
+    summary="Delete the memories of a user, agent, app or run",
+)
+async def delete_entity(type: EntityType, name: str, personal: WriteAccess, erase: bool = False) -> dict[str, Any]:
     """Remove all that is kept for one of them; nothing being left is no error, for it is what was asked."""
     scope = personal.inside(_scope(type, name))
     if erase:
         await personal.engine.forget(Forgetting(scope=scope, walls=personal.walls))
     else:
         await personal.engine.revise.delete_all(scope, personal.walls)
-    return {"message": "Entity deleted successfully!", "event_id": events.deletion_id(scope)}
+    return {"message": "Entity deleted successfully!", "event_id": deletion_id(scope)}
+
+
+@router.delete(
+    "/v1/entities/{type}/{id:path}",
+    response_model=described(Deletion),
+    summary="Delete an entity by its id (mem0, v1)",
+    deprecated=True,
+)
+async def delete_entity_by_id(type: EntityType, id: str, personal: WriteAccess, erase: bool = False) -> dict[str, Any]:
+    """The same by the `id` that the list tells of it, as clients before 1.0 send it, or by its name."""
+    return await delete_entity(type, id.removeprefix(f"{type}:"), personal, erase)
 
 
 def _scope(type: EntityType, name: str) -> Scope:
     return Scope(**{ENTITY_TYPES[type]: name})
+
+
+def _in_a_path(name: str) -> str:
+    """A name that a path would take for something else ("..", "a?b", "a/../b") percent-encoded; any other as it is.
+
+    mem0's clients delete users by writing the listed name into a path: `a/../b` would be the user `b` to them.
+    """
+    climbs = any(part in (".", "..") for part in name.split("/"))
+    if not climbs and not any(mark in name for mark in "?#%\\"):
+        return name
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def entity_view(owner: Owner) -> dict[str, Any]:
+    """Somebody that memories are kept for; the name as it may stand in a path, where clients put it as it is."""
+    name = _in_a_path(owner.name)
+    return {
+        "id": f"{_TYPE_OF[owner.axis]}:{name}",
+        "name": name,
+        "type": _TYPE_OF[owner.axis],
+        "total_memories": owner.memories,
+        "created_at": owner.created_at,
+        "updated_at": owner.updated_at,
+        "owner": None,
+        "metadata": None,
+    }

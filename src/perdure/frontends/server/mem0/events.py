@@ -13,20 +13,20 @@ from pydantic import Field
 from starlette.requests import Request
 
 from perdure.domain.errors import NotFoundError
+from perdure.domain.event import HistoryRecord
 from perdure.domain.scope import Scope
-from perdure.frontends.server.mem0 import tokens
-from perdure.frontends.server.mem0.forms import Ids
-from perdure.frontends.server.mem0.shapes import event_view, record_event_view
-from perdure.frontends.server.personal import Personal, Reading
+from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess
+from perdure.frontends.server.schemas.responses import Event, Events, described
+from perdure.frontends.server.schemas.scope_fields import ScopeFields
+from perdure.frontends.server.schemas.sealed_ids import ADD, DELETE_ALL, scope_of, unseal
+from perdure.frontends.server.schemas.views import event_view
 
 router = APIRouter(tags=["mem0"])
 
-ADD = "ADD"
-DELETE_ALL = "DELETE_ALL"
 MISSING = "Event not found!"
 
 
-class EventsQuery(Ids):
+class EventsQuery(ScopeFields):
     """Whose events to tell of, and from where on."""
 
     after: int = Field(0, ge=0, lt=2**63, description="`sequence` of the last event of the page before")
@@ -38,27 +38,17 @@ def new_key() -> str:
     return f"mem0:{uuid4()}"
 
 
-def addition_id(key: str, scope: Scope) -> str:
-    """The id of the event that an `add` is."""
-    return tokens.seal(ADD, key=key, scope=scope.given())
-
-
-def deletion_id(scope: Scope) -> str:
-    """The id of the event that the deletion of a scope is, once it has been done."""
-    return tokens.seal(DELETE_ALL, scope=scope.given())
-
-
-@router.get("/v1/event/{id}", summary="Get an event")
-async def event(id: str, personal: Reading) -> dict[str, Any]:
+@router.get("/v1/event/{id}", response_model=described(Event), summary="Get an event")
+async def event(id: str, personal: ReadAccess) -> dict[str, Any]:
     """What became of an `add` in the last 24 hours, or of a deletion; or one line of a memory's history."""
-    opened = tokens.unseal(id)
+    opened = unseal(id)
     if opened is None:
         record = await personal.overview.event(id, personal.walls)
         if record is None:
             raise NotFoundError(MISSING)
         return record_event_view(record)
     kind, values = opened
-    scope = personal.inside(tokens.scope_of(values.get("scope")))
+    scope = personal.inside(scope_of(values.get("scope")))
     found = {"id": id, "event_type": kind, "status": "SUCCEEDED", "payload": scope.given()}
     if kind == ADD:
         return found | {"results": await _results(personal, values.get("key"), scope)}
@@ -67,15 +57,15 @@ async def event(id: str, personal: Reading) -> dict[str, Any]:
     raise NotFoundError(MISSING)
 
 
-async def _results(personal: Personal, key: object, scope: Scope) -> list[dict[str, Any]]:
+async def _results(personal: PersonalMemory, key: object, scope: Scope) -> list[dict[str, Any]]:
     answer = await personal.overview.answer(key, scope) if isinstance(key, str) and key else None
     if answer is None:
         raise NotFoundError(MISSING)
     return [event_view(each) for each in answer.results]
 
 
-@router.get("/v1/events", summary="List events")
-async def events(request: Request, query: Annotated[EventsQuery, Query()], personal: Reading) -> dict[str, Any]:
+@router.get("/v1/events", response_model=described(Events), summary="List events")
+async def events(request: Request, query: Annotated[EventsQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
     """Everything that happened inside of a scope, or of all that the caller may see, in order."""
     scope = personal.inside(query.scope())
     found = await personal.overview.events(scope, limit=query.page_size, after=query.after)
@@ -86,4 +76,20 @@ async def events(request: Request, query: Annotated[EventsQuery, Query()], perso
         "next": following,
         "previous": None,
         "results": [record_event_view(record) for record in found],
+    }
+
+
+def record_event_view(record: HistoryRecord) -> dict[str, Any]:
+    """One event as `GET /v1/events` tells of it: by the time that it is told it has succeeded."""
+    result = {"id": record.memory_id, "event": record.event, "data": {"memory": record.new_value or record.old_value}}
+    return {
+        "id": record.id,
+        "event_type": record.event,
+        "status": "SUCCEEDED",
+        "memory_id": record.memory_id,
+        "payload": {name: getattr(record, name) for name in ("user_id", "agent_id", "run_id")},
+        "results": [result],
+        "created_at": record.timestamp,
+        "updated_at": record.timestamp,
+        "sequence": record.sequence,
     }

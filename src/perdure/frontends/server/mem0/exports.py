@@ -6,17 +6,19 @@ it these are read as they stand then.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from perdure.domain.errors import FilterError, NotFoundError
 from perdure.domain.memory import MemoryItem
-from perdure.frontends.server.mem0 import calls, tokens
-from perdure.frontends.server.mem0.filters import object_of
-from perdure.frontends.server.mem0.forms import ExportedForm, ExportForm, SummaryForm
-from perdure.frontends.server.mem0.shapes import memory_view
-from perdure.frontends.server.personal import Personal, Reading, Writing
+from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess
+from perdure.frontends.server.mem0.bodies import ExportedForm, ExportedQuery, ExportForm, SummaryForm
+from perdure.frontends.server.routes import operations
+from perdure.frontends.server.schemas import sealed_ids
+from perdure.frontends.server.schemas.filters import object_of
+from perdure.frontends.server.schemas.responses import Export, ExportCreated, Summary, described
+from perdure.frontends.server.schemas.views import memory_view
 
 router = APIRouter(tags=["mem0"])
 
@@ -25,45 +27,63 @@ SUMMED_UP = 100
 """Memories that a summary holds at most, the newest."""
 
 
-@router.post("/v1/exports", status_code=201, summary="Ask for an export (mem0)")
-async def create(form: ExportForm, personal: Writing) -> dict[str, str]:
+@router.post(
+    "/v1/exports", response_model=described(ExportCreated), status_code=201, summary="Ask for an export (mem0)"
+)
+async def create(form: ExportForm, personal: WriteAccess) -> dict[str, str]:
     """The id of an export of the memories of the scopes that are named."""
-    calls.asked_scopes(personal, form, form.filters)  # what is wrong with it is told now
+    operations.named_scopes(personal, form, form.filters)  # what is wrong with it is told now
     filters = object_of(form.filters) if isinstance(form.filters, str) else form.filters
     schema = object_of(form.schema_) if isinstance(form.schema_, str) else form.schema_
-    id = tokens.seal(EXPORT, scope=form.scope().given(), filters=filters, properties=_properties(schema))
-    if len(id) > tokens.MAX_LENGTH:
+    id = sealed_ids.seal(EXPORT, scope=form.scope().given(), filters=filters, properties=_properties(schema))
+    if len(id) > sealed_ids.MAX_LENGTH:
         raise FilterError("filters and schema are too long for an export", field="filters")
     return {"message": "Memory export request received. The export will be ready in a few seconds.", "id": id}
 
 
-@router.post("/v1/exports/get", summary="Get an export (mem0)")
-async def get(form: ExportedForm, personal: Reading) -> dict[str, Any]:
+@router.post("/v1/exports/get", response_model=described(Export), summary="Get an export (mem0)")
+async def get(form: ExportedForm, personal: ReadAccess) -> dict[str, Any]:
     """The memories of an export, by its id or by ids and filters."""
     if form.memory_export_id is None:
         return {"memories": await _rows(personal, form, form.filters, None)}
-    opened = tokens.unseal(form.memory_export_id)
+    opened = sealed_ids.unseal(form.memory_export_id)
     if opened is None or opened[0] != EXPORT:
         raise NotFoundError("Memory export not found!")
     values = opened[1]
-    scope = tokens.scope_of(values.get("scope"))
-    ids = ExportedForm(user_id=scope.user_id, agent_id=scope.agent_id, app_id=scope.world_id, run_id=scope.run_id)
+    scope = sealed_ids.scope_of(values.get("scope"))
+    ids = ExportedForm(
+        user_id=scope.user_id,
+        agent_id=scope.agent_id,
+        app_id=scope.world_id,
+        run_id=scope.run_id,
+        project_id=scope.project_id,
+    )
     return {"memories": await _rows(personal, ids, values.get("filters"), values.get("properties"))}
 
 
-@router.post("/v1/summary", summary="Sum up memories (mem0)")
-async def summary(form: SummaryForm, personal: Reading) -> list[dict[str, Any]]:
+@router.get(
+    "/v1/exports", response_model=described(Export), summary="Get an export (mem0, by its address)", deprecated=True
+)
+async def get_by_query(query: Annotated[ExportedQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
+    """The same, by ids in the address."""
+    return await get(ExportedForm(**query.model_dump()), personal)
+
+
+@router.post("/v1/summary", response_model=described(list[Summary]), summary="Sum up memories (mem0)")
+async def summary(form: SummaryForm, personal: ReadAccess) -> list[dict[str, Any]]:
     """For each scope that is named the newest of its memories in lines, the oldest of these first."""
     answer = []
-    for reach in calls.asked_scopes(personal, form, form.filters):
-        items = await calls.everything(personal, [reach])
+    for reach in operations.named_scopes(personal, form, form.filters):
+        items = await operations.all_memories(personal, [reach])
         lines = "\n".join(f"- {item.memory}" for item in items[-SUMMED_UP:])
         answer.append({"summary": lines, "memory_count": len(items), **personal.inside(reach.scope).given()})
     return answer
 
 
-async def _rows(personal: Personal, ids: ExportedForm, filters: object, properties: object) -> list[dict[str, Any]]:
-    items = await calls.everything(personal, calls.asked_scopes(personal, ids, filters))
+async def _rows(
+    personal: PersonalMemory, ids: ExportedForm, filters: object, properties: object
+) -> list[dict[str, Any]]:
+    items = await operations.all_memories(personal, operations.named_scopes(personal, ids, filters))
     return [_row(item, properties) for item in items]
 
 

@@ -6,76 +6,90 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from perdure.frontends.server.callers import need_admin
-from perdure.frontends.server.mem0 import calls
-from perdure.frontends.server.mem0.filters import read_filters
-from perdure.frontends.server.mem0.forms import AddForm, Ids, ListForm, OpenListQuery, SearchForm, UpdateForm
+from perdure.frontends.server.dependencies import ReadAccess, WriteAccess, need_admin
+from perdure.frontends.server.mem0.bodies import OpenListQuery, SearchForm
 from perdure.frontends.server.mem0.memories import search_view
-from perdure.frontends.server.mem0.prompts import prompt_of
-from perdure.frontends.server.mem0.reach import one_reach
-from perdure.frontends.server.mem0.shapes import added_view, history_view, memory_view
-from perdure.frontends.server.personal import Reading, Writing
-from perdure.frontends.server.service import Serving
+from perdure.frontends.server.routes import operations
+from perdure.frontends.server.routes.scope_resolver import resolve_one_scope
+from perdure.frontends.server.schemas.filters import read_filters
+from perdure.frontends.server.schemas.memories import AddForm, ListForm, ResetForm, UpdateForm
+from perdure.frontends.server.schemas.responses import (
+    AddResult,
+    HistoryEvent,
+    Memory,
+    MemoryEvent,
+    MemoryList,
+    Message,
+    SearchResults,
+    described,
+)
+from perdure.frontends.server.schemas.scope_fields import ScopeFields
+from perdure.frontends.server.schemas.views import added_view, history_view, memory_view
+from perdure.frontends.server.state import CurrentService
 
 router = APIRouter(tags=["mem0 open server"])
 
 
-@router.post("/memories", summary="Remember a conversation")
-async def add(form: AddForm, personal: Writing) -> Any:
+@router.post("/memories", response_model=described(AddResult | list[MemoryEvent]), summary="Remember a conversation")
+async def add(form: AddForm, personal: WriteAccess) -> Any:
     """Read a conversation and keep its facts."""
-    reach = one_reach(form.scope(), read_filters(form.filters), personal.walls)
-    prompt = await prompt_of(personal, form, reach.scope)
-    return added_view(await calls.add(personal, form, reach, prompt=prompt, idempotency_key=form.idempotency_key))
+    reach = resolve_one_scope(form.scope(), read_filters(form.filters), personal.walls)
+    return added_view(await operations.add(personal, form, reach, idempotency_key=form.idempotency_key))
 
 
-@router.get("/memories", summary="List memories")
-async def get_all(query: Annotated[OpenListQuery, Query()], personal: Reading) -> dict[str, Any]:
+@router.get("/memories", response_model=described(MemoryList), summary="List memories")
+async def get_all(query: Annotated[OpenListQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
     """The memories of a user, an agent or a run; nobody lists everybody's."""
-    listed = await calls.list_page(personal, ListForm(**query.model_dump()), None)
+    listed = await operations.list_page(personal, ListForm(**query.model_dump()), None)
     return {"results": [memory_view(item) for item in listed.items]}
 
 
-@router.get("/memories/{id}", summary="Get a memory")
-async def get(id: str, personal: Reading) -> dict[str, Any]:
+@router.get("/memories/{id}", response_model=described(Memory), summary="Get a memory")
+async def get(id: str, personal: ReadAccess) -> dict[str, Any]:
     """One memory by its id."""
-    return memory_view(await personal.standing(id))
+    return memory_view(await personal.existing(id))
 
 
-@router.put("/memories/{id}", summary="Change a memory")
-async def update(id: str, form: UpdateForm, personal: Writing) -> dict[str, Any]:
+@router.put("/memories/{id}", response_model=described(Memory), summary="Change a memory")
+async def update(id: str, form: UpdateForm, personal: WriteAccess) -> dict[str, Any]:
     """Overwrite a memory's text, or add to its metadata."""
-    return memory_view(await calls.update(personal, id, form)) | {"message": "Memory updated successfully!"}
+    return memory_view(await operations.update(personal, id, form)) | {"message": "Memory updated successfully!"}
 
 
-@router.delete("/memories/{id}", summary="Delete a memory")
-async def delete(id: str, personal: Writing) -> dict[str, str]:
+@router.delete("/memories/{id}", response_model=described(Message), summary="Delete a memory")
+async def delete(id: str, personal: WriteAccess) -> dict[str, str]:
     """Remove one memory."""
-    await calls.delete(personal, id)
+    await operations.delete(personal, id)
     return {"message": "Memory deleted successfully!"}
 
 
-@router.delete("/memories", summary="Delete the memories of a scope")
-async def delete_all(query: Annotated[Ids, Query()], personal: Writing) -> dict[str, str]:
+@router.delete("/memories", response_model=described(Message), summary="Delete the memories of a scope")
+async def delete_all(query: Annotated[ScopeFields, Query()], personal: WriteAccess) -> dict[str, str]:
     """Remove all memories of one scope."""
-    await calls.delete_all(personal, query.scope(), None)
+    await operations.delete_all(personal, query.scope(), None)
     return {"message": "All relevant memories deleted"}
 
 
-@router.get("/memories/{id}/history", summary="Get the history of a memory")
-async def history(id: str, personal: Reading) -> list[dict[str, Any]]:
+@router.get(
+    "/memories/{id}/history", response_model=described(list[HistoryEvent]), summary="Get the history of a memory"
+)
+async def history(id: str, personal: ReadAccess) -> list[dict[str, Any]]:
     """Everything that happened to a memory, oldest first."""
-    return [history_view(record) for record in await calls.history(personal, id)]
+    return [history_view(record) for record in await operations.history(personal, id)]
 
 
-@router.post("/search", summary="Search memories")
-async def search(form: SearchForm, personal: Reading) -> dict[str, Any]:
+@router.post("/search", response_model=described(SearchResults), summary="Search memories")
+async def search(form: SearchForm, personal: ReadAccess) -> dict[str, Any]:
     """The memories that answer a question, best first."""
     return await search_view(personal, form)
 
 
-@router.post("/reset", summary="Clear everything")
-async def reset(service: Serving, personal: Writing) -> dict[str, str]:
-    """Clear memories, history and messages of this server; keys stay. Where keys exist it needs an admin's."""
+@router.post("/reset", response_model=described(Message), summary="Clear everything")
+async def reset(form: ResetForm, service: CurrentService, personal: WriteAccess) -> dict[str, str]:
+    """Clear memories, history and messages of this server; keys stay. Where keys exist it needs an admin's.
+
+    The body says `{"confirm": true}`: nothing that sends none clears a memory.
+    """
     need_admin(service, personal.caller)
     await personal.memory.reset()
     return {"message": "All memories reset"}

@@ -8,17 +8,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
-from perdure.frontends.server.callers import need_admin
-from perdure.frontends.server.mem0.forms import ProjectForm
-from perdure.frontends.server.personal import Personal, Reading, Writing
-from perdure.frontends.server.service import Serving
+from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess, need_admin
+from perdure.frontends.server.mem0.bodies import ProjectForm
+from perdure.frontends.server.routes.extraction_prompt import project_of, settings_key, settings_of
+from perdure.frontends.server.schemas.responses import Project, ProjectChanged, described
+from perdure.frontends.server.schemas.scope_fields import ORGANIZATION
+from perdure.frontends.server.state import CurrentService
 
 router = APIRouter(tags=["mem0"])
 
-ORGANIZATION = "perdure"
-"""The only one."""
-DEFAULT_PROJECT = "default"
-"""Of a key that is bound to no project."""
 INSTRUCTIONS = ("custom_instructions", "agent_custom_instructions")
 """Settings that change what is remembered; the others are kept for the programs that set them."""
 
@@ -34,21 +32,9 @@ _UNSET: Mapping[str, Any] = {
 }
 
 
-def project_of(personal: Personal) -> str:
-    """The project that a caller works in."""
-    return personal.walls.project_id or DEFAULT_PROJECT
-
-
-async def settings_of(personal: Personal) -> dict[str, Any]:
-    """What was set of the caller's project; nothing without a ledger, where memory works on."""
-    await personal.engine.kernel.open()
-    ledger = personal.engine.kernel.ledger
-    return {} if ledger is None else await ledger.settings.get(_name(personal))
-
-
-@router.get(_PATH, summary="Get the project (mem0)")
+@router.get(_PATH, response_model=described(Project), summary="Get the project (mem0)")
 async def get(
-    org_id: str, project_id: str, personal: Reading, fields: Annotated[list[str] | None, Query()] = None
+    org_id: str, project_id: str, personal: ReadAccess, fields: Annotated[list[str] | None, Query()] = None
 ) -> dict[str, Any]:
     """The project's settings, or those of them that are asked for."""
     _check(org_id, project_id, personal)
@@ -57,9 +43,9 @@ async def get(
     return {name: value for name, value in found.items() if not fields or name in fields}
 
 
-@router.patch(_PATH, summary="Change the project (mem0)")
+@router.patch(_PATH, response_model=described(ProjectChanged), summary="Change the project (mem0)")
 async def change(
-    org_id: str, project_id: str, form: ProjectForm, service: Serving, personal: Writing
+    org_id: str, project_id: str, form: ProjectForm, service: CurrentService, personal: WriteAccess
 ) -> dict[str, Any]:
     """Set what is given, for all of the project; where keys exist it needs an admin's."""
     need_admin(service, personal.caller)
@@ -67,17 +53,13 @@ async def change(
     given = form.model_dump(include=set(_UNSET), exclude_unset=True)
     if not given:
         raise InvalidInputError(f"give one of {', '.join(_UNSET)}", field="custom_instructions")
-    await (await service.ledger()).settings.merge(_name(personal), given)
+    await (await service.ledger()).settings.merge(settings_key(personal), given)
     warnings = [f"{name} is kept, and changes nothing here" for name in given if name not in INSTRUCTIONS]
     if personal.engine.kernel.llm is None and len(warnings) < len(given):
         warnings.append("instructions are kept, and there is no language model to follow them")
     return {"message": "Updated the project", **({"warnings": warnings} if warnings else {})}
 
 
-def _name(personal: Personal) -> str:
-    return f"mem0 project {project_of(personal)}"
-
-
-def _check(org_id: str, project_id: str, personal: Personal) -> None:
+def _check(org_id: str, project_id: str, personal: PersonalMemory) -> None:
     if (org_id, project_id) != (ORGANIZATION, project_of(personal)):
         raise NotFoundError("Project not found!")

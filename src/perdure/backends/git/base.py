@@ -1,0 +1,181 @@
+"""The port of file versions: commits, branches and differences of a memory's files.
+
+All of it speaks of memories. A path, a tree or a conflict marker never leaves this package.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from perdure.domain.memory import MemoryItem
+
+Stands = Literal["ours", "theirs", "both"]
+"""Which of two facts about one matter stands after a merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A memory that says something else than before, under its own id or under a new one."""
+
+    before: MemoryItem
+    after: MemoryItem
+
+
+@dataclass(slots=True)
+class Step:
+    """What lies between two states of a memory's files."""
+
+    learned: list[MemoryItem] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
+    """Newest text last; a chain of replacements is one from its first to its last."""
+    dropped: list[MemoryItem] = field(default_factory=list)
+    """Deleted, with a tombstone."""
+    erased: list[str] = field(default_factory=list)
+    """Ids of memories that went without a tombstone: what they said is told no more."""
+    said: list[MemoryItem] = field(default_factory=list)
+    """Messages that came."""
+    unsaid: int = 0
+    """Messages that went."""
+    summaries: list[MemoryItem] = field(default_factory=list)
+    """Summaries that were written, or written anew."""
+    marked: list[Replaced] = field(default_factory=list)
+    """Memories that say the same, of which something else is known: metadata, validity, who read them."""
+    unread: list[MemoryItem] = field(default_factory=list)
+    """Memories whose files were broken, and which stay as these said last."""
+    mended: list[MemoryItem] = field(default_factory=list)
+    """Memories whose files can be read again, and say what they said."""
+    cleared: int = 0
+    """Tombstones that went."""
+    others: int = 0
+    """Files that changed and are no memories."""
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+
+BOOKKEEPING = ("updated_at", "told_at", "version", "access_count", "last_accessed_at")
+"""Fields in which two states of a memory may differ and be the same to whoever reads its versions."""
+Tell = Callable[[Step], str]
+"""Words for a step: the message of its commit, its first line a title."""
+Mark = tuple[int, int] | None
+"""What is another after a git of somebody's has moved files."""
+Settle = Callable[[MemoryItem, MemoryItem], Stands | None]
+"""Which of two facts stands, ours or theirs, that both came since the branches parted; None where they do not meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A version of the whole memory."""
+
+    id: str
+    parents: tuple[str, ...]
+    at: str
+    """When, ISO 8601 UTC, to the second."""
+    author: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A line of versions."""
+
+    name: str
+    is_current: bool
+    commit: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two facts about one matter, one from each side of a merge."""
+
+    ours: MemoryItem
+    theirs: MemoryItem
+    stands: Stands
+
+
+@dataclass(slots=True)
+class Merge:
+    """What a merge did."""
+
+    outcome: Literal["merged", "forwarded", "nothing"]
+    """`forwarded`: there was nothing of ours that the other side had not."""
+    commit: str
+    step: Step
+    conflicts: list[Replaced] = field(default_factory=list)
+    """Memories that both sides changed: what was given up, kept as a tombstone, and what stands."""
+    contradictions: list[Contradiction] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    """Files that this wrote or removed."""
+
+
+class Versions(ABC):
+    """Versions of the files in one folder.
+
+    VectorStoreError where git is missing (code `no_git`), hangs or refuses (`git_failed`); ConflictError where
+    something else is under way in the repository; NotFoundError for a point that there is not. A point is a commit
+    (also abbreviated), a branch, a tag or a time.
+    """
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Make sure that there is a repository (K21), or find the one that the folder lies in."""
+
+    @abstractmethod
+    async def commit(self, tell: Tell) -> Commit | None:
+        """Commit what changed; None where nothing did."""
+
+    @abstractmethod
+    async def edited(self, paths: Collection[str]) -> set[str]:
+        """Of these files, relative to the folder, those that a hand changed or removed, and no git brought.
+
+        What a `git checkout` or a `git pull` brought is as somebody wanted it, and what it took away is not lost.
+        """
+
+    @abstractmethod
+    async def at_rest(self) -> Mark:
+        """Return once no git is in the middle of changing files, or has been for long."""
+
+    @abstractmethod
+    def is_at_rest(self, mark: Mark) -> bool:
+        """Whether no git has changed files since `at_rest` answered so, nor does now."""
+
+    @abstractmethod
+    async def resolve(self, point: str) -> str:
+        """The commit of a point."""
+
+    @abstractmethod
+    async def log(self, point: str | None, limit: int) -> list[Commit]:
+        """The last commits that changed the memory, newest first, as seen from a point."""
+
+    @abstractmethod
+    async def step(self, before: str | None, after: str | None) -> Step:
+        """What lies between two commits; None before is the empty memory, None after the files as they are now."""
+
+    @abstractmethod
+    async def branches(self) -> list[Branch]:
+        """Every branch, by name."""
+
+    @abstractmethod
+    async def make_branch(self, name: str) -> None:
+        """Make a branch of the newest version; ConflictError where there is one of this name."""
+
+    @abstractmethod
+    async def switch(self, name: str) -> list[Path]:
+        """Make the files those of a branch; the paths that this wrote or removed. Commit before."""
+
+    @abstractmethod
+    async def merge(self, point: str, settle: Settle, message: str) -> Merge:
+        """Take in the memories of another line of versions. Commit before."""
+
+    @abstractmethod
+    async def fetch(self) -> str | None:
+        """Get what the remote has; the commit of this branch there, None where it has none."""
+
+    @abstractmethod
+    async def push(self) -> str:
+        """Bring this branch to the remote, whose name is answered; ConflictError where the remote has more."""

@@ -1,0 +1,501 @@
+"""A folder's git repository: find or create it, read its trees, write the folder's state as one.
+
+Commits are made with an index of our own, so that what a user has staged is neither taken nor lost, and a lock that
+somebody holds on theirs holds up nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.git.base import Mark
+from perdure.backends.git.process import FAILED, LEFT_OVER, NO_GIT, Git, is_left_over, reason, works_in
+from perdure.backends.markdown.layout import COLLECTIONS, ENTRIES
+from perdure.domain.errors import ConflictError, VectorStoreError
+
+# What other gits do in the repository: whether one moves files now, and which files one brought.
+#
+# A checkout holds the index from its first file to its last, and names its branch a moment after. Half of it is no
+# version of anything: neither memory nor a commit may take that for what somebody wanted.
+
+MOVER = "perdure"
+"""What git's log of HEAD says of a commit of ours: of what calls changed, and of what hands did."""
+BRINGER = "perdure: other versions"
+"""What it says where we brought the files of other versions, as a git of the user's does."""
+LONGEST_MOVE = 30.0
+"""Seconds after which a lock of the index is taken for a dead git's, unless one is seen at work."""
+NAMING, LONGEST_NAMING = 0.3, 10.0
+"""Seconds that a git may take from writing the index to naming its branch; the second where one is seen at work."""
+_FEW = 100
+"""Files whose state is asked by their names; of more that of all is asked."""
+_MOVES, _ASKED = 1_000, 50
+"""Moves of HEAD that are looked back on, and those, with ours in a row as one, that are asked what they touched."""
+
+
+class OtherGits:
+    """Looks at what the repository's other users do; only reads."""
+
+    def __init__(self, git: Git, directory: Path, prefix: str, paths: Collection[str]) -> None:
+        self._git = git
+        self._directory = directory
+        self._prefix = prefix
+        self._paths = paths
+
+    # ------------------------------------------------------------------ now
+    def is_moving(self) -> bool:
+        """Whether some git holds the index and has not written it yet; no dead one."""
+        try:
+            status = (self._directory / "index.lock").stat()
+        except OSError:
+            return False
+        age = time.time() - status.st_mtime
+        if status.st_size:  # the files stand: what holds it now may be an editor that waits for a message
+            return age < NAMING
+        return age < LONGEST_MOVE or (age < LEFT_OVER and works_in(self._git.folder))
+
+    def mark(self) -> Mark:
+        """What is another after every move of HEAD: git's log of it, or the index where git keeps none."""
+        for name in ("logs/HEAD", "index"):
+            try:
+                status = (self._directory / name).stat()
+            except OSError:
+                continue
+            return status.st_size, status.st_mtime_ns
+        return None
+
+    async def is_naming(self) -> bool:
+        """Whether a git may have written the index and have yet to name its branch, as it does a moment after."""
+        try:
+            age = time.time() - (self._directory / "index").stat().st_mtime
+        except OSError:
+            return False
+        if not 0 <= age < LONGEST_NAMING or await self.is_settled():
+            return False
+        return age < NAMING or works_in(self._git.folder)
+
+    async def is_settled(self) -> bool:
+        """Whether the index holds of the memory what the newest commit does."""
+        status, _, _ = await self._git.run("diff-index", "--cached", "--quiet", "HEAD", "--", *self._paths)
+        return status != 1
+
+    # ------------------------------------------------------------------ before
+    async def edited(self, paths: Collection[str]) -> set[str]:
+        """Of these files (relative to the folder) those that a hand changed or removed, and no git brought.
+
+        A file that is not as in the newest version was edited since. One that is so goes by the last move of HEAD that
+        touched it: a commit of ours took in what a hand had done, any other brought it.
+        """
+        full = {self._prefix + path for path in paths}
+        asked = sorted(full) if len(full) <= _FEW else list(self._paths)
+        out = await self._git(
+            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *asked,
+            env={"GIT_OPTIONAL_LOCKS": "0"},
+        )  # fmt: skip
+        unclean = {part[3:] for part in out.decode("utf-8", "surrogateescape").split("\x00") if part}
+        edited = full & unclean
+        left = full - unclean
+        for is_own, before, after in await self._moves() if left else ():
+            names = await self._names(is_own, before, after)
+            edited |= left & names if is_own else set()
+            left -= names
+            if not left:
+                break
+        return {path[len(self._prefix) :] for path in edited | left}
+
+    async def _moves(self) -> list[tuple[bool, str | None, str]]:
+        """Moves of HEAD, newest first: whether they are ours, from where, and to where; those of ours in a row are one.
+
+        Those of others are told one by one: a checkout there and one back leave nothing between their ends.
+        """
+        status, out, _ = await self._git.run("log", "-g", f"--max-count={_MOVES}", "--format=%H %gs", "HEAD", "--")
+        lines = [] if status else out.decode("utf-8", "replace").splitlines()
+        told = [(commit, words == MOVER) for commit, _, words in (line.partition(" ") for line in lines)]
+        ends = [at for at in range(len(told)) if at == 0 or not (told[at][1] and told[at - 1][1])]
+        found: list[tuple[bool, str | None, str]] = []
+        for at, end in zip(ends, [*ends[1:], len(told)], strict=False):
+            before = told[end][0] if end < len(told) else None
+            if before is not None or len(told) < _MOVES:  # the first move of all is from nothing
+                found.append((told[at][1], before, told[at][0]))
+        return found[:_ASKED]
+
+    async def _names(self, is_own: bool, before: str | None, after: str) -> set[str]:
+        """The files of memories that a move touched: of ours each commit did, of another's what differs."""
+        asked = ("-r", "-z", "--name-only", "--no-renames")
+        if is_own:
+            which = after if before is None else f"{before}..{after}"
+            out = await self._git("log", "-m", "--first-parent", "--format=", *asked, which, "--", *self._paths)
+        else:
+            start = await self._git.text("mktree") if before is None else before
+            out = await self._git("diff-tree", *asked, start, after, "--", *self._paths)
+        return {name for name in out.decode("utf-8", "surrogateescape").split("\x00") if name}
+
+
+IGNORE, README = ".gitignore", "README.md"
+PATHS = (ENTRIES, COLLECTIONS, IGNORE, README)
+"""What is kept in versions, below the folder; all else there is derived, or settings, which may hold keys."""
+IGNORED = (
+    "index/", "memory_index.json", "history.db*", "graph.db*", "chroma/", "backups/", "perdure.toml",
+    "__pycache__/", "*.tmp", "*.swp", "*~", ".DS_Store",
+)  # fmt: skip
+_IGNORING = "\n".join(IGNORED) + "\n"
+ABOUT = """# Memory
+
+Every file below `entries/` is a memory: a fact, a message, or the summary of a conversation. Read them, edit them,
+delete them; perdure takes in what you change. What was deleted or replaced stands in the `deleted` folders.
+
+`perdure log` tells what was learned when, `perdure diff` what differs between two moments, and `perdure revert` takes
+a version back.
+"""
+NOBODY = ("perdure", "perdure@localhost")
+"""Who commits where nobody has said so (A31)."""
+FIRST = "Initial commit"
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+_WHO = ("AUTHOR", "COMMITTER")
+_REGULAR = ("100644", "100755")
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file in two states; None where it is not there."""
+
+    path: str
+    """Relative to the memory's folder, with forward slashes."""
+    before: bytes | None
+    after: bytes | None
+    was_slip: bool = False
+    """Whether the file was broken, and `before` is what it said last."""
+    is_slip: bool = False
+    """Whether the file is broken, and `after` is what it said last."""
+
+
+class Repository:
+    """The repository that a folder has, or lies in."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git = Git(root)
+        self.prefix = ""
+        """The folder below the top of the repository, with a slash at its end; empty where it is the top."""
+        self._directory = root / ".git"
+        self._identity: dict[str, str] = {}
+        self.others = OtherGits(self.git, self._directory, "", self._memories())
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the folder is the top of its repository."""
+        return not self.prefix
+
+    # ------------------------------------------------------------------ opening
+    async def open(self) -> None:
+        """Find the repository, or make one; one that ignores the folder is none."""
+        if not Git.is_there():
+            raise VectorStoreError("git is not installed", code=NO_GIT)
+        self.root.mkdir(parents=True, exist_ok=True)
+        if not await self._find():
+            await self._init()
+        self.others = OtherGits(self.git, self._directory, self.prefix, self._memories())
+        await self._identify()
+        is_new = self.is_own and await self.head() is None
+        await run_blocking(self._describe, is_new)
+        if not _says(self.root / IGNORE, _IGNORING):
+            await self._hide()
+        if is_new:
+            await self._begin()
+
+    async def _find(self) -> bool:
+        git = Git(self.root)
+        arguments = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
+        status, out, err = await git.run(*arguments)
+        if status:
+            if "not a git repository" in err:
+                return False
+            raise VectorStoreError(f"the folder's repository cannot be used: {reason(err)}", code=FAILED)
+        top, directory, prefix = (*out.decode("utf-8", "surrogateescape").split("\n"), "", "")[:3]
+        if prefix:
+            ignored, _, _ = await Git(Path(top)).run("check-ignore", "-q", "--", prefix.rstrip("/"))
+            if ignored == 0:
+                return False
+        self.git, self._directory, self.prefix = Git(Path(top)), Path(directory), prefix
+        return True
+
+    async def _init(self) -> None:
+        self.git = Git(self.root)
+        await self.git("init", "-q", "-b", "main", "--template=")
+        await self._find()
+
+    async def _identify(self) -> None:
+        """Commit as perdure where the user has not said who they are; only in a repository of our own for good."""
+        for number, part in enumerate(("NAME", "EMAIL")):
+            status, out, _ = await self.git.run("config", f"user.{part.lower()}")
+            nobody = [f"GIT_{who}_{part}" for who in _WHO if not os.environ.get(f"GIT_{who}_{part}")]
+            if (status == 0 and out.strip()) or not nobody:
+                continue
+            if self.is_own and len(nobody) == len(_WHO):
+                await self.git("config", f"user.{part.lower()}", NOBODY[number])
+            self._identity.update(dict.fromkeys(nobody, NOBODY[number]))
+
+    def _describe(self, is_new: bool) -> None:
+        """Say what is not to be kept in versions, and in a new repository what this folder is."""
+        if not (self.root / IGNORE).exists():
+            (self.root / IGNORE).write_text(_IGNORING, encoding="utf-8")
+        if is_new and not (self.root / README).exists():
+            (self.root / README).write_text(ABOUT, encoding="utf-8")
+
+    async def _hide(self) -> None:
+        """Keep what is derived or may hold keys from who adds everything, where .gitignore is somebody's own."""
+        names = {f"{self.prefix}{pattern.rstrip('/*')}": pattern for pattern in IGNORED if not pattern.startswith("*")}
+        _, out, _ = await self.git.run("check-ignore", "--no-index", "-z", "--stdin", input="\0".join(names).encode())
+        ignored = out.decode("utf-8", "surrogateescape").split("\0")
+        place = re.sub(r"([\\*?\[])", r"\\\1", self.prefix)
+        lines = [f"/{place}{pattern}" for name, pattern in names.items() if name not in ignored]
+        exclude = self.git.folder / (await self.git.text("rev-parse", "--git-path", "info/exclude"))
+        if lines:
+            await run_blocking(_append, exclude, lines)
+
+    async def _begin(self) -> None:
+        async with self._index(None) as env:
+            if told := [name for name in self._ours() if name in (IGNORE, README)]:
+                await self.git("add", "--", *told, env=env)
+            tree = await self.git.text("write-tree", env=env)
+        await self.advance(await self.commit_tree(tree, [], FIRST), None)
+        await self.settle_index()
+
+    # ------------------------------------------------------------------ reading
+    async def head(self) -> str | None:
+        """The newest commit; None before the first."""
+        return await self.commit_of("HEAD")
+
+    async def commit_of(self, point: str) -> str | None:
+        """The commit that a name of git's has, or None."""
+        if point.startswith("-") or not point.strip() or "\n" in point or "\x00" in point:
+            return None
+        status, out, _ = await self.git.run("rev-parse", "--verify", "--quiet", f"{point}^{{commit}}")
+        return out.decode().strip() if status == 0 else None
+
+    async def tree_of(self, commit: str | None) -> str:
+        """The tree of a commit; the empty one for None."""
+        if commit is None:
+            return await self.git.text("mktree")
+        return await self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    async def changes(self, before: str, after: str) -> list[FileChange]:
+        """The memory's files that differ between two trees or commits; what is no plain file counts as not there."""
+        out = await self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after, "--", *self.paths())
+        parts = out.decode("utf-8", "surrogateescape").split("\x00")
+        raw = [(parts[at].lstrip(":").split(" "), parts[at + 1]) for at in range(0, len(parts) - 1, 2)]
+        wanted = [(path, _blob(fields[0], fields[2]), _blob(fields[1], fields[3])) for fields, path in raw]
+        ids = dict.fromkeys(id for _, one, two in wanted for id in (one, two) if id is not None)
+        blobs = await self._blobs(list(ids))
+        return [
+            FileChange(path[len(self.prefix) :], blobs.get(one or ""), blobs.get(two or ""))
+            for path, one, two in wanted
+        ]
+
+    async def _blobs(self, ids: Sequence[str]) -> dict[str, bytes]:
+        if not ids:
+            return {}
+        out = await self.git("cat-file", "--batch", input="".join(f"{id}\n" for id in ids).encode())
+        blobs: dict[str, bytes] = {}
+        at = 0
+        for id in ids:
+            end = out.index(b"\n", at)
+            size = int(out[at:end].split()[2])
+            blobs[id] = out[end + 1 : end + 1 + size]
+            at = end + size + 2
+        return blobs
+
+    async def outside(self, before: str, after: str) -> list[str]:
+        """The names that differ between two commits and are not the memory's."""
+        out = await self.git("diff-tree", "-r", "-z", "--name-only", before, after)
+        names = [name for name in out.decode("utf-8", "replace").split("\x00") if name]
+        return [name for name in names if not self._is_ours(name)]
+
+    def _is_ours(self, name: str) -> bool:
+        return any(name == path or name.startswith(f"{path}/") for path in self.paths())
+
+    def paths(self) -> list[str]:
+        """What is kept in versions, from the top of the repository."""
+        return [self.prefix + path for path in PATHS]
+
+    def _memories(self) -> list[str]:
+        """Where memories lie, from the top of the repository."""
+        return [self.prefix + path for path in (ENTRIES, COLLECTIONS)]
+
+    def _ours(self) -> list[str]:
+        """What we commit, below the folder: memories, and what explains them unless somebody made it their own."""
+        told = {IGNORE: _IGNORING, README: ABOUT}
+        return [ENTRIES, COLLECTIONS, *(name for name, text in told.items() if _says(self.root / name, text))]
+
+    # ------------------------------------------------------------------ writing
+    def refuse_while_busy(self) -> None:
+        """ConflictError where somebody is in the middle of a merge or a rebase."""
+        if any((self._directory / name).exists() for name in _UNDER_WAY):
+            raise ConflictError("a merge or a rebase is under way in the memory's repository: end it first")
+
+    async def snapshot(self, head: str | None) -> str:
+        """The tree of what the folder holds now, beside what the newest commit holds of other files."""
+        async with self._index(head) as env:
+            for path in self._ours():
+                if (self.root / path).exists():
+                    await self._add(self.prefix + path, env)
+                else:
+                    await self.git("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", self.prefix + path, env=env)
+            return await self.git.text("write-tree", env=env)
+
+    async def _add(self, path: str, env: Mapping[str, str]) -> None:
+        """Take in a file or a folder; a file that goes meanwhile is one that went."""
+        for left in reversed(range(_TRIES)):
+            status, _, err = await self.git.run("add", "-A", "--ignore-errors", "--", path, env=env)
+            if status == 0:
+                return
+            if not left:
+                raise VectorStoreError(f"git add failed: {reason(err)}", code=FAILED)
+
+    @asynccontextmanager
+    async def _index(self, head: str | None) -> AsyncIterator[dict[str, str]]:
+        """An index of our own that holds a commit; it knows the files that the user's knows, and reads only others."""
+        own = self._directory / f"perdure-{uuid4().hex}.index"
+        env = {"GIT_INDEX_FILE": str(own)}
+        try:
+            await run_blocking(_copied, self._directory / "index", own)
+            await self.git("read-tree", *(["--empty"] if head is None else ["--reset", head]), env=env)
+            yield env
+        finally:
+            for name in (own, own.with_name(own.name + ".lock")):
+                name.unlink(missing_ok=True)
+
+    async def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """Write a commit, to which nothing points yet."""
+        options = [part for parent in parents for part in ("-p", parent)]
+        text = message.encode("utf-8", "replace")
+        return (
+            (await self.git("commit-tree", tree, *options, "-F", "-", input=text, env=self._identity)).decode().strip()
+        )
+
+    async def advance(self, commit: str, head: str | None, told: str = MOVER) -> bool:
+        """Make a commit the newest of the current branch; False where another has become that meanwhile.
+
+        `told` is what git's log of HEAD says of it.
+        """
+        zeros = "0" * len(commit)
+        try:
+            await self.git("update-ref", "-m", told, "HEAD", commit, head or zeros, env=self._identity)
+        except VectorStoreError:
+            if await self.head() == head:
+                raise
+            return False
+        return True
+
+    async def settle_index(self) -> None:
+        """Let the user's index know what was committed of the memory; where it is locked, the next time.
+
+        It is made beside theirs, and put in its place at once: theirs is locked no longer than that takes, so that a
+        command of the user's at that moment finds no lock.
+        """
+        mark, own = self.others.mark(), self._directory / f"perdure-{uuid4().hex}.index"
+        try:
+            with suppress(VectorStoreError, OSError):
+                await run_blocking(_copied, self._directory / "index", own)
+                ours = [self.prefix + path for path in self._ours()]
+                await self.git("reset", "-q", "--", *ours, env={"GIT_INDEX_FILE": str(own)})
+                await run_blocking(self._put_index, own, mark)
+        finally:
+            own.unlink(missing_ok=True)
+
+    def _put_index(self, own: Path, mark: Mark) -> None:
+        """Make an index the user's, unless theirs is another than it was made of; OSError where it is locked."""
+        index, lock = self._directory / "index", self._directory / "index.lock"
+        data, made = own.read_bytes(), own.stat()
+        try:
+            handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            if not is_left_over(lock, self.git.folder):
+                raise
+            lock.unlink()
+            handle = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.utime(lock, ns=(made.st_atime_ns, made.st_mtime_ns))  # by which git knows files that changed since
+            is_theirs = self.others.mark() != mark
+        except BaseException:
+            lock.unlink()
+            raise
+        if is_theirs:
+            lock.unlink()
+        else:
+            lock.replace(index)
+
+    # ------------------------------------------------------------------ files
+    async def land(self, files: Mapping[str, bytes | None]) -> list[Path]:
+        """Write and remove files of the memory, each at once; their paths. None that leads out of the folder."""
+        return await run_blocking(self._land, files)
+
+    def _land(self, files: Mapping[str, bytes | None]) -> list[Path]:
+        paths = [self._place(name) for name in files]
+        for path, data in zip(paths, files.values(), strict=True):
+            if data is None:
+                path.unlink(missing_ok=True)
+                self._tidy(path.parent)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            half = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+            try:
+                half.write_bytes(data)
+                half.replace(path)
+            finally:
+                half.unlink(missing_ok=True)
+        return paths
+
+    def _place(self, name: str) -> Path:
+        path = self.root / name
+        around = list(path.parents)
+        is_linked = any(each.is_symlink() for each in around[: around.index(self.root)])
+        parts = name.split("/")
+        if parts[0] not in PATHS or ".." in parts or is_linked:
+            raise VectorStoreError("a version holds a file that would lie outside of the memory", code=FAILED)
+        return path
+
+    def _tidy(self, folder: Path) -> None:
+        """Remove folders that are empty now, as git does."""
+        while folder not in (self.root, self.root / ENTRIES):
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+
+def _blob(mode: str, id: str) -> str | None:
+    return id if mode in _REGULAR else None
+
+
+def _copied(index: Path, own: Path) -> None:
+    """Copy an index, if there is one."""
+    with suppress(OSError):
+        shutil.copyfile(index, own)
+
+
+def _append(path: Path, lines: Sequence[str]) -> None:
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        known = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        fresh = [line for line in lines if line not in known]
+        path.write_text("".join(f"{line}\n" for line in [*known, *fresh]), encoding="utf-8")
+
+
+def _says(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False

@@ -1,0 +1,154 @@
+"""Downloads that resume after a broken connection, and the cache folder; a file gets its name once it is whole."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from perdure.domain.errors import ConfigError
+
+
+def user_cache_dir() -> Path | None:
+    """The platform's cache folder of perdure; None for a user without a home."""
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path("~/AppData/Local").expanduser()) / "perdure"
+        if sys.platform == "darwin":
+            return Path("~/Library/Caches/perdure").expanduser()
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "perdure"
+    except RuntimeError:
+        return None
+
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+BLOCK = 1 << 18
+
+Progress = Callable[[str, int, int], None]
+"""Called with the file's name, the bytes of it that are there, and its size."""
+
+
+class Published(Protocol):
+    """A file as it must arrive."""
+
+    @property
+    def name(self) -> str:
+        """Its name where it is fetched from."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    def is_whole(self, place: Path) -> bool:
+        """Whether the file at that place is this one."""
+
+
+class DownloadError(Exception):
+    """What was asked for cannot be had; says why, without the address."""
+
+
+class _ConnectionLost(Exception):
+    """The transfer broke off, or the server could not be reached or is overloaded: worth another attempt."""
+
+
+def check_address(base_url: str) -> str:
+    """The address without a last slash; ConfigError where it is no http address."""
+    if urlsplit(base_url).scheme not in ("http", "https"):
+        raise ConfigError(
+            f"base_url must be an http or https address, not {base_url!r}", field="base_url", value=base_url
+        )
+    return base_url.rstrip("/")
+
+
+def fetch_text(url: str, timeout: float) -> bytes:
+    """What the address answers, whole; DownloadError after the last attempt, or where the server refuses."""
+
+    def ask() -> bytes:
+        with _open(_request(url), timeout) as response:
+            try:
+                return response.read()
+            except OSError as error:
+                raise _ConnectionLost(str(error)) from error
+
+    return _persistently(ask)
+
+
+def fetch_file(url: str, place: Path, file: Published, report: Progress, timeout: float) -> bool:
+    """Fetch a file to its place, in the end under its name; False where it is not what it should be.
+
+    DownloadError after the last attempt, or where the server refuses; OSError where the folder cannot be written.
+    """
+    with tempfile.NamedTemporaryFile(prefix=f".{place.name}.", dir=place.parent, delete=False) as stream:
+        part = Path(stream.name)
+    try:
+        _persistently(lambda: _continue(url, part, file, report, timeout))
+        if not file.is_whole(part):
+            return False
+        part.chmod(0o644)  # temporary files are private
+        part.replace(place)
+        return True
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _persistently(call: Callable[[], T]) -> T:
+    """What the call gives, tried again while the connection is at fault."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return call()
+        except (http.client.HTTPException, _ConnectionLost) as error:
+            problem: Exception = error
+            if attempt < ATTEMPTS - 1:
+                time.sleep(min(2.0, 0.1 * 2**attempt))
+    raise DownloadError(str(problem)) from problem
+
+
+def _continue(url: str, part: Path, file: Published, report: Progress, timeout: float) -> None:
+    """Append to the part what it lacks; a server that cannot continue sends the file from its beginning."""
+    have = part.stat().st_size
+    request = _request(url)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    with _open(request, timeout) as response, part.open("ab") as stream:
+        if have and response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            stream.truncate(0)
+            have = 0
+        while have <= file.size:
+            try:
+                block = response.read(BLOCK)
+            except OSError as error:
+                raise _ConnectionLost(str(error)) from error
+            if not block:
+                break
+            stream.write(block)
+            have += len(block)
+            report(file.name, have, file.size)
+    if have < file.size:
+        raise _ConnectionLost(f"the connection ended after {have} of {file.size} bytes")
+
+
+def _request(url: str) -> urllib.request.Request:
+    return urllib.request.Request(url, headers={"User-Agent": "perdure"})  # noqa: S310 - check_address saw the scheme
+
+
+def _open(request: urllib.request.Request, timeout: float) -> http.client.HTTPResponse:
+    try:
+        response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=timeout)  # noqa: S310 - as above
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == http.HTTPStatus.TOO_MANY_REQUESTS or error.code >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise _ConnectionLost(str(error)) from error
+            raise DownloadError(str(error)) from error
+    except OSError as error:
+        raise _ConnectionLost(str(error)) from error
+    return response

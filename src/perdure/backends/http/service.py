@@ -1,0 +1,323 @@
+"""Clients of remote services: settings, keys, one client per event loop, time limits, error mapping."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.http.loop_clients import LoopClients
+from perdure.backends.http.retries import TRANSIENT, RetryLater, with_retry
+from perdure.backends.registry import missing_driver
+from perdure.domain.errors import ConfigError, EmbeddingError, LLMError, RerankerError
+
+if TYPE_CHECKING:
+    import httpx2
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+NO_KEY = "no-key"
+"""What is sent where no key is needed: the vendors' clients insist on sending one."""
+_KEY_LIKE = re.compile(r"\b(?:sk|pk|sess|hf)[-_][\w*.-]{4,}|\bAIza[\w-]{8,}|(?i:bearer)\s+\S+")
+_LONGEST_MESSAGE = 500
+
+ServiceError = LLMError | EmbeddingError | RerankerError
+
+
+def secret_from(*variables: str) -> SecretStr | None:
+    """The first environment variable that is set and not empty, as a secret; None without one."""
+    value = text_from(*variables)
+    return SecretStr(value) if value else None
+
+
+def text_from(*variables: str) -> str | None:
+    """The first environment variable that is set and not empty; None without one."""
+    return next((value for name in variables if (value := os.environ.get(name, "").strip())), None)
+
+
+def without_none(values: Any) -> Any:
+    """Settings without those that are None: so that a key of None falls back to the environment too."""
+    return {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+class ServiceSettings(BaseModel):
+    """Settings that every remote provider has."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        validate_default=True,  # a default may come from the environment
+        hide_input_in_errors=True,  # it may be a key
+    )
+
+    timeout: float = Field(default=60.0, gt=0, le=3600)
+    """Seconds that one attempt may take."""
+    retries: int = Field(default=3, ge=0, le=10)
+    """Further attempts after a rate limit, a failure of the server or of the connection."""
+    retry_delay: float = Field(default=1.0, ge=0, le=60)
+    """Seconds before the second attempt; doubled before each further one, unless the service says how long."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_means_left_out(cls, values: Any) -> Any:
+        return without_none(values)
+
+    @field_validator("base_url", check_fields=False)
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not good:
+            raise ValueError("must be an address such as https://host/v1")
+        return value
+
+    @field_validator("api_key", check_fields=False)
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        key = value.get_secret_value().strip() if value else ""
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise ValueError("a key is printable ASCII without spaces")
+        return SecretStr(key) if key else None
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address, in lower case."""
+    return (urlsplit(address).hostname or "").lower()
+
+
+def key_or_fail(key: SecretStr | None, *, needed: bool, section: str, variable: str, advice: str = "") -> str:
+    """The key in clear; ConfigError that says where to put one if it is needed and missing."""
+    if key is not None:
+        return key.get_secret_value()
+    if needed:
+        field = f"{section}.config.api_key"
+        raise ConfigError(f"{field} is missing: give it there or in {variable}{advice}", field=field)
+    return NO_KEY
+
+
+def readable(text: str) -> str:
+    """Valid Unicode: a lone surrogate, which no request can carry, becomes U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def code_of(status: int) -> str | None:
+    """The error code of an HTTP status; None, the error class's own, for a request that is wrong."""
+    if status in (401, 403):
+        return "authentication"
+    if status == 402:
+        return "quota"
+    if status == 429:
+        return "rate_limit"
+    if status == 408:
+        return "timeout"
+    return "server" if status == 409 or status >= 500 else None
+
+
+def installed(module: str) -> bool:
+    """Whether a module is there to be imported; of what it is imports its parent packages alone."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+class RefusedError(Exception):
+    """The service found a request faulty: the error to raise, the parameter that it names, and its words."""
+
+    def __init__(self, error: ServiceError, parameter: str, said: str) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.parameter = parameter
+        self.said = said
+
+
+class Service(ABC, Generic[C]):
+    """Sends requests by the vendor's client, imported on first use; one client for each event loop.
+
+    Made for a language model without the vendor's client, it is DependencyError.
+    """
+
+    sdk: ClassVar[str]
+    """The module of the vendor's client."""
+
+    def __init__(
+        self,
+        provider: str,
+        settings: ServiceSettings,
+        make: Callable[[Any], C],
+        failure: type[LLMError] | type[EmbeddingError] | type[RerankerError],
+        secret: str = NO_KEY,
+    ) -> None:
+        # An embedder that cannot work is done without (its port's `unavailable`); a model that was named is not.
+        if failure is LLMError and not installed(self.sdk):
+            raise missing_driver(provider, ModuleNotFoundError(name=self.sdk))
+        self._provider = provider
+        self._settings = settings
+        self._make = make
+        self._failure = failure
+        self._secret = secret
+        self._module: Any = None
+        self._clients = LoopClients(self._closed)
+
+    @abstractmethod
+    def _translated(self, sdk: Any, error: Exception) -> Exception | None:
+        """What a failure of the client means: a RetryLater (`_told`, `_unreachable`), a RefusedError, an error of
+        perdure's; None if it is not the client's."""
+
+    @abstractmethod
+    async def _closed(self, client: C) -> None:
+        """Close the client's connections."""
+
+    async def ask(self, request: Callable[[C], Awaitable[T]], *, asks_otherwise: bool = False) -> T:
+        """What the request gives, after retries; the port's own error, DependencyError without the client.
+
+        To a caller that asks otherwise, a request that the service finds faulty is a RefusedError.
+        """
+        sdk = await self._sdk()
+        client = await self._client(sdk)
+        return await self._retried(sdk, lambda: request(client), asks_otherwise)
+
+    async def stream(
+        self, request: Callable[[C], Awaitable[AsyncIterator[T]]], *, asks_otherwise: bool = False
+    ) -> AsyncGenerator[T, None]:
+        """The pieces of an answer as they come; retries happen before the first piece alone.
+
+        The time limit holds for each piece. An answer that breaks off is LLMError: what came is the caller's to keep.
+        """
+        sdk = await self._sdk()
+        client = await self._client(sdk)
+        pieces = await self._retried(sdk, lambda: request(client), asks_otherwise)
+        try:
+            while True:
+                try:
+                    piece = await self._once(sdk, lambda: anext(pieces, _END), "the answer cannot be read")
+                except RetryLater as broken_off:
+                    problem = broken_off.error
+                except RefusedError as refused:
+                    problem = refused.error
+                else:
+                    if piece is _END:
+                        return
+                    yield piece  # type: ignore[misc]  # a sentinel ends the loop above
+                    continue
+                raise problem
+        finally:
+            close = getattr(pieces, "aclose", None) or getattr(pieces, "close", None)
+            if close is not None:
+                await close()
+
+    async def close(self) -> None:
+        """Close the clients of every loop that still runs."""
+        await self._clients.close()
+
+    def broken(self, what: str, code: str | None = None) -> ServiceError:
+        """The error for an answer that cannot be used, free of anything that looks like a key."""
+        return self._failure(f"{self._provider}: {self._clean(what)}", code=code)
+
+    # ------------------------------------------------------------------ the words for failures
+    def _told(
+        self, status: int, said: str, *, code: str | None, after: float | None = None, parameter: str = ""
+    ) -> Exception:
+        """What a status other than success means; `code` from `code_of` or from the vendor's own words."""
+        what = f"status {status}"
+        if code == "authentication":
+            what = f"the key was refused ({what})"
+            said = said if status == 403 else ""  # services repeat a part of a wrong key in their text
+        problem = self.broken(f"{what}: {said}" if said else what, code)
+        if code in TRANSIENT:
+            return RetryLater(problem, after)
+        return RefusedError(problem, parameter, said) if code is None and status in (400, 413, 422) else problem
+
+    def _unreachable(self, host: str, error: Exception) -> RetryLater:
+        cause = type(error.__cause__ or error).__name__
+        return RetryLater(self.broken(f"no connection to {host} ({cause})", "connection"))
+
+    def _timed_out(self) -> ServiceError:
+        return self.broken(f"no answer within {self._settings.timeout:g} s", "timeout")
+
+    def _clean(self, text: str) -> str:
+        if self._secret != NO_KEY:
+            text = text.replace(self._secret, "***")
+        return _KEY_LIKE.sub("***", text)[:_LONGEST_MESSAGE]
+
+    # ------------------------------------------------------------------ one attempt
+    async def _retried(self, sdk: Any, request: Callable[[], Awaitable[T]], asks_otherwise: bool) -> T:
+        settings = self._settings
+        try:
+            return await with_retry(
+                lambda: self._once(sdk, request), retries=settings.retries, base_delay=settings.retry_delay
+            )
+        except RefusedError as refused:
+            if asks_otherwise:
+                raise
+            problem = refused.error
+        raise problem
+
+    async def _once(
+        self, sdk: Any, request: Callable[[], Awaitable[T]], otherwise: str = "the request could not be made"
+    ) -> T:
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                return await request()
+        except TimeoutError:
+            problem: Exception = self._timed_out()
+        except (LLMError, EmbeddingError, RerankerError, RetryLater, RefusedError):
+            raise
+        except Exception as error:
+            meant = self._translated(sdk, error)
+            if meant is None:
+                if not isinstance(error, (OSError, UnicodeError, ValueError)):
+                    raise
+                meant = self.broken(f"{otherwise} ({type(error).__name__})")  # not the client's: Python's own
+            problem = meant
+        raise problem  # outside of the handler, so that the vendor's exception and its headers are not chained to it
+
+    async def _sdk(self) -> Any:
+        """The vendor's package; importing it takes a second, so that it happens in a thread, and on first use."""
+        if self._module is None:
+            try:
+                self._module = await run_blocking(importlib.import_module, self.sdk)
+            except ImportError as error:
+                raise missing_driver(self._provider, error) from error
+        return self._module
+
+    async def _client(self, sdk: Any) -> C:
+        # Making one reads certificates, which takes a tenth of a second.
+        return await self._clients.of_this_loop(lambda: run_blocking(self._make, sdk))
+
+
+_END = object()
+
+
+class HttpService(Service["httpx2.AsyncClient"]):
+    """A service that is asked by plain HTTP; a subclass translates its own status errors, then asks `super()`."""
+
+    sdk: ClassVar[str] = "httpx2"
+
+    def _translated(self, sdk: Any, error: Exception) -> Exception | None:
+        if isinstance(error, sdk.TimeoutException):
+            return self._timed_out()
+        if isinstance(error, sdk.ConnectError):
+            return self._unreachable(host_of(str(error.request.url)), error)
+        if isinstance(error, sdk.TransportError):
+            return RetryLater(self.broken(f"the connection broke ({type(error).__name__})", "connection"))
+        return self.broken("the answer cannot be read") if isinstance(error, sdk.RequestError) else None
+
+    async def _closed(self, client: httpx2.AsyncClient) -> None:
+        await client.aclose()

@@ -1,1 +1,0 @@
-"""What a ledger keeps for a service beside the memories: jobs, keys, promotions and the audit."""

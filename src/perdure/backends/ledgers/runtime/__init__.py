@@ -1,1 +1,0 @@
-"""What a ledger keeps for agent runtimes: the tables of spec 003."""

@@ -1,0 +1,299 @@
+"""Records of agent runtimes: kept, found, changed, removed with what hangs on them, and tasks taken when due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, func, insert, or_, select, update
+
+from perdure.backends.ledgers.repositories.base import Among, Query, Where
+from perdure.backends.ledgers.sql.agent_runtime.tables import COUNTER, TABLES, tasks
+from perdure.backends.ledgers.sql.context import Transaction
+from perdure.backends.ledgers.sql.rows import Row, chunks, decode, encode
+from perdure.backends.ledgers.sql.tables import insert_new, take_numbers
+from perdure.domain import runtime as nouns
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.records import camel, read_offset
+from perdure.domain.runtime import R, Record, Task
+from perdure.domain.text.readable import shown
+
+# Tags and names as text in which one of them can be found whole.
+
+
+def encode_tags(tags: Sequence[str], field: str) -> str:
+    """The tags as a JSON list; InvalidInputError names the field if one is no text that can be kept."""
+    return f"[{','.join(_piece(tag, field) for tag in tags)}]"
+
+
+def _piece(tag: str, field: str) -> str:
+    """A tag as JSON, its own brackets and commas escaped.
+
+    So a bracket or a comma before a quote is always the list's, and the quote begins a tag. Without that, `,` would be
+    found in `["[",":"]`. The database's own JSON would do but for SQLite, whose texts end at a NUL.
+    """
+    return encode(tag, field).replace("[", "\\u005b").replace(",", "\\u002c")
+
+
+def has_tag(connection: Connection, column: Column[str], tag: str) -> ColumnElement[bool]:
+    """That the list in a column has this tag."""
+    place = func.instr if connection.dialect.name == "sqlite" else func.strpos
+    piece = _piece(tag, column.name)
+    return or_(place(column, f"[{piece}") > 0, place(column, f",{piece}") > 0)
+
+
+# Questions for records as SQL: what fields must hold, tags, times.
+
+
+def conditions(table: Table, where: Where) -> list[ColumnElement[bool]]:
+    """That each field holds what it must."""
+    return [_holds(table.c[name], value) for name, value in where.items()]
+
+
+def _holds(column: Column[Any], value: Any) -> ColumnElement[bool]:
+    if isinstance(value, Among):
+        there = TABLES[value.noun]
+        return column.in_(select(there.c[value.field]).where(*conditions(there, value.where)))
+    if isinstance(value, list):
+        return column.in_(value)
+    if value is None:
+        return column.__eq__("") if "blank" in column.info else column.is_(None)
+    return column.__eq__(value)
+
+
+def pieces(where: Where) -> list[Where]:
+    """The same as several questions, where a list is longer than a database takes as parameters."""
+    for name, value in where.items():
+        if isinstance(value, list):
+            each_once = list(dict.fromkeys(value))
+            return [{**where, name: list(some)} for some in chunks(each_once)]
+    return [where]
+
+
+def asked(connection: Connection, query: Query[Any], where: Where) -> list[ColumnElement[bool]]:
+    """All that a question says, but for its order and its page."""
+    table = TABLES[query.noun]
+    return [*conditions(table, where), *_timely(table, query), *_tagged(connection, table, query)]
+
+
+def _timely(table: Table, query: Query[Any]) -> Iterator[ColumnElement[bool]]:
+    if query.since is not None:
+        yield table.c.created_at >= query.since
+    if query.until is not None:
+        yield table.c.created_at <= query.until
+    if query.due is not None:
+        yield and_(table.c.due_at <= query.due, table.c.completed_at.is_(None))
+
+
+def _tagged(connection: Connection, table: Table, query: Query[Any]) -> Iterator[ColumnElement[bool]]:
+    if not (query.all_tags or query.any_tag):
+        return
+    column = next(column for column in table.c if "tags" in column.info)
+    if query.all_tags:
+        yield and_(*(has_tag(connection, column, tag) for tag in query.all_tags))
+    if query.any_tag:
+        yield or_(*(has_tag(connection, column, tag) for tag in query.any_tag))
+
+
+def in_order(query: Query[Any]) -> Sequence[ColumnElement[Any]]:
+    """The columns by which the answer is ordered."""
+    columns = order_columns(query)
+    return [column.desc() for column in columns] if query.newest_first else columns
+
+
+def order_columns(query: Query[Any]) -> list[Column[Any]]:
+    """What is compared, in rising order."""
+    table = TABLES[query.noun]
+    return [table.c.created_at if query.due is None else table.c.due_at, table.c.seq]
+
+
+def key_of(noun: type[Record], key: Where) -> list[ColumnElement[bool]]:
+    """That a row is the one of a key."""
+    return conditions(TABLES[noun], {name: key[name] for name in noun.KEY})
+
+
+_OF_AGENT: tuple[type[Record], ...] = tuple(noun for noun in TABLES if "agent_id" in TABLES[noun].c)
+_HANGS_ON: Mapping[type[Record], Sequence[tuple[type[Record], str]]] = {
+    nouns.Agent: [(noun, "agent_id") for noun in _OF_AGENT],
+    nouns.World: [(nouns.Room, "world_id"), (nouns.Component, "world_id"), (nouns.Task, "world_id")],
+    nouns.Room: [
+        (nouns.Participant, "room_id"),
+        (nouns.Component, "room_id"),
+        (nouns.Task, "room_id"),
+        (nouns.LogEntry, "room_id"),
+    ],
+    nouns.Entity: [
+        (nouns.Participant, "entity_id"),
+        (nouns.Component, "entity_id"),
+        (nouns.Component, "source_entity_id"),
+        (nouns.Relationship, "source_entity_id"),
+        (nouns.Relationship, "target_entity_id"),
+        (nouns.Task, "entity_id"),
+        (nouns.LogEntry, "entity_id"),
+    ],
+    nouns.MessageServer: [(nouns.Channel, "message_server_id"), (nouns.ServerAgent, "message_server_id")],
+    nouns.Channel: [(nouns.ChannelParticipant, "channel_id")],
+}
+"""Which records go when one does, by the field that names it; those of an agent only with its own."""
+
+
+def _stored(column: Column[Any], value: Any) -> Any:
+    """A field's value as its column holds it."""
+    if "tags" in column.info:
+        return encode_tags(value, column.name)
+    if "json" in column.info:
+        return encode(value, column.name)
+    if "blank" in column.info:
+        return value or ""
+    return int(value) if "flag" in column.info else value
+
+
+def _told(column: Column[Any], value: Any) -> Any:
+    """The value of a field behind its column's."""
+    if "tags" in column.info:
+        return tuple(decode(value))
+    if "json" in column.info:
+        return decode(value)
+    if "blank" in column.info:
+        return value or None
+    return bool(value) if "flag" in column.info else value
+
+
+def _row(record: Record, seq: int) -> dict[str, Any]:
+    table = TABLES[type(record)]
+    columns = [column for column in table.c if column.name in record.field_names()]
+    return {"seq": seq, **{column.name: _stored(column, getattr(record, column.name)) for column in columns}}
+
+
+def _record(noun: type[R], row: Row) -> R:
+    columns = [column for column in TABLES[noun].c if column.name in noun.field_names()]
+    return noun(**{column.name: _told(column, row[column.name]) for column in columns})
+
+
+# ------------------------------------------------------------------ keeping
+
+
+def add(tx: Transaction, records: Sequence[Record]) -> list[bool]:
+    """Keep what is new."""
+    if not records:
+        return []
+    numbers = take_numbers(tx.connection, COUNTER, len(records))
+    new = []
+    for record, seq in zip(records, numbers, strict=True):
+        table = TABLES[type(record)]
+        statement = insert_new(tx.connection, table, by_any_index=True).returning(table.c.seq)
+        done = tx.connection.execute(statement, _row(record, seq))
+        new.append(done.first() is not None)
+    return new
+
+
+def missing(tx: Transaction, records: Sequence[Record]) -> list[Record]:
+    """Those of whose key there is none."""
+    absent = []
+    for record in records:
+        key = key_of(type(record), {name: getattr(record, name) for name in record.KEY})
+        if tx.connection.execute(select(TABLES[type(record)].c.seq).where(*key)).first() is None:
+            absent.append(record)
+    return absent
+
+
+def put(tx: Transaction, record: Record) -> None:
+    """Keep, or replace; writers take turns by the counter."""
+    table, (seq,) = TABLES[type(record)], take_numbers(tx.connection, COUNTER, 1)
+    key = key_of(type(record), {name: getattr(record, name) for name in record.KEY})
+    tx.connection.execute(delete(table).where(*key))
+    tx.connection.execute(insert(table), _row(record, seq))
+
+
+# ------------------------------------------------------------------ finding
+
+
+def find(tx: Transaction, query: Query[R]) -> list[R]:
+    """What is asked for, of a list of ids in several steps."""
+    if query.limit is not None and query.limit < 1:
+        raise InvalidInputError(f"limit must be at least 1, not {query.limit!r}", field="limit", value=query.limit)
+    table, parts, skipped = TABLES[query.noun], pieces(query.where), read_offset(query.offset)
+    last = None if query.limit is None else skipped + query.limit
+    rows: list[Any] = []
+    for part in parts:
+        statement = select(table).where(*asked(tx.connection, query, part)).order_by(*in_order(query))
+        rows += tx.connection.execute(statement if last is None else statement.limit(last)).mappings()
+    if len(parts) > 1:
+        names = [column.name for column in order_columns(query)]
+        rows.sort(key=lambda row: tuple(row[name] for name in names), reverse=query.newest_first)
+    return [_record(query.noun, row) for row in rows[skipped:last]]
+
+
+# ------------------------------------------------------------------ changing
+
+
+def change(tx: Transaction, noun: type[Record], key: Where, changes: Mapping[str, Any]) -> bool:
+    """Change one, unless what stays would be another."""
+    table, here = TABLES[noun], key_of(noun, key)
+    row = tx.connection.execute(select(table).where(*here)).mappings().first()
+    if row is None:
+        return False
+    _check_fixed(noun, row, changes)
+    values = {name: _stored(table.c[name], value) for name, value in changes.items()}
+    if values:
+        tx.connection.execute(update(table).where(*here).values(values))
+    return True
+
+
+def _check_fixed(noun: type[Record], row: Row, changes: Mapping[str, Any]) -> None:
+    for name in (*noun.KEY, *noun.FIXED):
+        stands = _told(TABLES[noun].c[name], row[name])
+        if name in changes and changes[name] != stands:
+            raise InvalidInputError(
+                f"{camel(name)} of a {noun.noun()} stays as it is, {shown(stands)}: it cannot be "
+                f"{shown(changes[name])}; delete it and create another",
+                field=name,
+                value=changes[name],
+            )
+
+
+# ------------------------------------------------------------------ removing
+
+
+def remove(tx: Transaction, noun: type[Record], where: Where) -> int:
+    """Remove, and what hangs on it first."""
+    return sum(_remove(tx.connection, noun, part) for part in pieces(where))
+
+
+def _remove(connection: Connection, noun: type[Record], where: Where) -> int:
+    table = TABLES[noun]
+    hanging = _HANGS_ON.get(noun, ())
+    if hanging:
+        columns = [table.c[name] for name in noun.KEY]
+        for found in connection.execute(select(*columns).where(*conditions(table, where))).mappings().all():
+            for other, field in hanging:
+                walls = {"agent_id": found["agent_id"]} if "agent_id" in noun.KEY else {}
+                _remove(connection, other, {**walls, field: found["id"]})
+    return connection.execute(delete(table).where(*conditions(table, where))).rowcount
+
+
+# ------------------------------------------------------------------ due tasks
+
+
+def take(tx: Transaction, agent_id: str, id: str, due: int) -> Task | None:
+    """Take one that is due and that nobody has who lives."""
+    take_numbers(tx.connection, COUNTER, 1)  # for its row makes takers take turns
+    query = Query(noun=Task, where={"agent_id": agent_id, "id": id}, due=due)
+    here = asked(tx.connection, query, query.where)
+    row = tx.connection.execute(select(tasks).where(*here)).mappings().first()
+    if row is None or _is_taken(tx, row["owner"]):
+        return None
+    tx.connection.execute(update(tasks).where(*here).values(owner=tx.writer.owner))
+    return _record(Task, row)
+
+
+def _is_taken(tx: Transaction, owner: str | None) -> bool:
+    return owner is not None and (owner == tx.writer.owner or tx.writer.alive(owner, tx.connection))
+
+
+def settle(tx: Transaction, agent_id: str, id: str, changes: Mapping[str, Any]) -> bool:
+    """Change one that this owner has, and let go of it."""
+    here = key_of(Task, {"agent_id": agent_id, "id": id})
+    values = {name: _stored(tasks.c[name], value) for name, value in changes.items()}
+    mine = update(tasks).where(*here, tasks.c.owner == tx.writer.owner).values(owner=None, **values)
+    return tx.connection.execute(mine).rowcount > 0

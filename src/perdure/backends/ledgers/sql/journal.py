@@ -1,0 +1,170 @@
+"""The journal: changes on their way into a store (DESIGN §3, "Nothing lost, nothing half done")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, update
+
+from perdure.backends.ledgers.base import JournalEntry, Remembered
+from perdure.backends.ledgers.sql.caches import keep_answer
+from perdure.backends.ledgers.sql.context import Transaction, Writer
+from perdure.backends.ledgers.sql.episodes import add_episodes, hide_episodes
+from perdure.backends.ledgers.sql.history import add_history, record_history
+from perdure.backends.ledgers.sql.jobs import add_jobs, drop_jobs, release_jobs
+from perdure.backends.ledgers.sql.rows import change_from_json, chunks, journal_entry, journal_row
+from perdure.backends.ledgers.sql.tables import episodes as episodes_table
+from perdure.backends.ledgers.sql.tables import idempotency, journal, take_numbers
+from perdure.domain.errors import InvalidInputError, LedgerError
+from perdure.domain.event import Change, Episode
+from perdure.domain.job import Job
+from perdure.domain.scope import SCOPE_FIELDS, Scope
+
+_BATCH = select(journal.c.sequence, journal.c.change).where(journal.c.batch_id == bindparam("batch"))
+_BATCH = _BATCH.order_by(journal.c.sequence)
+_MARK_APPLIED = (
+    update(journal)
+    .where(journal.c.batch_id == bindparam("batch"))
+    .values(state="applied", owner=bindparam("by"), boot_id=bindparam("boot"))
+)
+_WRITTEN = select(journal.c.owner, *(journal.c[name] for name in SCOPE_FIELDS)).where(
+    journal.c.store_identity == bindparam("store"), journal.c.state == "written"
+)
+
+
+def write(
+    tx: Transaction,
+    entries: Sequence[JournalEntry],
+    episodes: Sequence[Episode] = (),
+    remember: Remembered | None = None,
+    jobs: Sequence[Job] = (),
+) -> None:
+    """Journal one batch with its episodes, its answer and the jobs that follow."""
+    batch = _one_batch(entries)
+    if entries:
+        numbers = take_numbers(tx.connection, "change", len(entries))
+        rows = [
+            journal_row(entry, number, tx.writer.owner, tx.writer.boot_id, tx.now)
+            for entry, number in zip(entries, numbers, strict=True)
+        ]
+        tx.connection.execute(insert(journal), rows)
+    add_episodes(tx.connection, episodes, batch)
+    if remember is not None:
+        keep_answer(tx.connection, remember, batch, tx.now)
+    add_jobs(tx.connection, jobs, batch, now=tx.now)
+
+
+def _one_batch(entries: Sequence[JournalEntry]) -> str | None:
+    batches = {entry.batch_id for entry in entries}
+    if len(batches) > 1:
+        raise InvalidInputError(
+            f"batch_id must be the same for all entries of one write, not {sorted(batches)}",
+            field="batch_id",
+            value=sorted(batches),
+        )
+    return next(iter(batches), None)
+
+
+def applied(tx: Transaction, batch_id: str) -> None:
+    """Turn a batch into history."""
+    rows = tx.connection.execute(_BATCH, {"batch": batch_id}).all()
+    if not rows:
+        raise LedgerError(f"the journal holds no batch {batch_id!r}: it was abandoned, or its history is complete")
+    changes = [(change_from_json(row.change), row.sequence, row.change) for row in rows]
+    add_history(tx.connection, changes, batch_id)
+    tx.connection.execute(_MARK_APPLIED, {"batch": batch_id, "by": tx.writer.owner, "boot": tx.writer.boot_id})
+    release_jobs(tx.connection, batch_id)
+    hide_named(tx, [change for change, _, _ in changes])
+
+
+def hide_named(tx: Transaction, changes: Sequence[Change]) -> None:
+    """Hide the episodes that a DELETE names, and show those that another change names, in the order of the changes."""
+    for change in changes:
+        if change.hides:
+            hide_episodes(tx, change.hides, change.event == "DELETE")
+
+
+def abandon(tx: Transaction, batch_id: str) -> None:
+    """Forget a batch that never became history."""
+    tx.connection.execute(delete(journal).where(journal.c.batch_id == batch_id, journal.c.state == "written"))
+    tx.connection.execute(delete(episodes_table).where(episodes_table.c.batch_id == batch_id))
+    tx.connection.execute(delete(idempotency).where(idempotency.c.batch_id == batch_id))
+    drop_jobs(tx.connection, batch_id)
+
+
+def pending(tx: Transaction, store_identity: str) -> list[JournalEntry]:
+    """Take over what the dead left, and return it with what this owner itself left."""
+    # Without a boot id nobody can tell whether the power failed, so that applied entries count as left over too.
+    lost = or_(journal.c.boot_id != tx.writer.boot_id, journal.c.boot_id == "")
+    wanted = and_(
+        journal.c.store_identity == store_identity,
+        or_(journal.c.state == "written", and_(journal.c.state == "applied", lost)),
+    )
+    owners: Sequence[str] = tx.connection.execute(select(journal.c.owner).where(wanted).distinct()).scalars().all()
+    mine = [owner for owner in owners if owner == tx.writer.owner or not tx.writer.alive(owner, tx.connection)]
+    if not mine:
+        return []
+    left: ColumnElement[bool] = and_(wanted, journal.c.owner.in_(mine))
+    first = tx.connection.execute(
+        select(func.min(journal.c.sequence)).where(left, journal.c.state == "applied")
+    ).scalar()
+    if first is not None:
+        # What is applied again must not undo what was applied since, by owners who live, on this machine or another.
+        later = and_(
+            journal.c.store_identity == store_identity, journal.c.state == "applied", journal.c.sequence > first
+        )
+        left = or_(left, later)
+    rows = tx.connection.execute(select(journal).where(left).order_by(journal.c.sequence)).mappings().all()
+    tx.connection.execute(update(journal).where(left).values(owner=tx.writer.owner))
+    return [journal_entry({**row, "owner": tx.writer.owner}) for row in rows]
+
+
+def stranded(connection: Connection, writer: Writer, store: str, scope: Scope) -> bool:
+    """Whether somebody left entries of this store unapplied; cheap, because hardly any are unapplied at a time."""
+    verdicts: dict[str, bool] = {}
+    for row in connection.execute(_WRITTEN, {"store": store}).mappings():
+        owner = row["owner"]
+        if owner == writer.owner:
+            # Its calls in flight hold locks of their own: what overlaps the scope now locked is nobody's any more.
+            if scope.overlaps(Scope(**{name: row[name] for name in SCOPE_FIELDS})):
+                return True
+        elif verdicts.setdefault(owner, writer.alive(owner, connection)) is False:
+            return True
+    return False
+
+
+def unsynced(tx: Transaction, store_identity: str) -> list[str]:
+    """Batches that are applied, in the order of their writing."""
+    query = (
+        select(journal.c.batch_id)
+        .where(journal.c.store_identity == store_identity, journal.c.state == "applied")
+        .group_by(journal.c.batch_id)
+        .order_by(func.min(journal.c.sequence))
+    )
+    return list(tx.connection.execute(query).scalars())
+
+
+def synced(tx: Transaction, store_identity: str, batch_ids: Sequence[str]) -> None:
+    """Drop applied entries of the batches."""
+    for some in chunks(batch_ids):
+        tx.connection.execute(
+            delete(journal).where(
+                journal.c.store_identity == store_identity, journal.c.state == "applied", journal.c.batch_id.in_(some)
+            )
+        )
+
+
+def record(
+    tx: Transaction,
+    changes: Sequence[Change],
+    episodes: Sequence[Episode] = (),
+    remember: Remembered | None = None,
+    jobs: Sequence[Job] = (),
+) -> None:
+    """Make history of changes at once, for a store that needs no journal."""
+    record_history(tx.connection, changes)
+    add_episodes(tx.connection, episodes)
+    if remember is not None:
+        keep_answer(tx.connection, remember, None, tx.now)
+    hide_named(tx, changes)
+    add_jobs(tx.connection, jobs, None, now=tx.now)

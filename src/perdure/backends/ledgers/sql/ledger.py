@@ -1,0 +1,473 @@
+"""The ledger over any relational database: each method is one unit of work, run in a thread in one hop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from perdure.backends.blocking import run_blocking, run_unit
+from perdure.backends.ledgers.base import Held, JournalEntry, Ledger, Remembered
+from perdure.backends.ledgers.sql import units
+from perdure.backends.ledgers.sql.context import Writer
+from perdure.backends.ledgers.sql.owners import boot_id
+from perdure.backends.ledgers.sql.repositories import SqlRepositories
+from perdure.backends.ledgers.sql.transactions import Database, reads, writes
+from perdure.domain.clock import Clock, system_clock
+from perdure.domain.errors import LedgerError, PerdureError
+from perdure.domain.event import Change, Episode
+from perdure.domain.job import Job
+from perdure.domain.scope import Scope
+
+if TYPE_CHECKING:
+    from perdure.backends.ledgers.sql.locks import Ticket
+
+T = TypeVar("T")
+
+# What all ledgers of one process share that stand on the same database.
+
+
+class Shared(Generic[T]):
+    """One object for each database, made on first use and kept as long as somebody holds it.
+
+    A forked process begins with none: the threads that held their locks do not exist there.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def of(self, identity: str) -> T:
+        """The database's object."""
+        with self._guard:
+            found = self._objects.get(identity)
+            if found is None:
+                found = self._objects[identity] = self._make()
+            return found
+
+    def _forget(self) -> None:
+        self._guard = threading.Lock()
+        self._objects: WeakValueDictionary[str, T] = WeakValueDictionary()
+
+
+# Turns inside one process: who may write next where scopes overlap, first come first served.
+#
+# It knows nothing of event loops: tasks of several loops and threads, and of several ledger objects that share one
+# database, stand in the same queue.
+
+
+class Turn:
+    """A place in the queue; it is granted once no earlier place of an overlapping scope is left."""
+
+    __slots__ = ("granted", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.granted: Future[None] = Future()
+
+
+class ScopeQueue:
+    """Places in the order of coming; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._turns: list[Turn] = []
+
+    def join(self, scope: Scope) -> Turn:
+        """A place at the end, granted at once if nothing stands in its way."""
+        turn = Turn(scope)
+        with self._guard:
+            free = self._is_free(turn)
+            self._turns.append(turn)
+        if free:
+            turn.granted.set_result(None)
+        return turn
+
+    async def wait(self, turn: Turn) -> None:
+        """Return once the place is granted; one who is cancelled still has to leave."""
+        if not turn.granted.done():
+            await asyncio.wrap_future(turn.granted)
+
+    def leave(self, turn: Turn) -> None:
+        """Give the place up, and grant those that it held back; doing it twice is no error."""
+        with self._guard:
+            if turn not in self._turns:
+                return
+            self._turns.remove(turn)
+            freed = [
+                other
+                for other in self._turns
+                if not other.granted.done() and other.scope.overlaps(turn.scope) and self._is_free(other)
+            ]
+        for other in freed:
+            # Cancelled in this very moment: its waiter leaves, which grants the next.
+            with contextlib.suppress(InvalidStateError):
+                other.granted.set_result(None)
+
+    def _is_free(self, turn: Turn) -> bool:
+        for earlier in self._turns:
+            if earlier is turn:
+                break
+            if earlier.scope.overlaps(turn.scope):
+                return False
+        return True
+
+
+QUEUES = Shared(ScopeQueue)
+"""The queue of each database in this process."""
+
+
+# A lock on a scope: first a turn in this process, then a ticket among all that share the ledger.
+
+_FIRST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.05
+"""Seconds between two looks at a lock that another process holds."""
+
+
+class Tickets(Protocol):
+    """Where tickets come from; every method blocks."""
+
+    def enter(self, scope: Scope, store: str | None) -> Ticket:
+        """Draw a ticket."""
+
+    def look(self, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
+        """How a ticket stands by now."""
+
+    def leave(self, ticket: Ticket) -> None:
+        """Give a ticket back; never raises."""
+
+
+class ScopeLock(AbstractAsyncContextManager[Held]):
+    """One hold of one lock, for one `async with`."""
+
+    def __init__(self, queue: ScopeQueue, tickets: Tickets, scope: Scope, store: str | None) -> None:
+        self._queue = queue
+        self._tickets = tickets
+        self._scope = scope
+        self._store = store
+        self._guard = threading.Lock()
+        self._turn: Turn | None = None
+        self._ticket: Ticket | None = None
+        self._left = False
+
+    async def __aenter__(self) -> Held:
+        if self._turn is not None:
+            raise LedgerError("a lock is for one `async with`: call lock() again")
+        self._turn = self._queue.join(self._scope)
+        try:
+            await self._queue.wait(self._turn)
+            ticket = await run_blocking(self._enter)
+            pause = _FIRST_PAUSE
+            while not ticket.held:
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _LONGEST_PAUSE)
+                ticket = await run_blocking(self._tickets.look, ticket, self._scope, self._store)
+        except BaseException:
+            await _surely(self._leave)
+            raise
+        return Held(ticket.stranded)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await _surely(self._leave)
+
+    def _enter(self) -> Ticket:
+        with self._guard:
+            if self._left:
+                raise LedgerError("the lock was given up before it was held")
+            self._ticket = self._tickets.enter(self._scope, self._store)
+            return self._ticket
+
+    def _leave(self) -> None:
+        """Give back ticket and turn, once, from any thread; a drawing of the ticket under way is waited for."""
+        with self._guard:
+            if self._left:
+                return
+            self._left = True
+            try:
+                if self._ticket is not None:
+                    self._tickets.leave(self._ticket)
+            finally:
+                if self._turn is not None:
+                    self._queue.leave(self._turn)
+
+
+async def _surely(action: Callable[[], None]) -> None:
+    """Run a blocking action in a thread and return when it is done; it is done also where the caller is cancelled.
+
+    The action may be called twice.
+    """
+    try:
+        task = asyncio.get_running_loop().create_task(run_blocking(action))
+    except RuntimeError:
+        # The loop is gone, and with it the caller: a forgotten coroutine is being put away.
+        action()
+        return
+    # A loop that ends cancels every task, and one that had not begun would never be done.
+    task.add_done_callback(lambda ended: action() if ended.cancelled() else None)
+    await asyncio.shield(task)
+
+
+logger = logging.getLogger("perdure")
+
+
+class SqlLedger(SqlRepositories, Ledger):
+    """A ledger in a database that SQLAlchemy speaks."""
+
+    def __init__(self, database: Database, clock: Clock = system_clock) -> None:
+        super().__init__(database, clock)
+        self._queue = QUEUES.of(database.identity)
+
+    # ------------------------------------------------------------------ life
+    @property
+    def identity(self) -> str:
+        """The database's."""
+        return self._database.identity
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the database can only be read."""
+        return self._writer is not None and self._database.read_only
+
+    @property
+    def owner(self) -> str:
+        """The id of this opening."""
+        return self._open_writer().owner
+
+    async def open(self) -> None:
+        """Connect, bring the tables up to date, claim an owner id."""
+        await run_unit(self._open)
+
+    async def close(self) -> None:
+        """Scrub if that was put off, give up locks and id, disconnect."""
+        await run_unit(self._close)
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._writer is not None:
+                return
+            units.load()
+            try:
+                self._database.open()
+                self._prepare()
+                owner = ""
+                if not self._database.read_only:
+                    owner = self._database.owners.claim()
+                    self._database.owners.sweep()
+            except Exception as error:
+                self._database.close()
+                self._tell(error)
+            self._writer = Writer(owner, boot_id(), self._database.owners.alive)
+            self._tickets.clear()
+            self._untidy = False
+            _OPEN.add(self)
+
+    def _prepare(self) -> None:
+        alive = self._database.owners.alive
+        with self._database.reading() as connection:
+            current = units.schema.is_current(connection)
+            holders = units.locks.owners(connection) if current else []
+            dead = [owner for owner in holders if not alive(owner, connection)]
+        if self._database.read_only:
+            if not current:
+                raise LedgerError(
+                    f"the ledger {self.identity} is of an older perdure, and may only be read where it lies: open it "
+                    "once where it may be written"
+                )
+            return
+        if not current:
+            with self._database.writing(durable=True) as connection:
+                units.schema.bring_up_to_date(connection)
+                self._database.prepare(connection)
+        if dead:
+            with self._database.writing(durable=False) as connection:
+                for owner in dead:
+                    units.locks.leave_all(connection, owner)
+
+    def _close(self) -> None:
+        with self._opening:
+            if self._writer is None:
+                return
+            try:
+                if not self._database.read_only:
+                    self._release(self._writer.owner)
+            finally:
+                self._writer = None
+                _OPEN.discard(self)
+                self._database.owners.release()
+                self._database.close()
+
+    def _release(self, owner: str) -> None:
+        try:
+            if self._run(self._database.reading, units.erasure.scrub_wanted):
+                self._scrub()
+            self._run(self._quickly, units.locks.leave_all, owner)
+        except PerdureError as error:
+            # What is left behind, others can tell from the owner's death.
+            logger.warning("ledger close failed; locks will expire with the process: %s", error)
+
+    def forsake(self) -> None:
+        """This process was forked from the one that opened the ledger: leave everything to that one."""
+        # Locks may have been held by threads that this process does not have.
+        self._opening = threading.Lock()
+        self._drawing = threading.Lock()
+        self._queue = QUEUES.of(self.identity)
+        self._writer = None
+        self._database.forsake()
+
+    # ------------------------------------------------------------------ journal
+    async def write(
+        self,
+        entries: Sequence[JournalEntry],
+        episodes: Sequence[Episode] = (),
+        remember: Remembered | None = None,
+        jobs: Sequence[Job] = (),
+    ) -> None:
+        """Acknowledge a batch; it fails where a lock over one of its scopes was lost."""
+        await self.run_write(
+            lambda tx: units.journal.write(tx, entries, episodes, remember, jobs),
+            durable=True,
+            within=_scopes([entry.change for entry in entries], episodes, remember, jobs),
+        )
+
+    applied = writes(lambda: units.journal.applied, durable=False)
+    abandon = writes(lambda: units.journal.abandon, within=None)
+    pending = writes(lambda: units.journal.pending, within=None)
+    unsynced = reads(lambda: units.journal.unsynced)
+    synced = writes(lambda: units.journal.synced, durable=False)
+
+    # ------------------------------------------------------------------ history
+    async def record(
+        self,
+        changes: Sequence[Change],
+        episodes: Sequence[Episode] = (),
+        remember: Remembered | None = None,
+        jobs: Sequence[Job] = (),
+    ) -> None:
+        """Add history without a journal; it fails where a lock over one of its scopes was lost."""
+        await self.run_write(
+            lambda tx: units.journal.record(tx, changes, episodes, remember, jobs),
+            durable=True,
+            within=_scopes(changes, episodes, remember, jobs),
+        )
+
+    import_history = writes(lambda: units.history.import_history, within=None)
+    history = reads(lambda: units.history.of_memory)
+    history_record = reads(lambda: units.history.one_record)
+    event = reads(lambda: units.history.one_change)
+    events = reads(lambda: units.history.changes_of)
+    later_events = reads(lambda: units.history.later_records)
+    events_since = reads(lambda: units.history.changes_since)
+    events_of_scope = reads(lambda: units.history.page_of_scope)
+    touched = reads(lambda: units.history.touched)
+
+    # ------------------------------------------------------------------ episodes
+    insert_episodes = writes(lambda: units.episodes.insert_episodes, within=None)
+    get_episodes = reads(lambda: units.episodes.get_episodes)
+    list_episodes = reads(lambda: units.episodes.list_episodes)
+    recent_episodes = reads(lambda: units.episodes.recent_episodes)
+    pending_episodes = reads(lambda: units.episodes.pending_episodes)
+    mark_extracted = writes(lambda: units.episodes.mark_extracted, durable=False)
+    hide_episodes = writes(lambda: units.episodes.hide_episodes, within=None)
+
+    async def add_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> None:
+        """Remember injected text."""
+        values = list(fingerprints)
+        await self.run_write(lambda tx: units.caches.add_fingerprints(tx, scope, values), durable=False)
+
+    async def known_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> set[str]:
+        """Find the injected text that was seen before."""
+        values = list(fingerprints)
+        return await self.run_read(lambda tx: units.caches.known_fingerprints(tx, scope, values))
+
+    # ------------------------------------------------------------------ caches
+    remembered = reads(lambda: units.caches.remembered)
+    cached = reads(lambda: units.caches.get)
+    cache = writes(lambda: units.caches.put, durable=False)
+
+    # ------------------------------------------------------------------ erasure
+    erase = writes(lambda: units.erasure.erase, within=None)
+    count_places = reads(lambda: units.erasure.count_places)
+
+    async def scrub(self) -> bool:
+        """Clean the bytes."""
+        self._open_writer()
+        return await run_unit(self._scrub)
+
+    def _scrub(self) -> bool:
+        wanted = self._run(self._database.reading, units.erasure.scrub_wanted)
+        try:
+            clean = self._database.scrub()
+        except Exception as error:
+            self._tell(error)
+        if clean and wanted:
+            self._run(self._quickly, units.erasure.note_scrubbed, wanted)
+        return clean
+
+    # ------------------------------------------------------------------ locks
+    def lock(self, scope: Scope, store_identity: str | None = None) -> AbstractAsyncContextManager[Held]:
+        """Hold off whoever overlaps."""
+        return ScopeLock(self._queue, self, scope, store_identity)
+
+    # ------------------------------------------------------------------ upkeep
+    reset = writes(lambda: units.upkeep.reset, within=None)
+
+    async def check(self) -> list[str]:
+        """What disagrees."""
+        self._open_writer()
+        return await run_unit(self._check)
+
+    def _check(self) -> list[str]:
+        # What stands in a damaged file says nothing about what was written there.
+        try:
+            found = self._database.check()
+        except Exception as error:
+            self._tell(error)
+        return found or self._run(self._database.reading, units.upkeep.check)
+
+    async def stats(self) -> dict[str, int]:
+        """How many rows of each kind."""
+        return await run_unit(self._stats)
+
+    def _stats(self) -> dict[str, int]:
+        counts = self._run(self._database.reading, units.upkeep.stats)
+        try:
+            return {**counts, "bytes": self._database.size()}
+        except Exception as error:
+            self._tell(error)
+
+
+def _scopes(
+    changes: Iterable[Change], episodes: Iterable[Episode], remember: Remembered | None, jobs: Iterable[Job]
+) -> list[Scope]:
+    """The scopes that a write is about, and so one of which its lock covers."""
+    return [
+        *(change.item.scope for change in changes),
+        *(Scope(**episode.scope) for episode in episodes),
+        *([] if remember is None else [remember.scope]),
+        *(job.scope for job in jobs),
+    ]
+
+
+_OPEN: weakref.WeakSet[SqlLedger] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for ledger in list(_OPEN):
+        ledger.forsake()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+"""What a server keeps in the ledger: API keys, audit, promotions, settings."""

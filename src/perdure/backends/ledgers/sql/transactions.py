@@ -1,0 +1,308 @@
+"""The ledger's transactions: whose they are, what they see of the owner's life, how they fail."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+from perdure.backends.blocking import run_unit
+from perdure.backends.ledgers.sql import units
+from perdure.backends.ledgers.sql.context import Transaction, Writer
+from perdure.backends.ledgers.sql.owners import OwnerLostError, Owners
+from perdure.domain.clock import Clock, iso
+from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
+from perdure.domain.scope import Scope
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from perdure.backends.ledgers.sql.locks import Ticket
+
+
+# What a relational database has to offer to be a ledger; everything else is shared.
+
+
+class ConnectionLostError(LedgerError):
+    """The connection broke in the middle of a transaction, which was undone, or done whole if it was being ended."""
+
+
+class Database(ABC):
+    """A database in the words of its own dialect; every method blocks, and may be called from any thread."""
+
+    owners: Owners
+    read_only: bool = False
+    """Whether it can only be read where it lies, once it is open: `writing` and `scrub` are a ReadOnlyError then."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Equal for two that are the same database, without secrets."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Get ready for connections, and make the database where it is missing."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Give the tables that were just made, or upgraded, what only this dialect has."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close every connection that is not in use."""
+
+    @abstractmethod
+    def forsake(self) -> None:
+        """Drop the connections without a word: they belong to the process that this one was forked from."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A transaction that sees one state of the database."""
+
+    @abstractmethod
+    def writing(self, *, durable: bool) -> AbstractContextManager[Connection]:
+        """A transaction that writes, committed at the end; a durable one survives power loss from then on."""
+
+    @abstractmethod
+    def translate(self, error: Exception) -> PerdureError | None:
+        """The error in perdure's words, without any stored text in it; None if it is not the database's."""
+
+    @abstractmethod
+    def scrub(self) -> bool:
+        """Rewrite the files so that nothing deleted is left in them; False if another process prevents it."""
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """What the database finds wrong with itself, a sentence each."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that the database takes."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Begin = Callable[[], "AbstractContextManager[Connection]"]
+
+logger = logging.getLogger("perdure")
+
+
+class Transactions:
+    """Units of work on one database, and the tickets that are drawn by them."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._opening = threading.Lock()
+        self._writer: Writer | None = None
+        self._tickets: dict[tuple[str, int], Scope] = {}
+        """What this handle holds or waits for, by owner and number."""
+        self._drawing = threading.Lock()
+        self._untidy = False
+        """Whether some ticket could not be given back, or may have been drawn by a call that failed."""
+
+    def _open_writer(self) -> Writer:
+        writer = self._writer
+        if writer is None:
+            raise LedgerError(f"the ledger {self._database.identity} is not open")
+        return writer
+
+    def now(self) -> str:
+        """The present moment by the ledger's clock."""
+        return iso(self._clock())
+
+    @property
+    def transactions(self) -> Transactions:
+        """These; a repository has those of its ledger."""
+        return self
+
+    # ------------------------------------------------------------------ run in a thread
+    async def run_read(self, unit: Callable[[Transaction], T]) -> T:
+        """Run a unit that only reads, in a thread."""
+        writer, now = self._open_writer(), self.now()
+        return await run_unit(
+            partial(self._run, self._database.reading, lambda connection: unit(Transaction(connection, writer, now)))
+        )
+
+    async def run_write(
+        self, unit: Callable[[Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
+    ) -> T:
+        """Run a unit that writes, in a thread; a `durable` one survives power loss once this returns.
+
+        LedgerError where a lock was lost that overlaps a scope in `within`, or any lock where that is None.
+        """
+        self._open_writer()
+        begin = self._durably if durable else self._quickly
+        return await run_unit(partial(self._change, begin, unit, within, self.now()))
+
+    # ------------------------------------------------------------------ units of work
+    def _run(
+        self,
+        begin: Begin,
+        unit: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        self._open_writer()
+        try:
+            with begin() as connection:
+                return unit(connection, *args, **kwargs)
+        except Exception as error:
+            self._tell(error)
+
+    def _durably(self) -> AbstractContextManager[Connection]:
+        return self._database.writing(durable=True)
+
+    def _quickly(self) -> AbstractContextManager[Connection]:
+        """For what the journal heals, or nobody misses, after power loss."""
+        return self._database.writing(durable=False)
+
+    def _change(
+        self,
+        begin: Begin,
+        unit: Callable[[Transaction], T],
+        within: Iterable[Scope] | None = (),
+        now: str | None = None,
+    ) -> T:
+        """A transaction that writes, of an owner who counts as alive until its end.
+
+        An owner whose lock was lost, as it is when the server restarts, gives way to a fresh one. What a lock of the
+        lost owner was held for fails: what is written `within` scopes that overlap it, and all where that is None.
+        """
+        scopes = None if within is None else list(within)
+        now = now or self.now()
+        writer = self._open_writer()
+        try:
+            try:
+                return self._change_as(writer, begin, unit, scopes, now)
+            except OwnerLostError as lost:
+                writer = self._succeed(writer, lost)
+            return self._change_as(writer, begin, unit, scopes, now)
+        except Exception as error:
+            self._tell(error)
+
+    def _change_as(
+        self,
+        writer: Writer,
+        begin: Begin,
+        unit: Callable[[Transaction], T],
+        within: list[Scope] | None,
+        now: str,
+    ) -> T:
+        for (owner, _), scope in list(self._tickets.items()):
+            if owner != writer.owner and (within is None or any(scope.overlaps(other) for other in within)):
+                raise LedgerError(
+                    f"the connection to the ledger {self._database.identity} was lost, and with it the lock of this "
+                    "call, which wrote nothing more: call again"
+                )
+        with begin() as connection:
+            self._database.owners.vouch(writer.owner, connection)
+            return unit(Transaction(connection, writer, now))
+
+    def _succeed(self, lost: Writer, error: OwnerLostError) -> Writer:
+        """A fresh owner in the place of a lost one; of several threads that find the loss the first one claims it."""
+        with self._opening:
+            writer = self._open_writer()
+            if writer.owner == lost.owner:
+                logger.warning("%s; its locks were given up, and the ledger goes on", error)
+                writer = self._writer = replace(lost, owner=self._database.owners.claim())
+            return writer
+
+    def _tell(self, error: Exception) -> NoReturn:
+        """Raise the error as callers may see it."""
+        if isinstance(error, PerdureError):
+            raise error
+        if isinstance(error, UnicodeEncodeError):
+            wrong = error.object[error.start : error.end]
+            raise InvalidInputError(
+                f"text must be Unicode without lone surrogates, not {wrong!r}", field="text", value=wrong
+            ) from error
+        raise self._database.translate(error) or error from error
+
+    # ------------------------------------------------------------------ locks
+    def enter(self, scope: Scope, store: str | None) -> Ticket:
+        """Draw a ticket (for `ScopeLock`)."""
+
+        def unit(tx: Transaction) -> Ticket:
+            owner = tx.writer.owner
+            keep = [number for other, number in list(self._tickets) if other == owner] if self._untidy else None
+            return units.locks.enter(tx, scope, store, keep=keep)
+
+        with self._drawing:
+            try:
+                ticket = self._change(self._quickly, unit)
+            except ConnectionLostError:
+                self._untidy = True
+                # Nobody else could tell a ticket that was drawn after all from one that is held.
+                ticket = self._change(self._quickly, unit)
+            self._untidy = False
+            self._tickets[ticket.owner, ticket.number] = scope
+        return ticket
+
+    def look(self, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
+        """How a ticket stands by now (for `ScopeLock`)."""
+        writer = self._open_writer()
+        if ticket.owner != writer.owner:
+            raise LedgerError(
+                f"the connection to the ledger {self._database.identity} was lost while waiting for a lock"
+            )
+
+        def unit(connection: Connection) -> Ticket:
+            self._database.owners.vouch(ticket.owner, connection)
+            return units.locks.look(connection, writer, ticket, scope, store)
+
+        found = self._run(self._database.reading, unit)
+        # Who was found dead may have written after this transaction had begun to see: what it left, a later one sees.
+        return self._run(self._database.reading, unit) if found.held else found
+
+    def leave(self, ticket: Ticket) -> None:
+        """Give a ticket back (for `ScopeLock`)."""
+        self._tickets.pop((ticket.owner, ticket.number), None)
+        try:
+            try:
+                self._change(self._quickly, lambda tx: units.locks.leave(tx.connection, ticket))
+            except ConnectionLostError:
+                self._change(self._quickly, lambda tx: units.locks.leave(tx.connection, ticket))
+        except PerdureError as error:
+            # The work under the lock is done, so this must not fail it: the next ticket drawn takes this one along.
+            self._untidy = True
+            logger.warning("a lock of the ledger is given back late: %s", error)
+
+
+class Repository:
+    """A group of tables of one ledger, whose methods run in that ledger's transactions."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self.transactions = transactions
+
+
+def reads(
+    unit: Callable[[], Callable[Concatenate[Transaction, P], T]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Make the method of a port out of a unit of work that only reads.
+
+    The unit is named by a lambda, and looked up at each call, because importing it imports SQLAlchemy.
+    """
+
+    async def method(self: Repository | Transactions, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.transactions.run_read(lambda tx: unit()(tx, *args, **kwargs))
+
+    return method
+
+
+def writes(
+    unit: Callable[[], Callable[Concatenate[Transaction, P], T]],
+    *,
+    durable: bool = True,
+    within: Iterable[Scope] | None = (),
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Make the method of a port out of a unit of work that writes; see `reads`, and `Transactions.run_write`."""
+
+    async def method(self: Repository | Transactions, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.transactions.run_write(lambda tx: unit()(tx, *args, **kwargs), durable=durable, within=within)
+
+    return method

@@ -1,0 +1,116 @@
+"""What the LLM providers share: forms of a conversation, checks of an answer, and requests that a model may refuse."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from perdure.backends.http.service import RefusedError, ServiceError, readable
+from perdure.backends.llms.base import LLMRequest
+from perdure.domain.message import Message, transcript
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+Learn = Callable[[RefusedError, R], Exception | None]
+"""Remembers what is refused, given the request that was; or the error to raise if nothing can be left out."""
+
+
+async def asked(request: Callable[[], R], send: Callable[[R], Awaitable[T]], learn: Learn[R]) -> T:
+    """Send a request, made anew after each refusal that something is learned from."""
+    while True:
+        sent = request()
+        try:
+            return await send(sent)
+        except RefusedError as refused:
+            problem = learn(refused, sent)
+        if problem:
+            raise problem
+
+
+async def streamed(
+    request: Callable[[], R], send: Callable[[R], AsyncGenerator[str, None]], learn: Learn[R]
+) -> AsyncGenerator[str, None]:
+    """The same for an answer in pieces; a refusal comes before the first."""
+    while True:
+        sent = request()
+        try:
+            async with aclosing(send(sent)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        except RefusedError as refused:
+            problem = learn(refused, sent)
+        if problem:
+            raise problem
+
+
+# ------------------------------------------------------------------ OpenAI's form of a conversation, also Ollama's
+
+_ROLES = {"developer": "system", "tool": "user", "function": "user"}
+"""What a conversation's roles are sent as: older models and Ollama's templates know no developer, and refuse or drop a
+tool's message that comes without the call that it answers."""
+
+
+def chat_messages(request: LLMRequest) -> list[dict[str, str]]:
+    """The system prompt, if there is one, then the conversation or the user message, as valid Unicode."""
+    said = [(_ROLES.get(message.role, message.role), message.content) for message in request.messages]
+    turns = said or [("user", request.user_message)]
+    leading = [("system", request.system_prompt)] if request.system_prompt else []
+    return [{"role": role, "content": readable(content)} for role, content in [*leading, *turns]]
+
+
+def naming_json(request: LLMRequest) -> LLMRequest:
+    """The request with "JSON" in its system prompt, unless one of its texts has the word."""
+    if "json" in f"{request.system_prompt}{request.user_message}".lower():
+        return request
+    return replace(request, system_prompt=f"{request.system_prompt}\nAnswer in JSON.".lstrip())
+
+
+# ------------------------------------------------------------------ the form with two roles: Anthropic's and Google's
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side said."""
+
+    by_model: bool
+    text: str
+
+
+_RULES = ("system", "developer")
+
+
+def turns(system: str, messages: Sequence[Message]) -> tuple[str, list[Turn]]:
+    """Split a conversation into the system prompt, which system messages join, and turns, as valid Unicode.
+
+    The services refuse empty messages, which are left out, and turns that do not alternate, or do not begin and end
+    with the user: messages of one side become one turn, and a conversation of another shape one transcript.
+    """
+    said = [message for message in messages if message.content.strip()]
+    rules = [message.content for message in said if message.role in _RULES]
+    spoken = [message for message in said if message.role not in _RULES]
+    found: list[Turn] = []
+    for message in spoken:
+        turn = Turn(message.role == "assistant", readable(message.content))
+        if found and found[-1].by_model == turn.by_model:
+            turn = Turn(turn.by_model, f"{found.pop().text}\n\n{turn.text}")
+        found.append(turn)
+    if found and (found[0].by_model or found[-1].by_model):
+        found = [Turn(False, readable(transcript(spoken)))]
+    return readable("\n\n".join(filter(None, [system, *rules]))), found
+
+
+# ------------------------------------------------------------------ answers
+
+
+def check_offered(
+    called: Iterable[str], tools: Iterable[Mapping[str, Any]], broken: Callable[[str], ServiceError]
+) -> None:
+    """Raise what `broken` makes if a tool was called that is not among `tools`."""
+    names = {tool.get("name") for tool in tools}
+    for name in called:
+        if name not in names:
+            raise broken(f"the model called the tool {name!r}, which was not offered")

@@ -1,0 +1,472 @@
+"""Scan the files: find them, read them, and compare them with the rows of the index."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from perdure.backends.markdown import layout
+from perdure.backends.markdown.base import Problem
+from perdure.backends.markdown.front_matter import BrokenFrontMatter, MissingFrontMatter, NoFrontMatter
+from perdure.backends.markdown.layout import ENTRIES
+from perdure.backends.markdown.memory_file import BOOKKEEPING, Found, ids_told, read, same, without_sources
+from perdure.domain.clock import iso
+from perdure.domain.scope import SCOPE_FIELDS
+
+# `memory_index.json`: which row each file holds, its digest, and when it was changed last (K60, A27).
+#
+# It only saves reading: a file whose time and size are those noted is not read again. One that is missing, broken or
+# old costs reading, and nothing else.
+
+NAME = "memory_index.json"
+
+
+class Entry(NamedTuple):
+    """What is noted of one file."""
+
+    id: str
+    """Of the row (of a tombstone its own, not the memory's)."""
+    sha256: str
+    mtime_ns: int
+    size: int
+
+    def stands(self, status: os.stat_result) -> bool:
+        """Whether a file looks as it did."""
+        return self.mtime_ns == status.st_mtime_ns and self.size == status.st_size
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of a file's bytes in hexadecimal."""
+    return sha256(data).hexdigest()
+
+
+class Snapshot:
+    """The notes, by path relative to the folder; kept in memory, and written by `save`."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = root / NAME
+        self._entries: dict[str, Entry] = {}
+        self._paths: dict[tuple[str, str], str] = {}
+        self.identity = ""
+        """The id of the folder's store."""
+        self._changed = False
+
+    def load(self) -> None:
+        """Read the file; as if there were none where it cannot be read."""
+        self._entries, self._paths, self.identity, self._changed = {}, {}, "", False
+        try:
+            told = json.loads(self._file.read_bytes())
+            entries = {
+                str(path): Entry(str(one["id"]), str(one["sha256"]), int(one["mtime_ns"]), int(one["size"]))
+                for path, one in told["files"].items()
+            }
+            identity = told["identity"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self._changed = True
+            return
+        self.identity = identity if isinstance(identity, str) else ""
+        for path, entry in entries.items():
+            self._put(path, entry)
+
+    def save(self, *, anyway: bool = False) -> None:
+        """Write the file in one step, if something changed; OSError where that cannot be done."""
+        if not (self._changed or anyway):
+            return
+        told = {"identity": self.identity, "files": {path: one._asdict() for path, one in self._entries.items()}}
+        waiting = self._file.with_name(f"{NAME}.{os.getpid()}.tmp")
+        handle = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(told, file, indent=0, separators=(",", ":"))
+        waiting.replace(self._file)
+        self._changed = False
+
+    # ------------------------------------------------------------------ notes
+    def get(self, path: str) -> Entry | None:
+        """What is noted of a file."""
+        return self._entries.get(path)
+
+    def path_of(self, home: str, id: str) -> str | None:
+        """The file of a row, below a folder of entries."""
+        return self._paths.get((home, id))
+
+    def note(self, path: str, entry: Entry) -> None:
+        """Note a file; the newest file of a row is its file."""
+        if self._entries.get(path) != entry:
+            self._changed = True
+            self.drop(path)
+            self._put(path, entry)
+
+    def _put(self, path: str, entry: Entry) -> None:
+        self._entries[path] = entry
+        self._paths[home_of(path), entry.id] = path
+
+    def drop(self, path: str) -> None:
+        """Forget a file."""
+        entry = self._entries.pop(path, None)
+        if entry is not None:
+            self._changed = True
+            if self._paths.get((home_of(path), entry.id)) == path:
+                del self._paths[home_of(path), entry.id]
+
+    def drop_all(self, paths: Iterable[str]) -> None:
+        """Forget files."""
+        for path in list(paths):
+            self.drop(path)
+
+    def below(self, folder: str) -> list[str]:
+        """The files noted below a folder."""
+        return [path for path in self._entries if path.startswith(f"{folder}/")]
+
+    def within(self, paths: Collection[str]) -> dict[str, str]:
+        """The files noted at or below some paths, each with the id of its row."""
+        if not paths:
+            return {}
+        wanted = set(paths)
+        return {
+            path: entry.id
+            for path, entry in self._entries.items()
+            if any(path[:end] in wanted for end in (*(at for at, each in enumerate(path) if each == "/"), len(path)))
+        }
+
+
+def home_of(path: str) -> str:
+    """The folder of entries that a file lies in: `entries`, or `collections/<name>/entries`."""
+    parts = path.split("/", 3)
+    return parts[0] if parts[0] == ENTRIES else "/".join(parts[:3])
+
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes that a memory's file may have."""
+_DEEPEST = 64
+"""Folders that a file lies in at most."""
+STAYS = "its memory stays as it was: mend the file and it counts again, or delete the file to delete the memory"
+"""What becomes of a memory whose file cannot be read, and what its owner may do."""
+_ASKED = 50
+"""Files that are asked for the walls of one that names none."""
+_UNDATED = BOOKKEEPING | {"created_at", "valid_from"}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One file as it was found."""
+
+    path: str
+    entry: Entry
+    found: Found
+
+
+class Unread(Exception):
+    """The file is none of a memory; the text is a sentence."""
+
+
+class Closed(Unread):
+    """The file cannot be read as it is now: that does not say that its memory is gone."""
+
+    def __init__(self, sentence: str, ids: frozenset[str] = frozenset()) -> None:
+        super().__init__(sentence)
+        self.ids = ids
+        """Rows that it may be of, by its name and by what can be made out of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A file that was written to be read, and cannot be."""
+
+    path: str
+    sentence: str
+    ids: frozenset[str]
+    """Rows that it may be of: the one that it held, else what its name and its text tell."""
+
+    def told(self, rows: Collection[str]) -> Problem:
+        """What its owner is told: of a row that there is, that it stays."""
+        if not self.ids.isdisjoint(rows):
+            return Problem(self.path, f"{self.sentence}; {STAYS}", holds=True)
+        return Problem(self.path, self.sentence)
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What could not be read."""
+
+    problems: list[Problem] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    """Files and folders of which nobody knows what they hold."""
+    slips: list[Slip] = field(default_factory=list)
+    """Files that somebody has broken, by the looks of it."""
+
+    def close(self, path: str, sentence: str) -> None:
+        """Note a file or a folder that cannot be looked into."""
+        self.closed.append(path)
+        self.problems.append(Problem(path.encode("utf-8", "replace").decode(), sentence))
+
+
+def walk(root: Path, folder: str, trouble: Trouble) -> Iterator[tuple[str, os.stat_result]]:
+    """Every file of memories below a folder, by its path relative to the root; nothing outside is ever looked at."""
+    if folder.count("/") > _DEEPEST:
+        trouble.close(folder, f"it lies in more than {_DEEPEST} folders")
+        return
+    try:
+        entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        trouble.close(folder, f"the folder cannot be read: {error.strerror}")
+        return
+    for entry in entries:
+        path = f"{folder}/{entry.name}"
+        if entry.name.startswith(".") or entry.name.endswith(".tmp"):
+            continue
+        try:
+            if entry.is_symlink():
+                trouble.close(path, "it is a symbolic link, and these are not followed")
+            elif not (is_folder := entry.is_dir(follow_symlinks=False)) and not entry.name.endswith(layout.SUFFIX):
+                continue
+            elif not _is_text(entry.name):
+                trouble.close(path, "its name is not in UTF-8")
+            elif not is_folder:
+                yield path, entry.stat(follow_symlinks=False)
+            else:
+                if entry.name.endswith(layout.SUFFIX) and folder.count("/") > 1:
+                    trouble.problems.append(Problem(path, "it is a folder, and no file"))
+                yield from walk(root, path, trouble)
+        except OSError as error:
+            trouble.close(path, f"it cannot be looked at: {error.strerror}")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name is text, and not bytes of another encoding that Python carries along."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def look(root: Path, home: str, path: str) -> Look:
+    """Read one file; Unread says why it is no memory's, FileNotFoundError that it is gone."""
+    data, status = _data(root, path)
+    try:
+        found = _found(data, path.removeprefix(f"{home}/"), _moment(status), partial(_walls_beside, root, home, path))
+    except (BrokenFrontMatter, MissingFrontMatter) as error:
+        ids = ids_told(data.decode("utf-8", "replace"), path.removeprefix(f"{home}/"))
+        raise Closed(f"the file {error}", ids) from None
+    except NoFrontMatter as error:
+        raise Unread(f"the file {error}") from None
+    return Look(path, Entry(found.id, digest(data), status.st_mtime_ns, len(data)), found)
+
+
+def _found(data: bytes, place: str, moment: str, beside: Callable[[], Mapping[str, str]]) -> Found:
+    try:
+        return read(data.decode("utf-8"), place, moment, beside)
+    except UnicodeDecodeError:
+        raise BrokenFrontMatter("is not in UTF-8") from None
+
+
+def _walls_beside(root: Path, home: str, path: str) -> dict[str, str]:
+    """The walls that other files in a conversation's folder name, where these are what its name was made of."""
+    folder = path.removeprefix(f"{home}/").split("/")[0]
+    others = (other for other, _ in walk(root, f"{home}/{folder}", Trouble()) if other != path)
+    for other in islice(others, _ASKED):
+        with suppress(OSError, Unread, NoFrontMatter):
+            payload = _found(_data(root, other)[0], other.removeprefix(f"{home}/"), "", dict).payload
+            walls = {axis: payload[axis] for axis in SCOPE_FIELDS if axis in payload}
+            if layout.folder_of(walls) == folder:
+                return walls
+    return {}
+
+
+def _data(root: Path, path: str) -> tuple[bytes, os.stat_result]:
+    try:
+        handle = os.open(root / path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Closed(f"the file cannot be opened: {error.strerror}") from None
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unread("it is no file")
+        if status.st_size > LARGEST:
+            raise Closed(f"the file is larger than {LARGEST} bytes")
+        return file.readall(), status
+
+
+def _moment(status: os.stat_result) -> str:
+    """When a file was changed last; now, for a time that no calendar has."""
+    try:
+        return iso(datetime.fromtimestamp(status.st_mtime_ns // 1000 / 1e6, UTC))
+    except (ValueError, OverflowError, OSError):
+        return iso(datetime.now(UTC))
+
+
+def differs(payload: Mapping[str, Any], found: Found) -> bool:
+    """Whether a file says something else than the row of the index, in what people write."""
+    but = _UNDATED if found.undated else BOOKKEEPING
+    if found.unsigned and not payload.get("sources"):
+        but |= {"sources", "source"}
+    return not same(payload, found.payload, but)
+
+
+def kept_row(before: Mapping[str, Any], seen: Look) -> dict[str, Any]:
+    """The row of an edited file: what the index knows better stays as it was."""
+    payload = dict(seen.found.payload)
+    if seen.found.undated:
+        payload.update({key: before[key] for key in ("created_at", "valid_from") if key in before})
+    if seen.found.unsigned and (payload.get("memory") != before.get("memory") or not before.get("sources")):
+        return without_sources(payload)
+    return payload
+
+
+@dataclass(slots=True)
+class Scan:
+    """What looking at files found, before it is held against the index."""
+
+    home: str
+    standing: dict[str, str] = field(default_factory=dict)
+    """Ids of rows whose files look as noted, with the file."""
+    looked: dict[str, Look] = field(default_factory=dict)
+    """Files that were read, by the id of the row."""
+    gone: set[str] = field(default_factory=set)
+    """Files noted that are not there any more."""
+    trouble: Trouble = field(default_factory=Trouble)
+    closed: set[str] = field(default_factory=set)
+    """Ids of rows whose files cannot be read as they are now."""
+
+    @property
+    def slips(self) -> list[Slip]:
+        """Files that somebody has broken."""
+        return self.trouble.slips
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is to be told of files."""
+        return self.trouble.problems
+
+
+def scan(
+    root: Path,
+    home: str,
+    snapshot: Snapshot,
+    paths: Iterable[str] | None = None,
+    *,
+    known: frozenset[str] | None = None,
+    before: Mapping[str, Look] | None = None,
+) -> Scan:
+    """Look at files (None: all below `home`), and read those that do not look as noted.
+
+    `known` are the ids that the index holds: a file of another is read, however it looks. `before` are files that were
+    read a moment ago, and are not read again where they look the same.
+    """
+    result = Scan(home)
+    if paths is None:
+        there = list(walk(root, home, result.trouble))
+        noted = set(snapshot.below(home))
+    else:
+        there, noted = _some(root, home, snapshot, paths, result.trouble)
+    result.gone = noted - {path for path, _ in there}
+    for path, status in there:
+        entry = snapshot.get(path)
+        if entry is not None and entry.stands(status) and (known is None or entry.id in known):
+            if entry.id in result.standing:
+                result.problems.append(_twice(path, result.standing[entry.id]))
+            else:
+                result.standing[entry.id] = path
+            continue
+        last = before.get(path) if before is not None else None
+        fresh = last if last is not None and last.entry.stands(status) else None
+        _read(result, root, home, path, snapshot, last=fresh)
+    hidden = snapshot.within(result.trouble.closed)
+    result.gone -= hidden.keys()
+    result.closed = {*hidden.values(), *(id for slip in result.slips for id in slip.ids)}
+    return result
+
+
+def _read(result: Scan, root: Path, home: str, path: str, snapshot: Snapshot, *, last: Look | None) -> None:
+    try:
+        seen = last or look(root, home, path)
+    except FileNotFoundError:
+        if snapshot.get(path) is not None:
+            result.gone.add(path)
+        return
+    except Closed as error:
+        _close(result, path, snapshot, error)
+        return
+    except Unread as error:
+        result.problems.append(Problem(path, str(error), read=layout.in_deleted(path.removeprefix(f"{home}/"))))
+        return
+    id = seen.found.id
+    # Of two files of one row the one that was known before is the row's.
+    known = snapshot.path_of(home, id)
+    if known is not None and known != path and _holds(root, home, snapshot, known):
+        result.problems.append(_twice(path, known))
+        return
+    other = result.standing.get(id) or (result.looked[id].path if id in result.looked else None)
+    if other is not None:
+        # Else the one that is named as its row's file is.
+        is_first = id in result.looked and path == f"{home}/{layout.place_of(id, seen.found.payload)}"
+        result.problems.append(_twice(other, path) if is_first else _twice(path, other))
+        if not is_first:
+            return
+    result.problems.extend(Problem(path, f"the file {note}", read=True) for note in seen.found.notes)
+    result.looked[id] = seen
+
+
+def _close(result: Scan, path: str, snapshot: Snapshot, error: Closed) -> None:
+    """Note a file that cannot be read, with the rows that it may be of."""
+    entry = snapshot.get(path)
+    ids = frozenset() if layout.in_deleted(path.removeprefix(f"{result.home}/")) else error.ids
+    result.trouble.closed.append(path)
+    result.trouble.slips.append(Slip(path, str(error), ids if entry is None else frozenset([entry.id])))
+
+
+def _holds(root: Path, home: str, snapshot: Snapshot, path: str) -> bool:
+    """Whether a file that was noted holds the row still that it held."""
+    entry = snapshot.get(path)
+    try:
+        return entry is not None and (
+            entry.stands(os.lstat(root / path)) or look(root, home, path).found.id == entry.id
+        )
+    except (OSError, Unread):
+        return False
+
+
+def _twice(path: str, other: str) -> Problem:
+    return Problem(path, f"the file has the id of {other}, which counts")
+
+
+def _some(
+    root: Path, home: str, snapshot: Snapshot, paths: Iterable[str], trouble: Trouble
+) -> tuple[list[tuple[str, os.stat_result]], set[str]]:
+    there: dict[str, os.stat_result] = {}
+    noted: set[str] = set()
+    for path in paths:
+        if path != home and not path.startswith(f"{home}/"):
+            continue
+        parts = path.split("/")
+        if any(part.startswith(".") or part == ".." for part in parts) or path.endswith(".tmp"):
+            continue
+        noted.update(snapshot.below(path))
+        if snapshot.get(path) is not None:
+            noted.add(path)
+        if any(root.joinpath(*parts[:end]).is_symlink() for end in range(home.count("/") + 2, len(parts) + 1)):
+            trouble.close(path, "it is behind a symbolic link, and these are not followed")
+            continue
+        try:
+            status = os.lstat(root / path)
+        except OSError:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            there.update(walk(root, path, trouble))
+        elif path.endswith(layout.SUFFIX) and _is_text(path):
+            there[path] = status
+    return list(there.items()), noted

@@ -1,0 +1,1 @@
+"""What providers of several families share: clients of one vendor, metering, calibration."""

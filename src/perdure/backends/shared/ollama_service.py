@@ -1,0 +1,178 @@
+"""Client of an Ollama server: its address and its error mapping."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError
+
+from perdure.backends.http.retries import RetryLater, retry_after
+from perdure.backends.http.service import (
+    RefusedError,
+    Service,
+    ServiceSettings,
+    code_of,
+    host_of,
+    key_or_fail,
+    secret_from,
+    text_from,
+)
+from perdure.domain.errors import ConfigError, EmbeddingError, LLMError
+
+if TYPE_CHECKING:
+    import httpx
+    import ollama
+
+LOCAL = "http://localhost:11434"
+"""Where the server listens unless it is told otherwise (OLLAMA_HOST in Ollama's FAQ)."""
+PORT = 11434
+HOSTED = "ollama.com"
+"""Ollama's own service, the only place where a key is demanded."""
+PATH, LENGTH = "path", "length"
+"""What a RefusedError names: an address that the server does not have, a text that the model cannot hold."""
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - a server listens there, nobody can call it
+_TOO_LONG = re.compile(r"(?:input|prompt).*(?:context|too long)", re.IGNORECASE)
+_ANSWERS = ("ChatResponse", "EmbedResponse", "EmbeddingsResponse")
+
+
+def server_address() -> str:
+    """The address in OLLAMA_HOST, else LOCAL; ConfigError for one that has no meaning."""
+    host = text_from("OLLAMA_HOST")
+    return LOCAL if host is None else address_of(host)
+
+
+def address_of(host: str) -> str:
+    """An address from any form of OLLAMA_HOST: `host`, `host:port`, `:port`, `http://host`, with or without a path.
+
+    Port 11434 without a scheme, else the scheme's own, as Ollama reads it; an address to listen on everywhere becomes
+    this machine's. ConfigError for anything else.
+    """
+    scheme, separator, rest = host.partition("://")
+    if not separator:
+        scheme, rest = "http", host
+    try:
+        parts = urlsplit(f"{scheme}://{rest}")
+        name, port = parts.hostname or "127.0.0.1", parts.port
+    except ValueError:
+        scheme = ""
+    if scheme not in ("http", "https"):
+        raise ConfigError(f"OLLAMA_HOST is no address: {host!r}", field="OLLAMA_HOST", value=host)
+    name = _ANY_ADDRESS.get(name, name)
+    if ":" in name:
+        name = f"[{name}]"
+    if port is None and not separator:
+        port = PORT
+    return f"{scheme}://{name}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+
+
+class OllamaSettings(ServiceSettings):
+    """Settings of Ollama's LLM and embedder."""
+
+    timeout: float = Field(default=300.0, gt=0, le=3600)
+    """Seconds that one attempt may take. The first one waits for the model to be loaded."""
+    api_key: SecretStr | None = Field(default_factory=partial(secret_from, "OLLAMA_API_KEY"))
+    """Falls back to OLLAMA_API_KEY; needed at ollama.com alone."""
+    base_url: str = Field(default_factory=server_address)
+    """Address of the server, without /api; falls back to OLLAMA_HOST, then to http://localhost:11434."""
+
+
+class _StatusError(Exception):
+    """An answer with a status other than success, as it came."""
+
+    def __init__(self, status: int, body: str, path: str, after: float | None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.path = path
+        self.after = after
+        try:
+            told = json.loads(body)
+        except ValueError:
+            told = None
+        error = told.get("error") if isinstance(told, dict) else None
+        if isinstance(error, dict):
+            error = error.get("message")
+        self.by_ollama = isinstance(error, str)
+        """Whether the text is Ollama's, not that of something on the way or of a path that does not exist."""
+        self.said = (error if isinstance(error, str) else body).strip()
+
+
+async def _stop_at_failure(response: httpx.Response) -> None:
+    """The vendor's error keeps the text alone; `Retry-After` is in the headers."""
+    if response.is_error:
+        await response.aread()
+        after = retry_after(response.headers)
+        raise _StatusError(response.status_code, response.text, response.request.url.path, after)
+
+
+class OllamaService(Service["ollama.AsyncClient"]):
+    """Sends requests by Ollama's client. A RefusedError names PATH or LENGTH.
+
+    ConfigError at construction if the address is ollama.com and there is no key.
+    """
+
+    sdk: ClassVar[str] = "ollama"
+
+    def __init__(
+        self,
+        provider: str,
+        settings: OllamaSettings,
+        model: str,
+        section: str,
+        failure: type[LLMError] | type[EmbeddingError],
+    ) -> None:
+        host = host_of(settings.base_url)
+        needed = host == HOSTED or host.endswith(f".{HOSTED}")
+        key = key_or_fail(settings.api_key, needed=needed, section=section, variable="OLLAMA_API_KEY")
+        headers = {"authorization": f"Bearer {key}"} if settings.api_key else {}
+
+        def make(sdk: Any) -> ollama.AsyncClient:
+            client: ollama.AsyncClient = sdk.AsyncClient(
+                host=settings.base_url,
+                timeout=settings.timeout,
+                headers=headers,
+                event_hooks={"response": [_stop_at_failure]},
+            )
+            return client
+
+        super().__init__(provider, settings, make, failure, key)
+        self._model = model
+        self._place = urlsplit(settings.base_url).netloc.rpartition("@")[2]
+
+    def _translated(self, sdk: Any, error: Exception) -> Exception | None:
+        import httpx  # comes with the vendor's client
+
+        if isinstance(error, _StatusError):
+            return self._refused(error)
+        if isinstance(error, sdk.ResponseError):  # told in the middle of a stream
+            return self.broken(str(error.error) or "the answer broke off", "server")
+        if isinstance(error, httpx.TimeoutException):
+            return self._timed_out()
+        if isinstance(error, ConnectionError | httpx.ConnectError):
+            advice = "is it running? `ollama serve` starts it"
+            return RetryLater(self.broken(f"no connection to the server at {self._place}: {advice}", "connection"))
+        if isinstance(error, httpx.TransportError):
+            return RetryLater(self.broken(f"the connection broke ({type(error).__name__})", "connection"))
+        # The client reads answers without looking: what is no JSON, or JSON of another shape, fails in these ways.
+        unread = json.JSONDecodeError, UnicodeDecodeError, httpx.RequestError, TypeError, AttributeError
+        if isinstance(error, unread) or (isinstance(error, ValidationError) and error.title in _ANSWERS):
+            return self.broken("the answer is not what the service documents")
+        return None
+
+    def _refused(self, told: _StatusError) -> Exception:
+        said = self._clean(told.said)
+        if told.status == 404 and told.by_ollama:
+            return self.broken(f"{said}: `ollama pull {self._model}` fetches the model")
+        if told.status == 404:
+            problem = f"no Ollama answers at {told.path} (status 404): base_url is its address without /api"
+            return RefusedError(self.broken(problem), PATH, said)
+        if told.by_ollama and _TOO_LONG.search(said):  # its status was 400, 413 or 500 in different versions
+            return RefusedError(self.broken(f"status {told.status}: {said}", "length"), LENGTH, said)
+        return self._told(told.status, said, code=code_of(told.status), after=told.after)
+
+    async def _closed(self, client: ollama.AsyncClient) -> None:
+        await client.close()  # type: ignore[no-untyped-call]  # the client leaves it so

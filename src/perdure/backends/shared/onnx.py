@@ -1,0 +1,146 @@
+"""ONNX Runtime: sessions, and an encoder (texts in, vectors of length 1 out, in few runs). Thread-safe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.domain.errors import EmbeddingError, PerdureError
+
+BATCH_TOKENS = 256
+"""Tokens per run, padding included. From there on a token costs the same or more (benchmarks/encoder.py)."""
+
+RUN_COST = 8
+"""What a run costs beside its tokens, in tokens: more padding than this is dearer than another run (measured as above;
+a few texts of mixed length are up to 1.9 times as fast as in one run filled to BATCH_TOKENS)."""
+
+Session = Any
+"""An onnxruntime.InferenceSession; the driver has no types."""
+Tokenize = Callable[[str], list[int]]
+Pool = Callable[[NDArray[np.float32], NDArray[np.int64]], NDArray[np.float32]]
+"""From token states of shape (b, s, d) and their mask (b, s) to sentence vectors (b, d)."""
+
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+
+
+class OnnxEncoder:
+    """One loaded model; any number of threads may call `encode` at once.
+
+    EmbeddingError, which begins with `provider`, for a graph that asks for what is not known or gives what is no
+    vector of `dimension` numbers.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        session: Session,
+        tokenize: Tokenize,
+        *,
+        output: str,
+        dimension: int,
+        pool: Pool,
+        padding: int = 0,
+    ) -> None:
+        self._provider = provider
+        self._session = session
+        self._inputs = {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
+        if strange := set(self._inputs) - _INPUTS:
+            raise EmbeddingError(f"{provider}: the graph asks for {', '.join(sorted(strange))}, which is not known")
+        self._tokenize = tokenize
+        self._output = output
+        self._dimension = dimension
+        self._pool = pool
+        self._padding = padding
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of shape (len(texts), dimension), in the order of the texts, whatever batches they were read in."""
+        vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
+        tokens = [self._tokenize(text) for text in texts]
+        for batch in batches([len(ids) for ids in tokens]):
+            vectors[batch] = self.run([tokens[row] for row in batch])
+        return vectors
+
+    def run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """Vectors of one batch of token ids, in one run of the session."""
+        width = max(map(len, tokens))
+        ids = np.full((len(tokens), width), self._padding, dtype=np.int64)
+        mask = np.zeros((len(tokens), width), dtype=np.int64)
+        for row, values in enumerate(tokens):
+            ids[row, : len(values)] = values
+            mask[row, : len(values)] = 1
+        # Graphs exported from PyTorch ask for token types: a text alone is of type 0.
+        known = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        feed = {name: known[name].astype(kind, copy=False) for name, kind in self._inputs.items()}
+        try:
+            result = self._session.run([self._output], feed)[0]
+        except Exception as error:  # the driver's exceptions have no common base
+            raise EmbeddingError(f"{self._provider}: the model could not be run: {error}") from error
+        vectors = np.asarray(result if result.ndim == 2 else self._pool(result, mask), dtype=np.float32)
+        if vectors.shape != (len(tokens), self._dimension):
+            raise EmbeddingError(
+                f"{self._provider}: the graph gives {vectors.shape[-1]} numbers, not {self._dimension}"
+            )
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.isfinite(lengths).all() or not lengths.all():
+            raise EmbeddingError(f"{self._provider}: the graph gives a vector without a direction")
+        return np.asarray(vectors / lengths, dtype=np.float32)
+
+
+def mean_of_tokens(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The mean over the tokens that are no padding (Reimers and Gurevych 2019, arXiv:1908.10084)."""
+    weights = mask[:, :, None].astype(np.float32)
+    return np.asarray((states * weights).sum(axis=1) / weights.sum(axis=1), dtype=np.float32)
+
+
+def first_token(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The state of the first token, [CLS] (Devlin et al. 2019, arXiv:1810.04805)."""
+    return np.asarray(states[:, 0], dtype=np.float32)
+
+
+def batches(lengths: Sequence[int], most: int = BATCH_TOKENS, run_cost: float = RUN_COST) -> Iterator[list[int]]:
+    """Positions of texts that are read in one run, by length, shortest first.
+
+    A run holds at most `most` tokens, padding included, or one text; a text that is longer than those before it begins
+    a new run where padding them would take more than `run_cost` tokens.
+    """
+    batch: list[int] = []
+    width = 0
+    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length = lengths[position]
+        if batch and ((len(batch) + 1) * length > most or len(batch) * (length - width) > run_cost):
+            yield batch
+            batch = []
+        batch.append(position)
+        width = length
+    if batch:
+        yield batch
+
+
+def start_session(
+    provider: str,
+    model: str | bytes,
+    threads: int,
+    *,
+    failure: type[PerdureError] = EmbeddingError,
+    named: str = "the model",
+) -> Session:
+    """Start a session of a graph, given as its file's path or as its content; raise `failure` if it cannot be read."""
+    # From 1.29 on the runtime reports its use to its maker unless told not to, before it is loaded
+    # (https://github.com/microsoft/onnxruntime/pull/27379). What runs in a memory is nobody else's business.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime  # heavy driver: on first use only
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # Threads that wait by spinning burn three times the processor time of a short text to save a tenth of its delay.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the driver's exceptions have no common base
+        raise failure(f"{provider}: {named} could not be loaded: {error}") from error

@@ -1,0 +1,143 @@
+"""Clients of OpenAI, Azure and compatible services, and their error mapping."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, SecretStr
+
+from perdure.backends.http.retries import retry_after
+from perdure.backends.http.service import (
+    Service,
+    ServiceSettings,
+    code_of,
+    host_of,
+    key_or_fail,
+    secret_from,
+    text_from,
+)
+from perdure.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    import openai
+
+OPENAI_HOST = "api.openai.com"
+_CODES = {"insufficient_quota": "quota", "content_filter": "refused", "content_policy_violation": "refused"}
+"""Codes of the service that say more than the status: an empty purse has the status of a rate limit, but no waiting
+fills it, and a filter's refusal that of a wrong request."""
+
+
+def is_openai(base_url: str | None) -> bool:
+    """Whether the address is OpenAI's own (also one of its regions, eu.api.openai.com), which it is without one."""
+    return base_url is None or f".{host_of(base_url)}".endswith(f".{OPENAI_HOST}")
+
+
+class OpenAISettings(ServiceSettings):
+    """Settings of OpenAI's LLM and embedder."""
+
+    api_key: SecretStr | None = Field(default_factory=partial(secret_from, "OPENAI_API_KEY"))
+    """Falls back to OPENAI_API_KEY; not needed with a `base_url` of one's own."""
+    base_url: str | None = Field(default_factory=partial(text_from, "OPENAI_BASE_URL"))
+    """Address of the service, with its /v1; falls back to OPENAI_BASE_URL, then to OpenAI's own."""
+    account: Literal["environment", "none"] = "environment"
+    """Whether OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS go with the key; `none` for another's key."""
+
+
+def openai_key(settings: OpenAISettings, section: str) -> str:
+    """The key in clear; ConfigError without one, unless the address is one's own."""
+    advice = ", or set base_url to a service of your own"
+    needed = is_openai(settings.base_url)
+    return key_or_fail(settings.api_key, needed=needed, section=section, variable="OPENAI_API_KEY", advice=advice)
+
+
+def openai_client(sdk: Any, settings: OpenAISettings, key: str) -> openai.AsyncOpenAI:
+    """Make a client without retries of its own that takes nothing from the environment but what it is given."""
+    client = sdk.AsyncOpenAI(api_key=key, base_url=settings.base_url, timeout=settings.timeout, max_retries=0)
+    if settings.account == "none":  # the client takes what it is not given from the environment, and nothing less
+        client.organization = client.project = None
+        client._custom_headers = {}
+    return imported(client)
+
+
+def imported(client: openai.AsyncOpenAI) -> openai.AsyncOpenAI:
+    """The client with its resources loaded: it imports them on first touch, which no time limit should count."""
+    _ = client.chat.completions, client.embeddings
+    return client
+
+
+class OpenAIService(Service["openai.AsyncOpenAI"]):
+    """Sends requests by OpenAI's client."""
+
+    sdk: ClassVar[str] = "openai"
+
+    def _translated(self, sdk: Any, error: Exception) -> Exception | None:
+        if isinstance(error, sdk.APITimeoutError):
+            return self._timed_out()
+        if isinstance(error, sdk.APIConnectionError):
+            return self._unreachable(host_of(str(error.request.url)), error)
+        if isinstance(error, sdk.APIStatusError):
+            return self._told(
+                error.status_code,
+                self._clean(_words(error.body)),
+                code=_CODES.get(error.code or "") or code_of(error.status_code),
+                after=retry_after(error.response.headers),
+                parameter=str(error.param or ""),
+            )
+        if isinstance(error, sdk.APIError):  # told in the middle of a stream
+            return self.broken(error.message, _CODES.get(error.code or "", "server"))
+        if isinstance(error, sdk.OpenAIError):
+            return self.broken(f"the client failed ({type(error).__name__})")
+        return None
+
+    async def _closed(self, client: openai.AsyncOpenAI) -> None:
+        await client.close()
+
+
+def _words(body: object) -> str:
+    """What the service says of a failure: OpenAI's `message`, or the bare text of smaller services."""
+    if isinstance(body, dict):
+        return str(body.get("message") or "").strip()
+    return body.strip() if isinstance(body, str) and not body.lstrip().startswith("<") else ""  # no proxy's web page
+
+
+# How Azure's OpenAI resources are reached: the address of the resource, a deployment, a version of the interface.
+
+VERSION = "2024-10-21"
+"""The newest dated version of the interface that is out of preview."""
+_AZURE = (".azure.com", ".azure.us", ".azure.cn")
+
+
+class AzureSettings(ServiceSettings):
+    """Settings of Azure's LLM and embedder."""
+
+    deployment: str | None = Field(default=None, min_length=1)
+    """The name of the deployment; None: it is named like the model."""
+    base_url: str | None = Field(default_factory=partial(text_from, "AZURE_OPENAI_ENDPOINT"))
+    """Address of the resource, https://NAME.openai.azure.com; falls back to AZURE_OPENAI_ENDPOINT."""
+    api_version: str = Field(default_factory=lambda: text_from("OPENAI_API_VERSION") or VERSION, min_length=1)
+    """Version of the interface; falls back to OPENAI_API_VERSION."""
+    api_key: SecretStr | None = Field(default_factory=partial(secret_from, "AZURE_OPENAI_API_KEY"))
+    """Falls back to AZURE_OPENAI_API_KEY; not needed at an address that is not Azure's."""
+
+
+def azure_key(settings: AzureSettings, section: str) -> str:
+    """The key in clear; ConfigError without an address, or without a key at an address of Azure's."""
+    if settings.base_url is None:
+        field = f"{section}.config.base_url"
+        raise ConfigError(f"{field} is missing: give it there or in AZURE_OPENAI_ENDPOINT", field=field)
+    needed = host_of(settings.base_url).endswith(_AZURE)
+    return key_or_fail(settings.api_key, needed=needed, section=section, variable="AZURE_OPENAI_API_KEY")
+
+
+def azure_client(sdk: Any, settings: AzureSettings, key: str) -> openai.AsyncOpenAI:
+    """A client that puts the request's model into the path, as the name of the deployment."""
+    return imported(
+        sdk.AsyncAzureOpenAI(
+            api_key=key,
+            azure_endpoint=settings.base_url,
+            api_version=settings.api_version,
+            timeout=settings.timeout,
+            max_retries=0,
+        )
+    )

@@ -1,0 +1,555 @@
+"""The vector store on Azure AI Search: an index for each collection, exhaustive search in filters, BM25 for words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import requests
+from azure.core.credentials import AzureKeyCredential
+from azure.core.exceptions import (
+    AzureError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceNotFoundError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
+from azure.core.pipeline.transport import RequestsTransport
+from azure.search.documents import SearchClient
+from azure.search.documents.indexes import SearchIndexClient
+from azure.search.documents.indexes.models import (
+    ExhaustiveKnnAlgorithmConfiguration,
+    ExhaustiveKnnParameters,
+    SearchField,
+    SearchIndex,
+    VectorSearch,
+    VectorSearchProfile,
+)
+from azure.search.documents.models import VectorizedQuery
+from pydantic import Field, SecretStr, field_validator
+from requests.adapters import HTTPAdapter
+
+from perdure.backends.http.service import key_or_fail, secret_from, text_from
+from perdure.backends.shared.batches import bounded_batches
+from perdure.backends.vector_stores.azure_ai_search.filter import TOKENS, AzureGrammar, Clause, is_plain
+from perdure.backends.vector_stores.base import Names, Shape, Vector
+from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
+from perdure.backends.vector_stores.common.document_store import DocumentStore
+from perdure.backends.vector_stores.common.documents import Document, Row, decode
+from perdure.backends.vector_stores.common.filter_clauses import word_token
+from perdure.backends.vector_stores.common.names import digest
+from perdure.domain.errors import ConfigError, VectorStoreError
+from perdure.domain.filter import TIME_FIELDS
+from perdure.domain.scope import SCOPE_FIELDS
+
+# An index as the store makes it, and rows as its documents.
+
+KEY = "key"
+RECORD = "record"
+STEMS = "stems"
+VECTOR = "vector"
+WRITTEN = "written"
+"""When a document was written, in microseconds: it tells whether what is read is what was written, or later."""
+
+_OWN = "perdure"
+_EXACT = "exact"
+_MOST_DOCUMENTS = 1_000
+_MOST_BYTES = 15_000_000
+"""What one request may hold: 16 MB, of which a part is for what stands around the documents."""
+_EPSILON = 1e-20
+"""Stands for zero, so that no engine's treatment of vectors of length 0 matters."""
+
+
+def index_name(prefix: str, name: str) -> str:
+    """The index of a collection: Azure takes lower case letters, digits and single dashes."""
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-")
+    last = digest(json.dumps([prefix, name]), 8)
+    return f"{prefix}-{slug}-{last}" if slug else f"{prefix}-{last}"
+
+
+def _field(name: str, type: str, *uses: str, **more: Any) -> SearchField:
+    """A field that is kept, and good for the uses named alone: by default Azure indexes for all of them."""
+    flags = {use: use in uses for use in ("searchable", "filterable", "sortable", "facetable")}
+    return SearchField(name=name, type=type, retrievable=True, **flags, **more)
+
+
+def definition(index: str, prefix: str, name: str, shape: Shape) -> SearchIndex:
+    """The index of a collection; its description holds what Azure has no place for."""
+    fields = [
+        _field(KEY, "Edm.String", "filterable", "sortable", key=True),
+        _field(RECORD, "Edm.String"),
+        _field("memory", "Edm.String"),
+        _field(STEMS, "Edm.String", "searchable", analyzer_name="whitespace"),
+        _field(TOKENS, "Collection(Edm.String)", "filterable"),
+        _field(WRITTEN, "Edm.Int64"),
+        *(_field(scope, "Edm.String", "filterable") for scope in SCOPE_FIELDS),
+        *(_field(moment, "Edm.Int64", "filterable", "sortable") for moment in sorted(TIME_FIELDS)),
+        _field(
+            VECTOR,
+            "Collection(Edm.Single)",
+            "searchable",
+            vector_search_dimensions=shape.dimension,
+            vector_search_profile_name=_EXACT,
+        ),
+    ]
+    exact = ExhaustiveKnnAlgorithmConfiguration(name=_EXACT, parameters=ExhaustiveKnnParameters(metric="dotProduct"))
+    return SearchIndex(
+        name=index,
+        description=json.dumps({_OWN: prefix, "collection": name, "model": shape.model}),
+        fields=fields,
+        vector_search=VectorSearch(
+            profiles=[VectorSearchProfile(name=_EXACT, algorithm_configuration_name=_EXACT)], algorithms=[exact]
+        ),
+    )
+
+
+def identity_definition(index: str, prefix: str, identity: str) -> SearchIndex:
+    """An index without documents, whose description tells the store's id: it is made whole or not at all."""
+    return SearchIndex(
+        name=index,
+        description=json.dumps({_OWN: prefix, "identity": identity}),
+        fields=[_field(KEY, "Edm.String", key=True)],
+    )
+
+
+def described(index: SearchIndex, prefix: str) -> Mapping[str, str]:
+    """What the description of one of our indexes holds; nothing for those of others."""
+    try:
+        held = json.loads(index.description or "")
+    except ValueError:
+        return {}
+    return held if isinstance(held, dict) and held.get(_OWN) == prefix else {}
+
+
+def shape_of(index: SearchIndex, model: str) -> Shape:
+    """The shape of the collection whose index this is."""
+    (vector,) = (field for field in index.fields if field.name == VECTOR)
+    return Shape(int(vector.vector_search_dimensions or 0), model)
+
+
+def key_of(id: str) -> str:
+    """The key of a row's document: Azure takes letters, digits, _, - and =."""
+    return digest(id, 16)
+
+
+def document_of(document: Document, written: int) -> dict[str, Any]:
+    """The document as it is sent."""
+    vector: list[float] | None = None
+    if document.vector is not None:
+        vector = document.vector.tolist()
+        if not document.vector.any():
+            vector[0] = _EPSILON
+    return {
+        KEY: key_of(document.id),
+        RECORD: document.record,
+        "memory": document.memory,
+        # Words as tokens: whatever a word is made of, and however long it is, it stays one, and is no syntax.
+        STEMS: " ".join(map(word_token, document.stems)),
+        TOKENS: document.tokens,
+        WRITTEN: written,
+        VECTOR: vector,
+        **{scope: text for scope, text in document.scope.items() if is_plain(text)},
+        **{name: document.moments[name] for name in TIME_FIELDS if name in document.moments},
+    }
+
+
+def row_of(found: Mapping[str, Any]) -> Row:
+    """The row of a document; with its vector where that was asked for."""
+    vector = found.get(VECTOR)
+    return decode(found[RECORD], None if vector is None else np.array(vector, np.float32))
+
+
+def batches(documents: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The documents in as few requests as Azure allows."""
+    return bounded_batches(
+        documents,
+        lambda document: len(json.dumps(document)),
+        most_size=_MOST_BYTES,
+        most_items=_MOST_DOCUMENTS,
+    )
+
+
+# The way to Azure AI Search: indexes, the documents of one, and what the client's failures mean.
+
+MOST_HITS = 1_000
+"""Documents in one answer; a search for words gives no more in all."""
+_CONNECTIONS = 32
+"""As many as threads work for perdure."""
+_LONGEST_MESSAGE = 300
+_IDS = 500
+"""Keys in one filter."""
+_PAGE, _PAGE_OF_VECTORS = 1_000, 200
+"""Documents in one page; 200 vectors of 1536 dimensions are about 6 MB."""
+_WORDS = 500
+"""Words in one search: the engine takes about 1,000 clauses."""
+
+
+class PartlyRefused(Exception):
+    """The service took a request, and refused some of its documents."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotYetReadable(Exception):
+    """A write was taken, and searches do not show it in time."""
+
+
+class SearchService:
+    """The service; one pool of connections for all of its indexes."""
+
+    def __init__(self, endpoint: str, key: str, api_version: str, timeout: float) -> None:
+        self._session = requests.Session()
+        for scheme in ("https://", "http://"):
+            self._session.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=_CONNECTIONS))
+        self._timeout = timeout
+        self._endpoint = endpoint
+        self._credential = AzureKeyCredential(key)
+        self._options: dict[str, Any] = {"api_version": api_version, "retry_total": 0}
+        self._clients: dict[str, SearchClient] = {}
+        self._indexes = SearchIndexClient(endpoint, self._credential, transport=self._transport(), **self._options)
+
+    def _transport(self) -> RequestsTransport:
+        return RequestsTransport(
+            session=self._session,
+            session_owner=False,
+            connection_timeout=self._timeout,
+            read_timeout=self._timeout,
+        )
+
+    def close(self) -> None:
+        """Close the HTTP session."""
+        self._session.close()
+
+    def make(self, index: SearchIndex) -> None:
+        """Make an index; one of its name that exists is left alone."""
+        with contextlib.suppress(ResourceExistsError):
+            self._indexes.create_index(index)
+
+    def described(self, name: str) -> SearchIndex | None:
+        """The definition of an index, or None."""
+        try:
+            return self._indexes.get_index(name)
+        except ResourceNotFoundError:
+            return None
+
+    def all(self) -> Iterator[SearchIndex]:
+        """Name and description of every index."""
+        yield from self._indexes.list_indexes(select=["name", "description"])
+
+    def remove(self, name: str) -> None:
+        """Remove an index; one that is gone is no error."""
+        with contextlib.suppress(ResourceNotFoundError):
+            self._indexes.delete_index(name)
+        self._clients.pop(name, None)
+
+    def documents(self, name: str) -> Documents:
+        """The documents of an index; MissingCollection comes out of their methods where there is no such index."""
+        client = self._clients.get(name)
+        if client is None:
+            client = SearchClient(self._endpoint, name, self._credential, transport=self._transport(), **self._options)
+            self._clients[name] = client  # threads that make one at the same time make equal ones
+        return Documents(client, self._timeout)
+
+
+class Documents:
+    """The documents of one index; what `write` has written can be read by everybody."""
+
+    def __init__(self, client: SearchClient, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
+
+    def write(self, documents: Sequence[dict[str, Any]], deletes: Sequence[str], written: int) -> None:
+        """Remove documents by their keys, then write others, which bear the moment of writing."""
+        gone = [{KEY: key} for key in deletes]
+        with _index_exists():
+            for batch in batches(gone):
+                _check(self._client.delete_documents(batch))
+            for batch in batches(documents):
+                _check(self._client.upload_documents(batch))
+            expected = {**dict.fromkeys(deletes, False), **{document[KEY]: True for document in documents}}
+            keys = list(expected)
+            for start in range(0, len(keys), _IDS):
+                self._wait_for({key: expected[key] for key in keys[start : start + _IDS]}, written)
+
+    def _wait_for(self, expected: dict[str, bool], written: int) -> None:
+        """Return when searches show each document as it was written then, or later; absent ones as absent."""
+        deadline = time.monotonic() + self._timeout
+        pause = 0.01
+        left = expected
+        while True:
+            found = {each[KEY]: each[WRITTEN] for each in self._of_keys(list(left), [KEY, WRITTEN])}
+            left = {
+                key: kept
+                for key, kept in left.items()
+                if (kept and key not in found) or (key in found and found[key] < written)
+            }
+            if not left:
+                return
+            if time.monotonic() > deadline:
+                raise NotYetReadable
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _of_keys(self, keys: Sequence[str], select: list[str]) -> list[dict[str, Any]]:
+        return list(self._client.search(filter=_keys_in(keys), select=select, top=_IDS))
+
+    def fetch(self, keys: Sequence[str], *, with_vectors: bool) -> list[dict[str, Any]]:
+        """The documents of those keys that exist."""
+        found: list[dict[str, Any]] = []
+        with _index_exists():
+            for start in range(0, len(keys), _IDS):
+                found += self._of_keys(keys[start : start + _IDS], _selected(with_vectors))
+        return found
+
+    def pages(self, where: str | None, *, with_vectors: bool = False, keys_only: bool = False) -> Iterator[list[Any]]:
+        """Every document of the filter, in the order of keys."""
+        most = _PAGE_OF_VECTORS if with_vectors else _PAGE
+        select = [KEY] if keys_only else [KEY, *_selected(with_vectors)]
+        after: str | None = None
+        while True:
+            beyond = None if after is None else f"{KEY} gt '{after}'"
+            parts = [part for part in (where, beyond) if part is not None]
+            with _index_exists():
+                page = list(
+                    self._client.search(
+                        filter=" and ".join(parts) or None, order_by=[f"{KEY} asc"], select=select, top=most
+                    )
+                )
+            yield page
+            if len(page) < most:
+                return
+            after = page[-1][KEY]
+
+    def nearest(self, query: list[float], most: int, where: str | None) -> list[dict[str, Any]]:
+        """The documents of the highest inner product among all that satisfy the filter, with their vectors."""
+        nearest = VectorizedQuery(vector=query, k_nearest_neighbors=most, fields=VECTOR, exhaustive=True)
+        with _index_exists():
+            return list(
+                self._client.search(
+                    vector_queries=[nearest],
+                    vector_filter_mode="preFilter",
+                    filter=where,
+                    select=_selected(True),
+                    top=most,
+                )
+            )
+
+    def ranked(self, words: Sequence[str], most: int, where: str | None) -> list[tuple[dict[str, Any], float]]:
+        """The documents that have some of the words, best first, by Azure's BM25."""
+        found: dict[str, tuple[dict[str, Any], float]] = {}
+        for start in range(0, len(words), _WORDS):
+            with _index_exists():
+                hits = self._client.search(
+                    " ".join(words[start : start + _WORDS]),
+                    query_type="simple",
+                    search_mode="any",
+                    search_fields=[STEMS],
+                    scoring_statistics="global",
+                    filter=where,
+                    select=[KEY, RECORD],
+                    top=most,
+                )
+                for hit in hits:
+                    before = found[hit[KEY]][1] if hit[KEY] in found else 0.0
+                    found[hit[KEY]] = (hit, before + float(hit["@search.score"]))
+        return sorted(found.values(), key=lambda pair: -pair[1])[:most]
+
+    def count(self, where: str | None) -> int:
+        """How many documents satisfy the filter."""
+        with _index_exists():
+            answer = self._client.search(filter=where, include_total_count=True, select=[KEY], top=0)
+            return int(answer.get_count() or 0)
+
+
+def _selected(with_vectors: bool) -> list[str]:
+    return [RECORD, VECTOR] if with_vectors else [RECORD]
+
+
+def _keys_in(keys: Sequence[str]) -> str:
+    return f"search.in({KEY}, '{','.join(keys)}', ',')"
+
+
+@contextlib.contextmanager
+def _index_exists() -> Iterator[None]:
+    try:
+        yield
+    except ResourceNotFoundError:
+        raise MissingCollection from None
+
+
+def _check(results: Sequence[Any]) -> None:
+    refused = [result for result in results if not result.succeeded]
+    if refused:
+        status, told = int(refused[0].status_code or 0), str(refused[0].error_message or "")[:_LONGEST_MESSAGE]
+        raise PartlyRefused(status, f"{len(refused)} of {len(results)} documents were refused ({status}): {told}")
+
+
+def failure_of(error: Exception, address: str, timeout: float) -> Failure | None:
+    """What an exception of the client means; None for one that is not the client's."""
+    if isinstance(error, NotYetReadable):
+        return Failure(f"{address} took a write, and did not show it within {timeout:g} s: it may still come")
+    if isinstance(error, PartlyRefused):
+        return Failure(f"{address}: {error}", error.status in (409, 429) or error.status >= 500)
+    if isinstance(error, HttpResponseError) and error.status_code is not None:
+        status = error.status_code
+        if status in (401, 403):
+            return Failure(
+                f"{address} refused the API key: give an admin key as api_key or in AZURE_SEARCH_API_KEY ({status})"
+            )
+        said = f"{address} answered {status}: {_words_of(error)}"
+        return Failure(said, status in (408, 429) or status >= 500)
+    if isinstance(error, ServiceResponseError):
+        return Failure(f"no answer from {address} within {timeout:g} s: raise timeout, or look at its state", True)
+    if isinstance(error, ServiceRequestError):
+        return Failure(f"no connection to {address}: check endpoint and the network", True)
+    return Failure(f"{address}: {str(error)[:_LONGEST_MESSAGE]}") if isinstance(error, AzureError) else None
+
+
+def _words_of(error: HttpResponseError) -> str:
+    told = error.error.message if error.error is not None else error.message
+    return str(told or error.reason or "")[:_LONGEST_MESSAGE]
+
+
+class AzureSearchVectorStore(DocumentStore[Clause]):
+    """Keeps rows in a search service of Azure, where processes and machines share them."""
+
+    name: ClassVar[str] = "azure_ai_search"
+    ranks_words: ClassVar[bool] = True
+    most_hits: ClassVar[int] = MOST_HITS
+    grammar = AzureGrammar()
+
+    class Settings(EngineSettings):
+        """Where the service is, who we are there, and which indexes are ours."""
+
+        endpoint: str | None = Field(default_factory=partial(text_from, "AZURE_SEARCH_ENDPOINT"))
+        """Address of the service, https://NAME.search.windows.net; falls back to AZURE_SEARCH_ENDPOINT."""
+        api_key: SecretStr | None = Field(default_factory=partial(secret_from, "AZURE_SEARCH_API_KEY"))
+        """An admin key of the service; falls back to AZURE_SEARCH_API_KEY."""
+        api_version: str = Field(default="2026-04-01", pattern=r"^\d{4}-\d{2}-\d{2}(-preview)?$")
+        """Version of the REST interface; descriptions of indexes need 2025-09-01 or later."""
+        prefix: str = Field(default="perdure", pattern=r"^[a-z](-?[a-z0-9]){0,39}$", max_length=40)
+        """With what the names of all indexes begin: stores of different prefixes share a service."""
+
+        @field_validator("endpoint")
+        @classmethod
+        def _is_an_address(cls, value: str | None) -> str | None:
+            if value is not None and not re.fullmatch(r"https?://[^/\s?#@]+/?", value):
+                raise ValueError("must be an address such as https://name.search.windows.net")
+            return value
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.settings = settings
+        if settings.endpoint is None:
+            field = "vector_store.config.endpoint"
+            raise ConfigError(f"{field} is missing: give it there or in AZURE_SEARCH_ENDPOINT", field=field)
+        self._endpoint = settings.endpoint
+        self._key = key_or_fail(settings.api_key, needed=True, section="vector_store", variable="AZURE_SEARCH_API_KEY")
+        self._client: SearchService | None = None
+
+    # ------------------------------------------------------------------ life
+    def _connect(self) -> None:
+        given = self.settings
+        self._client = SearchService(self._endpoint, self._key, given.api_version, given.timeout)
+        try:
+            if self._service.described(self._identity_index) is None:
+                self._service.make(identity_definition(self._identity_index, given.prefix, uuid.uuid4().hex))
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    @property
+    def _service(self) -> SearchService:
+        assert self._client is not None, "between _connect and _disconnect"
+        return self._client
+
+    @property
+    def _identity_index(self) -> str:
+        return f"{self.settings.prefix}-identity"
+
+    def _identity(self) -> str:
+        found = self._service.described(self._identity_index)
+        held = {} if found is None else described(found, self.settings.prefix)
+        if "identity" not in held:
+            raise VectorStoreError(f"azure_ai_search: the index {self._identity_index!r} is not perdure's, or is gone")
+        return held["identity"]
+
+    def _failure(self, error: Exception) -> Failure | None:
+        return failure_of(error, self._endpoint, self.settings.timeout)
+
+    # ------------------------------------------------------------------ collections
+    def _index(self, name: str) -> str:
+        return index_name(self.settings.prefix, name)
+
+    def _documents(self, name: str) -> Documents:
+        return self._service.documents(self._index(name))
+
+    def _find(self, name: str) -> Shape | None:
+        found = self._service.described(self._index(name))
+        held = {} if found is None else described(found, self.settings.prefix)
+        return shape_of(found, held["model"]) if found is not None and held.get("collection") == name else None
+
+    def _names(self) -> Names:
+        held = (described(index, self.settings.prefix) for index in self._service.all())
+        return [each["collection"] for each in held if "collection" in each]
+
+    def _make(self, name: str, shape: Shape) -> None:
+        index = self._index(name)
+        self._service.make(definition(index, self.settings.prefix, name, shape))
+
+    def _drop(self, name: str) -> None:
+        if self._find(name) is not None:
+            self._service.remove(self._index(name))
+
+    def _clear(self, name: str) -> None:
+        documents = self._documents(name)
+        for page in documents.pages(None, keys_only=True):
+            documents.write([], [each[KEY] for each in page], _now())
+
+    # ------------------------------------------------------------------ documents
+    def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
+        written = _now()
+        sent = [document_of(document, written) for document in documents]
+        self._documents(name).write(sent, [key_of(id) for id in deletes], written)
+
+    def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
+        found = self._documents(name).fetch([key_of(id) for id in ids], with_vectors=with_vectors)
+        return [row_of(each) for each in found]
+
+    def _nearest(self, name: str, query: Vector, limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+        found = self._documents(name).nearest(query.tolist(), limit, clause)
+        rows = [row for row in map(row_of, found) if row.vector is not None]
+        # Azure does not say how it makes a score of an inner product: it is computed here again.
+        scored = [(row, float(row.vector @ query)) for row in rows if row.vector is not None]
+        return sorted(scored, key=lambda pair: -pair[1])
+
+    def _ranked(self, name: str, asked: Sequence[str], limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+        found = self._documents(name).ranked([word_token(word) for word in asked], limit, clause)
+        return [(row_of(each), score) for each, score in found]
+
+    def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
+        for page in self._documents(name).pages(clause, with_vectors=with_vectors):
+            yield [row_of(each) for each in page]
+
+    def _count(self, name: str, clause: Clause | None) -> int:
+        return self._documents(name).count(clause)
+
+
+def _now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000

@@ -1,0 +1,458 @@
+"""Base of stores on a document engine; an engine's own file holds only its requests.
+
+An engine keeps a row as one `Document`. This class checks what is given, asks for candidates in the engine's own terms
+(`filter_clauses`), finishes them by `matches`, asks for more until no better row can be missing, breaks ties by id, and
+turns failures into VectorStoreError after trying the passing ones again. An engine's hooks
+run in threads, so its client must be one that threads may share.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from perdure.backends.blocking import run_blocking, run_unit
+from perdure.backends.http.retries import RetryLater, with_retry
+from perdure.backends.vector_stores.base import (
+    CollectionInfo,
+    Hits,
+    Names,
+    Page,
+    Point,
+    Points,
+    Shape,
+    Vector,
+    VectorStore,
+)
+from perdure.backends.vector_stores.common.cosine import exact_scores, unit
+from perdure.backends.vector_stores.common.document_engine import DocumentEngine, EngineSettings, MissingCollection
+from perdure.backends.vector_stores.common.documents import Document, Row, encode
+from perdure.backends.vector_stores.common.filter_clauses import BARE, C, Narrowed, narrow, word_token
+from perdure.backends.vector_stores.common.rows import (
+    Place,
+    check_dimension,
+    check_id,
+    check_limit,
+    check_payload,
+    check_vector,
+    place_of,
+    read_cursor,
+    write_cursor,
+)
+from perdure.backends.vector_stores.common.words import sum_rarities, word_scores
+from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, PerdureError, VectorStoreError
+from perdure.domain.filter import Filter, matches
+from perdure.domain.text.terms import query_words, words
+
+# Reading from an engine of documents without losing a row: asked for more until none can be missing, finished here.
+
+DIGITS = 6
+"""Decimals of a cosine that float32 engines agree on; further ones would break ties by chance."""
+
+Found = list[tuple[Row, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[C]):
+    """One read of a collection, inside a filter that was narrowed to the engine's terms."""
+
+    engine: DocumentEngine[C]
+    name: str
+    filters: Filter | None
+    narrowed: Narrowed[C]
+
+    def nearest(self, query: Vector, limit: int) -> Hits:
+        """The rows of highest cosine to a query of length 1, best first, equal ones by id."""
+        engine, clause = self.engine, self.narrowed.clause
+        if not engine.keeps_bare:
+            clause = self._both(engine.grammar.none_of([BARE]))
+        found: Hits | None = None
+        there = None if engine.exact else engine._count(self.name, clause)
+        if query.any() and (there is None or there > engine.few_rows):
+            found = self._best(lambda ask: engine._nearest(self.name, query, ask, clause), limit, there)
+        return self._score_here(query, limit, clause) if found is None else found
+
+    def ranked(self, asked: Sequence[str], limit: int) -> Hits:
+        """The rows that have some stem asked for, best first, equal ones by id."""
+        engine, clause = self.engine, self.narrowed.clause
+        if engine.ranks_words:
+            found = self._best(lambda ask: engine._ranked(self.name, asked, ask, clause), limit)
+            if found is not None:
+                return found
+        elif len(asked) <= engine.grammar.most_values:
+            clause = self._both(engine.grammar.one_of([word_token(word) for word in asked]))
+        return self._rank_here(asked, limit, clause)
+
+    def in_order(self, after: Place | None, limit: int | None, *, with_vectors: bool) -> list[Row]:
+        """The rows after a place in the order of (created_at, id); more than `limit` where there are more."""
+        kept: list[Row] = []
+        start = after
+        while limit is not None:
+            page = self.engine._ordered(self.name, self.narrowed.clause, start, limit + 1, with_vectors=with_vectors)
+            if page is None:
+                break
+            kept += self._matching(page)
+            if len(page) <= limit or len(kept) > limit:
+                return kept
+            start = place_of(page[-1].id, page[-1].payload)
+        rows = [row for page in self._pages(self.narrowed.clause, with_vectors=with_vectors) for row in page]
+        placed = sorted(((place_of(row.id, row.payload), row) for row in rows), key=lambda pair: pair[0])
+        return [row for place, row in placed if after is None or place > after]
+
+    def count(self) -> int:
+        """How many rows match."""
+        if self.narrowed.exact:
+            return self.engine._count(self.name, self.narrowed.clause)
+        return sum(len(page) for page in self._pages(self.narrowed.clause, with_vectors=False))
+
+    # ------------------------------------------------------------------ pieces
+    def _both(self, clause: C) -> C:
+        return clause if self.narrowed.clause is None else self.engine.grammar.every([self.narrowed.clause, clause])
+
+    def _matching(self, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if matches(self.filters, row.payload)]
+
+    def _pages(self, clause: C | None, *, with_vectors: bool) -> Iterator[list[Row]]:
+        for page in self.engine._scan(self.name, clause, with_vectors=with_vectors):
+            yield self._matching(page)
+
+    def _best(self, ask: Callable[[int], Found], limit: int, there: int | None = None) -> Hits | None:
+        """The `limit` best matching rows, asking for more until no better or equal one can be missing.
+
+        None where the engine cannot give so many, or gives fewer of the rows that are `there` than it was asked for.
+        """
+        most = self.engine.most_hits
+        asked = min(limit + 1, most)
+        while True:
+            found = [(row, round(float(score), DIGITS) + 0.0) for row, score in ask(asked)]
+            kept = [(row, score) for row, score in found if matches(self.filters, row.payload)]
+            if there is not None and len(found) < min(asked, there):
+                return None
+            if len(found) < asked or (len(kept) >= limit and kept[limit - 1][1] > found[-1][1]):
+                kept.sort(key=lambda pair: (-pair[1], pair[0].id))
+                return [row.hit(score) for row, score in kept[:limit]]
+            if asked >= most:
+                return None
+            asked = min(asked * 4, most)
+
+    def _score_here(self, query: Vector, limit: int, clause: C | None) -> Hits:
+        """Every row scored in this process, page by page."""
+        best: list[tuple[float, str, Row]] = []
+        for page in self._pages(clause, with_vectors=True):
+            rows = [row for row in page if row.vector is not None]
+            if rows:
+                matrix = np.stack([row.vector for row in rows if row.vector is not None])
+                scores = np.round(exact_scores(matrix, query), DIGITS) + 0.0
+                best += [(-float(score), row.id, row) for row, score in zip(rows, scores, strict=True)]
+                best = sorted(best, key=lambda entry: entry[:2])[:limit]
+        return [row.hit(0.0 - score) for score, _, row in best]
+
+    def _rank_here(self, asked: Sequence[str], limit: int, clause: C | None) -> Hits:
+        """BM25 of the rows that have some stem asked for, in this process; rarity is measured inside the filter."""
+        wanted = set(asked)
+        rows: list[Row] = []
+        held: list[list[str]] = []
+        for page in self._pages(clause, with_vectors=False):
+            for row in page:
+                text = row.payload.get("memory")
+                stems = words(text) if isinstance(text, str) else []
+                if wanted.intersection(stems):
+                    rows.append(row)
+                    held.append(stems)
+        total = max(self.engine._count(self.name, self.narrowed.clause), len(rows))
+        postings = [np.array([n for n, stems in enumerate(held) if word in stems], np.int64) for word in asked]
+        places, weights = sum_rarities(postings, total)
+        scores = word_scores(weights, np.array([len(held[place]) for place in places], np.float64))
+        order = sorted(range(len(places)), key=lambda n: (-scores[n], rows[places[n]].id))
+        return [rows[places[n]].hit(float(scores[n])) for n in order[:limit]]
+
+
+T = TypeVar("T")
+
+
+class DocumentStore(DocumentEngine[C], VectorStore):
+    """A vector store whose engine keeps documents; a provider derives from it and fills in DocumentEngine's hooks."""
+
+    scrub_note: ClassVar[str] = (
+        "the engine frees deleted rows in its own time; its logs, snapshots, replicas and backups keep them for theirs"
+    )
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._engine_settings = settings
+        self._shapes: dict[str, Shape] = {}
+        self._opening = threading.Lock()
+        self._is_open = False
+
+    # ------------------------------------------------------------------ life
+    async def open(self) -> None:
+        """Connect, and make what is missing; further calls do nothing."""
+        await self._do(self._open_once, writing=True)
+
+    def _open_once(self) -> None:
+        with self._opening:
+            if not self._is_open:
+                self._connect()
+                self._is_open = True
+
+    async def close(self) -> None:
+        """Let go of every resource."""
+        await self._do(self._close_once, writing=True)
+
+    def _close_once(self) -> None:
+        with self._opening:
+            if self._is_open:
+                self._is_open = False
+                self._shapes.clear()
+                self._disconnect()
+
+    async def identity(self) -> str:
+        """An id of the physical store, kept inside it."""
+        return await self._read(self._identity)
+
+    # ------------------------------------------------------------------ collections
+    async def create_collection(self, name: str, dimension: int, *, model: str = "") -> None:
+        """Make a collection; one that exists with the same dimension is left alone, with another is a ConfigError."""
+        check_dimension(dimension)
+
+        def make() -> None:
+            found = self._find(name)
+            if found is None:
+                self._make(name, Shape(dimension, model))
+                found = self._find(name)
+            if found is not None and found.dimension != dimension:
+                raise ConfigError(
+                    f"the collection {name!r} holds vectors of {found.dimension} dimensions, not {dimension}",
+                    field="dimension",
+                    value=dimension,
+                )
+            self._shapes.pop(name, None)
+
+        await self._change(make)
+
+    async def delete_collection(self, name: str) -> None:
+        """Remove a collection and its rows."""
+
+        def drop() -> None:
+            self._shapes.pop(name, None)
+            self._drop(name)
+
+        await self._change(drop)
+
+    async def list_collections(self) -> Names:
+        """The names of all collections, sorted."""
+        return sorted(await self._read(self._names))
+
+    async def get_collection_info(self, name: str) -> CollectionInfo:
+        """Row count, dimension and model of a collection."""
+
+        def read() -> CollectionInfo:
+            self._shapes.pop(name, None)
+            shape = self._shape(name)
+            return CollectionInfo(name, self._count(name, None), shape.dimension, shape.model)
+
+        return await self._read_in(name, read)
+
+    async def reset(self) -> None:
+        """Remove every row of every collection, and keep the collections."""
+
+        def clear() -> None:
+            for name in self._names():
+                self._clear(name)
+
+        await self._change(clear)
+
+    def _shape(self, name: str) -> Shape:
+        shape = self._shapes.get(name)
+        if shape is None:
+            found = self._find(name)
+            if found is None:
+                raise MissingCollection
+            shape = self._shapes[name] = found
+        return shape
+
+    # ------------------------------------------------------------------ rows
+    async def apply(self, collection: str, puts: Sequence[Point], deletes: Sequence[str] = ()) -> None:
+        """Write rows whole and delete others, idempotent; nothing is sent unless every row is sound."""
+        points, gone = list(puts), [check_id(id) for id in deletes]
+
+        def write() -> None:
+            dimension = self._shape(collection).dimension
+            documents = {point.id: self._document(point, dimension) for point in points}
+            deleted = [id for id in dict.fromkeys(gone) if id not in documents]
+            if documents or deleted:
+                self._write(collection, list(documents.values()), deleted)
+
+        await self._change_in(collection, write)
+
+    def _document(self, point: Point, dimension: int) -> Document:
+        vector = None if point.vector is None else unit(check_vector(point.vector, dimension))
+        return encode(check_id(point.id), vector, check_payload(point.payload), word_tokens=not self.ranks_words)
+
+    async def update(
+        self, collection: str, id: str, vector: Vector | None = None, payload: Mapping[str, Any] | None = None
+    ) -> None:
+        """Replace the vector, the whole payload, or both; None leaves it. An absent id is a NotFoundError."""
+
+        def write() -> None:
+            shape = self._shape(collection)
+            old = next(iter(self._fetch(collection, [check_id(id)], with_vectors=True)), None)
+            if old is None:
+                raise NotFoundError(f"there is no row {id!r} in collection {collection!r}")
+            kept = old.payload if payload is None else dict(payload)
+            document = self._document(Point(id, old.vector if vector is None else vector, kept), shape.dimension)
+            self._write(collection, [document], [])
+
+        await self._change_in(collection, write)
+
+    async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
+        """The rows of the ids that exist, in the order asked."""
+        asked = [check_id(id) for id in ids]
+
+        def read() -> Points:
+            self._shape(collection)
+            wanted = list(dict.fromkeys(asked))
+            rows = {row.id: row for row in self._fetch(collection, wanted, with_vectors=True)} if wanted else {}
+            return [rows[id].point() for id in asked if id in rows]
+
+        return await self._read_in(collection, read)
+
+    # ------------------------------------------------------------------ reading
+    async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
+        """The rows of highest cosine to the query, best first, equal ones by id."""
+        limit = check_limit(limit)
+
+        def read() -> Hits:
+            query = unit(check_vector(query_vector, self._shape(collection).dimension, "query_vector"))
+            reading = self._reading(collection, filters)
+            return [] if reading is None else reading.nearest(query, limit)
+
+        return await self._read_in(collection, read)
+
+    async def keyword_search(self, collection: str, text: str, limit: int, filters: Filter | None = None) -> Hits:
+        """The rows that share words with the text, best first, equal ones by id."""
+        limit = check_limit(limit)
+        asked = list(query_words(text))
+
+        def read() -> Hits:
+            reading = self._reading(collection, filters)
+            return [] if reading is None or not asked else reading.ranked(asked, limit)
+
+        return await self._read_in(collection, read)
+
+    async def list(
+        self,
+        collection: str,
+        filters: Filter | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> Page:
+        """Rows in the order of payload (created_at, id), stable while others write."""
+        limit = check_limit(limit)
+        after = None if cursor is None else read_cursor(cursor)
+
+        def read() -> Page:
+            reading = self._reading(collection, filters)
+            rows = [] if reading is None else reading.in_order(after, limit, with_vectors=with_vectors)
+            page = rows if limit is None else rows[:limit]
+            next_cursor = write_cursor(place_of(page[-1].id, page[-1].payload)) if len(page) < len(rows) else None
+            return Page(
+                [row.point() if with_vectors else Point(row.id, None, row.payload) for row in page], next_cursor
+            )
+
+        return await self._read_in(collection, read)
+
+    async def count(self, collection: str, filters: Filter | None = None) -> int:
+        """How many rows match."""
+
+        def read() -> int:
+            reading = self._reading(collection, filters)
+            return 0 if reading is None else reading.count()
+
+        return await self._read_in(collection, read)
+
+    def _reading(self, collection: str, filters: Filter | None) -> Reading[C] | None:
+        """A read of a collection that must exist; None where no row can match."""
+        self._shape(collection)
+        narrowed = narrow(filters, self.grammar)
+        return None if narrowed.nothing else Reading(self, collection, filters, narrowed)
+
+    async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
+        """Every row once, in the engine's own pages and order; a failure on the way ends it."""
+
+        def begin() -> Iterator[list[Row]]:
+            self._shape(collection)
+            return self._scan(collection, None, with_vectors=with_vectors)
+
+        pages = await self._read_in(collection, begin)
+        while (page := await self._read_in(collection, lambda: next(pages, None))) is not None:
+            if page:
+                yield [row.point() for row in page]
+
+    async def unembedded(self, collection: str, limit: int) -> Points:
+        """Rows that still have no vector, at most `limit`, by id."""
+        limit = check_limit(limit)
+
+        def read() -> Points:
+            self._shape(collection)
+            pages = self._scan(collection, self.grammar.one_of([BARE]), with_vectors=False)
+            rows = sorted((row for page in pages for row in page), key=lambda row: row.id)
+            return [row.point() for row in rows[:limit]]
+
+        return await self._read_in(collection, read)
+
+    # ------------------------------------------------------------------ calls
+    async def _read(self, read: Callable[[], T]) -> T:
+        return await self._do(lambda: self._when_open(read), writing=False)
+
+    async def _change(self, write: Callable[[], None]) -> None:
+        await self._do(lambda: self._when_open(write), writing=True)
+
+    async def _read_in(self, collection: str, read: Callable[[], T]) -> T:
+        return await self._read(lambda: self._in_collection(collection, read))
+
+    async def _change_in(self, collection: str, write: Callable[[], None]) -> None:
+        await self._change(lambda: self._in_collection(collection, write))
+
+    def _when_open(self, work: Callable[[], T]) -> T:
+        if not self._is_open:
+            raise VectorStoreError(f"the vector store {self.name} is not open: call open() first")
+        return work()
+
+    def _in_collection(self, name: str, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except MissingCollection:
+            self._shapes.pop(name, None)
+            raise NoCollectionError(name) from None
+        except Exception:
+            self._shapes.pop(name, None)  # it may have been made anew meanwhile, with another dimension
+            raise
+
+    async def _do(self, work: Callable[[], T], *, writing: bool) -> T:
+        """Run in a thread; failures that pass by themselves are tried again, all of them are VectorStoreErrors."""
+
+        def attempt() -> T:
+            try:
+                return work()
+            except (PerdureError, MissingCollection):
+                raise
+            except Exception as error:
+                failure = self._failure(error)
+                if failure is None:
+                    raise
+                told = VectorStoreError(f"{self.name}: {failure.message}")
+                if failure.passing:
+                    raise RetryLater(told) from error
+                raise told from error
+
+        async def call() -> T:
+            return await (run_unit(attempt) if writing else run_blocking(attempt))
+
+        settings = self._engine_settings
+        return await with_retry(call, retries=settings.retries, base_delay=settings.retry_delay)

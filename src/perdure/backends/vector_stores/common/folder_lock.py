@@ -1,0 +1,60 @@
+"""Lock of a folder that one store at a time may open; the operating system releases it when the process ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from perdure.domain.errors import VectorStoreError
+
+FILE = "perdure.lock"
+"""The locked file; it stays in the folder, empty."""
+
+
+class FolderLock:
+    """Holds a folder until `release`, or until this process ends in whatever way."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder if it is missing, and lock it; VectorStoreError where another store has it."""
+        self.folder = folder.absolute()
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._descriptor = os.open(self.folder / FILE, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise VectorStoreError(
+                f"cannot use the folder {self.folder}: {error.strerror or error}: give the path of a folder that this "
+                "user can write to"
+            ) from error
+        if not _lock(self._descriptor):
+            os.close(self._descriptor)
+            raise VectorStoreError(
+                f"another store has the folder {self.folder} open, in this or another process: close it, end that "
+                "process, or give another path"
+            )
+
+    def release(self) -> None:
+        """Let others have the folder; closing the file is what unlocks it."""
+        os.close(self._descriptor)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> bool:
+        """A lock of the open file, not of the process: it also keeps a second store of this process out."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

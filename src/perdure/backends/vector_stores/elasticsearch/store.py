@@ -1,0 +1,472 @@
+"""The vector store on Elasticsearch: an index for each collection, exact search inside filters, BM25 for words."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import uuid
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from elasticsearch import (
+    ApiError,
+    ConnectionError,
+    ConnectionTimeout,
+    Elasticsearch,
+    SSLError,
+    TransportError,
+    UnsupportedProductError,
+)
+from pydantic import Field, FilePath, SecretStr, field_validator, model_validator
+
+from perdure.backends.vector_stores.base import Names, Shape, Vector
+from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
+from perdure.backends.vector_stores.common.document_store import DocumentStore
+from perdure.backends.vector_stores.common.documents import Document, Row
+from perdure.backends.vector_stores.common.filter_clauses import word_token
+from perdure.backends.vector_stores.common.rows import Place
+from perdure.backends.vector_stores.elasticsearch.filter import Clause, ElasticsearchGrammar
+from perdure.backends.vector_stores.elasticsearch.index import (
+    KEPT,
+    MOST_DIMENSIONS,
+    OWN,
+    alias_of,
+    definition,
+    fields_of,
+    in_order,
+    key_of,
+    order_of,
+    read_meta,
+    row_of,
+)
+from perdure.domain.errors import ConfigError
+
+# Requests to Elasticsearch, in a dialect that servers 8 and 9 and both majors of the client understand.
+
+# The client's own methods ask for its own major, which an older server refuses; 9 still speaks 8.
+_JSON = "application/vnd.elasticsearch+json; compatible-with=8"
+_LINES = "application/vnd.elasticsearch+x-ndjson; compatible-with=8"
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of documents in one request, of the 100 MB that a server takes."""
+
+GONE = "index_not_found_exception"
+
+
+class Refused(Exception):
+    """A server's no to one document of many."""
+
+    def __init__(self, status: int, kind: str) -> None:
+        super().__init__(f"{status} {kind}")
+        self.status = status
+        self.kind = kind
+
+
+class Requests:
+    """Sends requests by the vendor's client, which threads may share."""
+
+    def __init__(self, client: Elasticsearch) -> None:
+        self._client = client
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._client.close()
+
+    def send(self, method: str, path: str, body: Any = None, **params: str) -> dict[str, Any]:
+        """The server's answer, an object; MissingCollection where the index of the path does not exist."""
+        headers = {"accept": _JSON}
+        if body is not None:
+            headers["content-type"] = _JSON
+            body = json.dumps(body).encode()
+        return self._answer(method, path, params, headers, body)
+
+    def bulk(self, index: str, lines: Sequence[bytes]) -> None:
+        """Write documents into an index that exists, and have them seen by all; Refused tells of one that failed."""
+        headers = {"accept": _JSON, "content-type": _LINES}
+        params = {"refresh": "true", "require_alias": "true", "filter_path": "errors,items.*.error,items.*.status"}
+        answer = self._answer("POST", f"/{index}/_bulk", params, headers, b"\n".join([*lines, b""]))
+        if not answer["errors"]:
+            return
+        for item in answer["items"]:
+            for told in item.values():
+                if "error" in told:
+                    raise item_failure(told["status"], told["error"])
+
+    def _answer(
+        self, method: str, path: str, params: dict[str, str], headers: dict[str, str], body: Any
+    ) -> dict[str, Any]:
+        try:
+            answer = self._client.perform_request(method, path, params=params, headers=headers, body=body)
+        except ApiError as error:
+            if error.meta.status == 404 and kind_of(error) == GONE:
+                raise MissingCollection from None
+            raise
+        if not isinstance(answer.body, dict):
+            raise TransportError("an answer that is no object")
+        return answer.body
+
+
+def batches(documents: Sequence[list[bytes]]) -> Iterator[list[bytes]]:
+    """The lines of documents, in requests of bearable size."""
+    batch: list[bytes] = []
+    size = 0
+    for lines in documents:
+        length = sum(map(len, lines))
+        if batch and size + length > LARGEST:
+            yield batch
+            batch, size = [], 0
+        batch += lines
+        size += length
+    if batch:
+        yield batch
+
+
+def item_failure(status: int, told: dict[str, Any]) -> Exception:
+    """What to raise for one document of many that failed."""
+    return MissingCollection() if told["type"] == GONE else Refused(status, told["type"])
+
+
+def kind_of(error: ApiError) -> str:
+    """What the server calls the error, such as `index_not_found_exception`."""
+    told = error.body.get("error") if isinstance(error.body, dict) else None
+    kind = told.get("type") if isinstance(told, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def failure_of(error: Exception, address: str) -> Failure | None:
+    """What a failure means; its own words are left out, since they may repeat what somebody said."""
+    if isinstance(error, ConnectionTimeout):
+        return Failure(f"{address} did not answer in time; the setting timeout says how long that is", passing=True)
+    if isinstance(error, SSLError):
+        return Failure(f"no secure connection to {address}; ca_certs names the certificate of an own authority")
+    if isinstance(error, ConnectionError):
+        return Failure(f"{address} cannot be reached: does Elasticsearch run there?", passing=True)
+    if isinstance(error, UnsupportedProductError):
+        return Failure(f"what answers at {address} is not Elasticsearch")
+    if isinstance(error, ApiError):
+        return _status(error.meta.status, kind_of(error), address)
+    if isinstance(error, Refused):
+        return _status(error.status, error.kind, address)
+    if isinstance(error, TransportError):
+        return Failure(f"{address} gave an answer that Elasticsearch does not give ({type(error).__name__})")
+    return None
+
+
+def _status(status: int, kind: str, address: str) -> Failure:
+    told = f"{status} {kind}".strip()
+    if status == 401:
+        return Failure(f"{address} refuses the credentials ({told}): set api_key, or username and password")
+    if status == 403:
+        return Failure(f"{address} does not permit this ({told}): the credentials lack a privilege on the indices")
+    if status == 413:
+        return Failure(f"{address} refuses a row of this size ({told})")
+    return Failure(f"{address} answered {told}", passing=status == 429 or status >= 500)
+
+
+_PAGE = 1000
+"""Rows in one answer."""
+_KEYS = 10_000
+"""Rows in one answer where only their keys are asked for."""
+_WORDS = 500
+"""Words of a query that are ranked: a server takes about 1,000 clauses. Rows with others are found, behind."""
+_FAR_BEHIND = 1e-3
+_CONNECTIONS = 32
+"""As many as threads work for perdure."""
+
+
+class ElasticsearchVectorStore(DocumentStore[Clause]):
+    """Keeps rows on a server, where processes and machines share them."""
+
+    name: ClassVar[str] = "elasticsearch"
+    ranks_words: ClassVar[bool] = True
+    grammar = ElasticsearchGrammar()
+
+    class Settings(EngineSettings):
+        """Where the server is, who we are there, and which indices are ours."""
+
+        url: str = "http://localhost:9200"
+        """Address of a node, or of several, separated by commas; without a port 9200, or 443 for https."""
+        api_key: SecretStr | None = None
+        """An API key, in the encoded form in which Elasticsearch gives it."""
+        username: str | None = None
+        """Instead of an API key, with `password`."""
+        password: SecretStr | None = None
+        """Belongs to `username`."""
+        ca_certs: FilePath | None = None
+        """File with the certificate of the authority that signed the server's, if it is one's own."""
+        prefix: str = Field(default="perdure", pattern=r"^[a-z][a-z0-9_-]{0,39}$")
+        """With what the names of all indices begin: stores of different prefixes share a server."""
+
+        @field_validator("url")
+        @classmethod
+        def _is_addresses(cls, value: str) -> str:
+            return ",".join(_address(part.strip()) for part in value.split(","))
+
+        @model_validator(mode="after")
+        def _is_one_identity(self) -> ElasticsearchVectorStore.Settings:
+            if (self.username is None) != (self.password is None):
+                raise ValueError("username and password are given together")
+            if self.api_key is not None and self.username is not None:
+                raise ValueError("give api_key, or username and password, not both")
+            return self
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.settings = settings
+        self._server: Requests | None = None
+
+    # ------------------------------------------------------------------ life
+    def _connect(self) -> None:
+        self._server = Requests(self._client())
+        try:
+            self._make_identity()
+        except Exception:
+            self._disconnect()
+            raise
+
+    def _client(self) -> Elasticsearch:
+        given = self.settings
+        options: dict[str, Any] = {}
+        if given.api_key is not None:
+            options["api_key"] = given.api_key.get_secret_value()
+        if given.username is not None and given.password is not None:
+            options["headers"] = {"authorization": _basic(given.username, given.password.get_secret_value())}
+        if given.ca_certs is not None:
+            options["ssl_context"] = _trusting(given.ca_certs)
+        return Elasticsearch(
+            given.url.split(","),
+            request_timeout=given.timeout,
+            max_retries=0,
+            retry_on_timeout=False,
+            connections_per_node=_CONNECTIONS,
+            **options,
+        )
+
+    def _disconnect(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    @property
+    def _requests(self) -> Requests:
+        assert self._server is not None, "between _connect and _disconnect"
+        return self._server
+
+    @property
+    def _identity_index(self) -> str:
+        return f"{self.settings.prefix}-identity"
+
+    def _make_identity(self) -> None:
+        """An index without documents, whose mapping tells the id: it is made whole or not at all."""
+        try:
+            self._identity()
+        except MissingCollection:
+            meta = {OWN: {"identity": uuid.uuid4().hex}}
+            self._create(self._identity_index, {"mappings": {"dynamic": False, "_meta": meta}})
+
+    def _identity(self) -> str:
+        mappings = self._requests.send("GET", f"/{self._identity_index}/_mapping")
+        (found,) = mappings.values()
+        return str(found["mappings"]["_meta"][OWN]["identity"])
+
+    def _failure(self, error: Exception) -> Failure | None:
+        return failure_of(error, self.settings.url)
+
+    # ------------------------------------------------------------------ collections
+    def _alias(self, name: str) -> str:
+        return alias_of(self.settings.prefix, name)
+
+    def _find(self, name: str) -> Shape | None:
+        try:
+            mappings = self._requests.send("GET", f"/{self._alias(name)}/_mapping")
+        except MissingCollection:
+            return None
+        return next((shape for found, shape in self._collections(mappings) if found == name), None)
+
+    def _names(self) -> Names:
+        path = f"/{self.settings.prefix}-*/_mapping"
+        mappings = self._requests.send("GET", path, filter_path="*.mappings._meta")
+        return [name for name, _ in self._collections(mappings)]
+
+    def _collections(self, mappings: dict[str, Any]) -> Iterator[tuple[str, Shape]]:
+        for mapping in mappings.values():
+            found = read_meta(mapping, self.settings.prefix)
+            if found is not None:
+                yield found
+
+    def _make(self, name: str, shape: Shape) -> None:
+        if shape.dimension > MOST_DIMENSIONS:
+            raise ConfigError(
+                f"Elasticsearch holds vectors of at most {MOST_DIMENSIONS} dimensions, not {shape.dimension}",
+                field="dimension",
+                value=shape.dimension,
+            )
+        alias = self._alias(name)
+        self._create(f"{alias}-1", definition(alias, self.settings.prefix, name, shape))
+
+    def _create(self, index: str, body: dict[str, Any]) -> None:
+        try:
+            self._requests.send("PUT", f"/{index}", body)
+        except ApiError as error:
+            if kind_of(error) != "resource_already_exists_exception":
+                raise
+
+    def _drop(self, name: str) -> None:
+        try:
+            held = self._requests.send("GET", f"/{self._alias(name)}/_alias")
+            for index in held:  # an alias cannot be deleted by itself
+                self._requests.send("DELETE", f"/{index}")
+        except MissingCollection:
+            return
+
+    def _clear(self, name: str) -> None:
+        alias = self._alias(name)
+        for hits in self._pages(name, None, source=False, size=_KEYS):
+            lines = [_line({"delete": {"_id": hit["_id"]}}) for hit in hits]
+            self._requests.bulk(alias, lines)
+
+    # ------------------------------------------------------------------ documents
+    def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
+        lines = [[_line({"index": {"_id": key_of(document.id)}}), _line(fields_of(document))] for document in documents]
+        lines += [[_line({"delete": {"_id": key_of(id)}})] for id in deletes]
+        for batch in batches(lines):
+            self._requests.bulk(self._alias(name), batch)
+
+    def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
+        rows: list[Row] = []
+        keys = [key_of(id) for id in ids]
+        for start in range(0, len(keys), _PAGE):
+            answer = self._requests.send(
+                "POST",
+                f"/{self._alias(name)}/_mget",
+                {"ids": keys[start : start + _PAGE]},
+                _source_includes=",".join(_kept(with_vectors=with_vectors)),
+            )
+            for found in answer["docs"]:
+                if "error" in found:
+                    raise item_failure(HTTPStatus.INTERNAL_SERVER_ERROR, found["error"])
+                if found["found"]:
+                    rows.append(row_of(found["_source"]))
+        return rows
+
+    def _nearest(self, name: str, query: Vector, limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+        knn = {"field": "vector", "query_vector": query.tolist(), "k": limit, "num_candidates": limit}
+        if clause is not None:
+            knn["filter"] = clause
+        hits = self._search(name, {"knn": knn, "size": limit, "_source": _kept(with_vectors=False)})
+        return [(row_of(hit["_source"]), _inner_product(hit["_score"])) for hit in hits]
+
+    def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
+        for hits in self._pages(name, clause, source=_kept(with_vectors=with_vectors), size=_PAGE):
+            yield [row_of(hit["_source"]) for hit in hits]
+
+    def _count(self, name: str, clause: Clause | None) -> int:
+        body = {"query": _query(clause), "size": 0, "track_total_hits": True}
+        return int(self._found(name, body)["total"]["value"])
+
+    def _ordered(
+        self, name: str, clause: Clause | None, after: Place | None, limit: int, *, with_vectors: bool
+    ) -> list[Row] | None:
+        body: dict[str, Any] = {
+            "query": _query(clause),
+            "size": min(limit, _PAGE),
+            "sort": ["time_order", "id_order"],
+            "_source": _kept(with_vectors=with_vectors),
+        }
+        rows: list[Row] = []
+        if after is not None:
+            body["search_after"] = order_of(after)
+        while True:
+            if not in_order(body.get("search_after", ("", ""))):
+                return None
+            hits = self._search(name, body)
+            if not all(in_order(hit["sort"]) for hit in hits):
+                return None
+            rows += [row_of(hit["_source"]) for hit in hits]
+            if len(hits) < body["size"] or len(rows) >= limit:
+                return rows[:limit]
+            body["search_after"] = hits[-1]["sort"]
+
+    def _ranked(self, name: str, asked: Sequence[str], limit: int, clause: Clause | None) -> list[tuple[Row, float]]:
+        words = [word_token(word) for word in asked]
+        parts: list[Clause] = [{"term": {"stems": word}} for word in words[:_WORDS]]
+        for start in range(_WORDS, len(words), self.grammar.most_values):
+            rest = {"terms": {"stems": words[start : start + self.grammar.most_values]}}
+            parts.append({"constant_score": {"filter": rest, "boost": _FAR_BEHIND}})
+        some: dict[str, Any] = {"should": parts, "minimum_should_match": 1}
+        if clause is not None:
+            some["filter"] = [clause]
+        body = {"query": {"bool": some}, "size": limit, "_source": _kept(with_vectors=False)}
+        hits = self._search(name, body, search_type="dfs_query_then_fetch")
+        return [(row_of(hit["_source"]), hit["_score"]) for hit in hits]
+
+    # ------------------------------------------------------------------ searches
+    def _pages(
+        self, name: str, clause: Clause | None, *, source: list[str] | bool, size: int
+    ) -> Iterator[list[dict[str, Any]]]:
+        """Every hit of the clause, by a key that no change of a row moves."""
+        body: dict[str, Any] = {"query": _query(clause), "size": size, "sort": ["key"], "_source": source}
+        while True:
+            hits = self._search(name, body)
+            if hits:
+                yield hits
+            if len(hits) < size:
+                return
+            body["search_after"] = hits[-1]["sort"]
+
+    def _search(self, name: str, body: dict[str, Any], **params: str) -> list[dict[str, Any]]:
+        hits: list[dict[str, Any]] = self._found(name, {"track_total_hits": False, **body}, **params)["hits"]
+        return hits
+
+    def _found(self, name: str, body: dict[str, Any], **params: str) -> dict[str, Any]:
+        """The hits of a search that failed on no shard: a row left out would be a memory forgotten."""
+        params["allow_partial_search_results"] = "false"
+        found: dict[str, Any] = self._requests.send("POST", f"/{self._alias(name)}/_search", body, **params)["hits"]
+        return found
+
+
+def _address(text: str) -> str:
+    """The address with its port; a password in it would show in every message, so there is none."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("must be an address such as https://host:9200")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must hold no credentials: give username and password, or api_key")
+    if parts.port is not None:
+        return text
+    port = 443 if parts.scheme == "https" else 9200
+    return parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
+
+
+def _basic(username: str, password: str) -> str:
+    """Credentials in UTF-8, as Elasticsearch reads them; the client takes ASCII alone."""
+    return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+
+
+def _trusting(certificate: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=certificate)
+    except OSError as error:
+        field = "vector_store.config.ca_certs"
+        raise ConfigError(f"{field} holds no certificate that can be read: {error}", field=field) from error
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _kept(*, with_vectors: bool) -> list[str]:
+    return list(KEPT if with_vectors else KEPT[:1])
+
+
+def _query(clause: Clause | None) -> Clause:
+    return {"match_all": {}} if clause is None else {"bool": {"filter": [clause]}}
+
+
+def _inner_product(score: float) -> float:
+    """The inner product that `max_inner_product` made a score of, which is above 0 always."""
+    return score - 1 if score >= 1 else 1 - 1 / score

@@ -1,0 +1,306 @@
+"""The rows beside a FAISS index, in one SQLite file, which is the truth: the index is made from it.
+
+A set of tables for each collection `c`:
+
+    rows_c      n, id, record, created_at, scope fields; n grows, is never used again, and names one vector for ever
+    vectors_c   n and the float32 vector; a row without one is bare, and absent here
+    tokens_c    the tokens of a row (`_facets`)
+    spans_c     its numbers and moments by path
+    gone_c      which vectors were taken away by which version of the collection, trimmed
+"""
+
+# ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from perdure.backends.sqlite_file import read_meta, write_meta
+from perdure.backends.vector_stores.base import Names, Shape, Vector
+from perdure.backends.vector_stores.common.document_engine import MissingCollection
+from perdure.backends.vector_stores.common.documents import Document, Row, decode
+from perdure.backends.vector_stores.faiss.filter import Sql, key, span_key
+from perdure.backends.vector_stores.sqlite.database import Database, key_text, text_key
+from perdure.domain.errors import VectorStoreError
+from perdure.domain.scope import SCOPE_FIELDS
+
+KIND = "faiss"
+"""What the file says of itself, so that no store takes another's."""
+
+TABLES = ("rows", "vectors", "tokens", "spans", "gone")
+
+_STATES = """
+CREATE TABLE states (
+    number INTEGER PRIMARY KEY,
+    version INTEGER NOT NULL,   -- grows with each write
+    stamp TEXT NOT NULL,        -- made anew by each write: a restored backup never has a later state's
+    trimmed INTEGER NOT NULL    -- gone_c says nothing of versions up to here
+)"""
+
+_COLLECTION = f"""
+CREATE TABLE rows_{{c}} (
+    n INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE, created_at BLOB NOT NULL, bare INTEGER NOT NULL,
+    {", ".join(SCOPE_FIELDS)}, record TEXT NOT NULL
+);
+CREATE INDEX rows_{{c}}_order ON rows_{{c}} (created_at, id);
+CREATE TABLE vectors_{{c}} (n INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE tokens_{{c}} (token BLOB, n INTEGER, PRIMARY KEY (token, n)) WITHOUT ROWID;
+CREATE INDEX tokens_{{c}}_n ON tokens_{{c}} (n);
+CREATE TABLE spans_{{c}} (path BLOB, value, n INTEGER, PRIMARY KEY (path, value, n)) WITHOUT ROWID;
+CREATE INDEX spans_{{c}}_n ON spans_{{c}} (n);
+CREATE TABLE gone_{{c}} (version INTEGER, n INTEGER, PRIMARY KEY (version, n)) WITHOUT ROWID;
+"""
+_SCOPE = "CREATE INDEX rows_{c}_{field} ON rows_{c} ({field}, created_at, id) WHERE {field} IS NOT NULL;"
+
+_MOST_IDS = 500
+_MOST_GONE = 10_000
+
+
+class Rows(Database):
+    """The open file; Database says how it is shared by threads and processes, and translates failures."""
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        with self.writing() as connection:
+            kind = read_meta(connection, "kind")
+            if kind is None and not connection.execute("SELECT 1 FROM collections").fetchone():
+                write_meta(connection, "kind", KIND)
+                connection.execute(_STATES)
+            elif kind != KIND:
+                raise VectorStoreError(f"{self.path} belongs to another vector store: give another path")
+
+    def _reason(self, error: sqlite3.Error) -> str:
+        return super()._reason(error).replace("busy_timeout", "timeout")
+
+
+def open_rows(path: Path, timeout: float) -> Rows:
+    """The file, made where it is missing."""
+    return Rows(path, timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection at one moment; `number` is part of its tables' names and is never used again."""
+
+    number: int
+    shape: Shape
+    version: int
+    stamp: str
+    trimmed: int
+
+
+# ------------------------------------------------------------------ collections
+
+
+def find(connection: sqlite3.Connection, name: str) -> Collection:
+    """The collection of that name; MissingCollection if there is none."""
+    found = connection.execute(
+        "SELECT c.number, c.dimension, c.model, s.version, s.stamp, s.trimmed "
+        "FROM collections c JOIN states s ON s.number = c.number WHERE c.name = ?",
+        (text_key(name),),
+    ).fetchone()
+    if found is None:
+        raise MissingCollection
+    return Collection(found[0], Shape(found[1], key_text(found[2])), *found[3:])
+
+
+def names(connection: sqlite3.Connection) -> Names:
+    """The names of all collections."""
+    return [key_text(name) for (name,) in connection.execute("SELECT name FROM collections")]
+
+
+def make(connection: sqlite3.Connection, name: str, shape: Shape) -> None:
+    """Make a collection and its tables, or leave one that is there alone."""
+    try:
+        find(connection, name)
+    except MissingCollection:
+        values = (text_key(name), shape.dimension, text_key(shape.model))
+        number = connection.execute(
+            "INSERT INTO collections (name, dimension, model) VALUES (?, ?, ?)", values
+        ).lastrowid
+        connection.execute("INSERT INTO states VALUES (?, 0, ?, 0)", (number, uuid4().hex))
+        scopes = "".join(_SCOPE.format(c=number, field=field) for field in SCOPE_FIELDS)
+        for statement in (_COLLECTION.format(c=number) + scopes).split(";"):
+            connection.execute(statement)
+
+
+def drop(connection: sqlite3.Connection, name: str) -> int | None:
+    """Remove a collection and its tables; its number, or None if it is gone."""
+    try:
+        number = find(connection, name).number
+    except MissingCollection:
+        return None
+    for table in TABLES:
+        connection.execute(f"DROP TABLE {table}_{number}")
+    connection.execute("DELETE FROM states WHERE number = ?", (number,))
+    connection.execute("DELETE FROM collections WHERE number = ?", (number,))
+    return number
+
+
+def clear(connection: sqlite3.Connection, collection: Collection) -> None:
+    """Remove every row; every index of the collection must be made anew."""
+    for table in TABLES:
+        connection.execute(f"DELETE FROM {table}_{collection.number}")
+    version = _step(connection, collection)
+    connection.execute("UPDATE states SET trimmed = ? WHERE number = ?", (version, collection.number))
+
+
+def _step(connection: sqlite3.Connection, collection: Collection) -> int:
+    """Begin a new version of the collection."""
+    values = (collection.version + 1, uuid4().hex, collection.number)
+    connection.execute("UPDATE states SET version = ?, stamp = ? WHERE number = ?", values)
+    return collection.version + 1
+
+
+def trim(connection: sqlite3.Connection, collection: Collection) -> None:
+    """Forget which vectors are gone where they are many: an index that has not heard of them is made anew."""
+    c = collection.number
+    (count,) = connection.execute(f"SELECT count(*) FROM gone_{c}").fetchone()
+    if count > _MOST_GONE:
+        connection.execute(f"DELETE FROM gone_{c}")
+        connection.execute("UPDATE states SET trimmed = version WHERE number = ?", (c,))
+
+
+# ------------------------------------------------------------------ writing
+
+
+def write(
+    connection: sqlite3.Connection, collection: Collection, documents: Iterable[Document], deletes: Iterable[str]
+) -> None:
+    """Write documents whole and delete others."""
+    version = _step(connection, collection)
+    for id in deletes:
+        _remove(connection, collection.number, version, id)
+    for document in documents:
+        _put(connection, collection.number, version, document)
+
+
+def _remove(connection: sqlite3.Connection, c: int, version: int, id: str) -> None:
+    found = connection.execute(f"SELECT n, bare FROM rows_{c} WHERE id = ?", (key(id),)).fetchone()
+    if found is not None:
+        n, bare = found
+        for table in ("rows", "vectors", "tokens", "spans"):
+            connection.execute(f"DELETE FROM {table}_{c} WHERE n = ?", (n,))
+        if not bare:
+            connection.execute(f"INSERT INTO gone_{c} VALUES (?, ?)", (version, n))
+
+
+def _put(connection: sqlite3.Connection, c: int, version: int, document: Document) -> None:
+    vector = None if document.vector is None else document.vector.astype("<f4").tobytes()
+    found = connection.execute(
+        f"SELECT r.n, v.vector FROM rows_{c} r LEFT JOIN vectors_{c} v ON v.n = r.n WHERE r.id = ?", (key(document.id),)
+    ).fetchone()
+    n = None
+    if found is not None and found[1] == vector:
+        n = found[0]  # the index has this vector by this number
+        for table in ("rows", "tokens", "spans"):
+            connection.execute(f"DELETE FROM {table}_{c} WHERE n = ?", (n,))
+    elif found is not None:
+        _remove(connection, c, version, document.id)
+    scope = [None if (text := document.scope.get(field)) is None else key(text) for field in SCOPE_FIELDS]
+    values = (n, key(document.id), key(document.created_at), vector is None, *scope, document.record)
+    marks = ", ".join("?" * len(values))
+    given = connection.execute(f"INSERT INTO rows_{c} VALUES ({marks})", values).lastrowid
+    if vector is not None and n is None:
+        connection.execute(f"INSERT INTO vectors_{c} VALUES (?, ?)", (given, vector))
+    tokens = [(bytes.fromhex(token), given) for token in document.tokens]
+    connection.executemany(f"INSERT INTO tokens_{c} VALUES (?, ?)", tokens)
+    spans: list[tuple[bytes, float | int, int | None]] = [
+        *((span_key("number", path), number, given) for path, number in document.numbers.items()),
+        *((span_key("moment", path), moment, given) for path, moment in document.moments.items()),
+    ]
+    connection.executemany(f"INSERT INTO spans_{c} VALUES (?, ?, ?)", spans)
+
+
+# ------------------------------------------------------------------ reading
+
+
+def select(
+    collection: Collection,
+    clause: Sql | None,
+    *,
+    with_vectors: bool = False,
+    ordered: tuple[bytes, bytes] | bool = False,
+) -> tuple[str, tuple[object, ...]]:
+    """The query of the records of a clause, with their vectors; in order, after a place if one is given."""
+    c = collection.number
+    conditions, values = _where(collection, clause)
+    if isinstance(ordered, tuple):
+        conditions.append("(r.created_at, r.id) > (?, ?)")
+        values += ordered
+    text = f"SELECT r.record, {'v.vector' if with_vectors else 'NULL'} FROM rows_{c} r"
+    if with_vectors:
+        text += f" LEFT JOIN vectors_{c} v ON v.n = r.n"
+    if conditions:
+        text += f" WHERE {' AND '.join(conditions)}"
+    if ordered is not False:
+        text += " ORDER BY r.created_at, r.id LIMIT ?"
+    return text, tuple(values)
+
+
+def _where(collection: Collection, clause: Sql | None) -> tuple[list[str], list[object]]:
+    return ([], []) if clause is None else ([clause.text(collection.number)], list(clause.values))
+
+
+def to_rows(found: Iterable[tuple[str, bytes | None]]) -> list[Row]:
+    """The rows of records and vectors as the file has them."""
+    return [decode(record, None if vector is None else np.frombuffer(vector, "<f4")) for record, vector in found]
+
+
+def fetch(connection: sqlite3.Connection, collection: Collection, ids: Sequence[str]) -> list[Row]:
+    """The rows of the ids that exist, with vectors."""
+    rows: list[Row] = []
+    for start in range(0, len(ids), _MOST_IDS):
+        some = [key(id) for id in ids[start : start + _MOST_IDS]]
+        query, _ = select(collection, None, with_vectors=True)
+        rows += to_rows(connection.execute(f"{query} WHERE r.id IN ({', '.join('?' * len(some))})", some))
+    return rows
+
+
+def by_number(connection: sqlite3.Connection, collection: Collection, numbers: Sequence[int]) -> dict[int, Row]:
+    """The rows of these n."""
+    rows: dict[int, Row] = {}
+    for start in range(0, len(numbers), _MOST_IDS):
+        some = list(numbers[start : start + _MOST_IDS])
+        query = f"SELECT n, record FROM rows_{collection.number} WHERE n IN ({', '.join('?' * len(some))})"
+        rows.update((n, decode(record)) for n, record in connection.execute(query, some))
+    return rows
+
+
+def count(connection: sqlite3.Connection, collection: Collection, clause: Sql | None) -> int:
+    """How many rows satisfy the clause."""
+    conditions, values = _where(collection, clause)
+    query = f"SELECT count(*) FROM rows_{collection.number} r"
+    if conditions:
+        query += f" WHERE {conditions[0]}"
+    return int(connection.execute(query, values).fetchone()[0])
+
+
+def numbers(connection: sqlite3.Connection, collection: Collection, clause: Sql) -> list[int]:
+    """The n of the rows of the clause that have a vector."""
+    query = f"SELECT r.n FROM rows_{collection.number} r WHERE r.bare = 0 AND {clause.text(collection.number)}"
+    return [n for (n,) in connection.execute(query, clause.values)]
+
+
+# ------------------------------------------------------------------ what an index is made of
+
+
+def vectors_after(
+    connection: sqlite3.Connection, collection: Collection, n: int, limit: int = -1
+) -> tuple[list[int], list[Vector]]:
+    """The first vectors of greater numbers, in order; all of them where no limit is given."""
+    query = f"SELECT n, vector FROM vectors_{collection.number} WHERE n > ? ORDER BY n LIMIT ?"
+    found = connection.execute(query, (n, limit)).fetchall()
+    return [row[0] for row in found], [np.frombuffer(row[1], "<f4") for row in found]
+
+
+def gone_after(connection: sqlite3.Connection, collection: Collection, version: int) -> list[int]:
+    """The numbers of the vectors that were taken away after a version."""
+    query = f"SELECT n FROM gone_{collection.number} WHERE version > ?"
+    return [n for (n,) in connection.execute(query, (version,))]

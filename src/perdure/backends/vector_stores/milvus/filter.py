@@ -1,0 +1,107 @@
+"""Filters as Milvus expressions, in the grammar that Milvus 2.5 and later and Milvus Lite 3 have in common.
+
+No value that a caller wrote ever stands in an expression: scope values are reduced to a safe alphabet or to a digest,
+everything else is a token or a number. (Milvus Lite knows no expression templates.) No field is ever null, since the
+two engines treat `not` of unknown differently.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from perdure.backends.vector_stores.common.filter_clauses import BARE, Grammar, Span, moment_mark, number_mark
+from perdure.backends.vector_stores.common.names import digest
+from perdure.domain.filter import TIME_FIELDS
+
+NO_TIME = -(2**62)
+"""Stands in a time field of a row that has no such time."""
+EARLIEST = -(2**61)
+"""Below every moment that a row can have, above NO_TIME."""
+TOO_LONG = "~"
+"""Stands for a memory that is longer than a text field of Milvus."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.@:+-]{0,199}")
+_WORDS = re.compile(r"[A-Za-z0-9 ]{1,200}")
+
+
+def scope_text(value: str) -> str:
+    """What stands for a scope value: itself where it is plain, else a digest; never "", which stands for none."""
+    return value if _PLAIN.fullmatch(value) else f"~{digest(value, 20)}"
+
+
+def time_field(path: str) -> str:
+    """The field that holds the microseconds of a path of TIME_FIELDS."""
+    return f"{path}_us"
+
+
+class MilvusGrammar(Grammar[str]):
+    """Tokens in an array, scopes and times in fields of their own, other numbers and moments in one JSON field."""
+
+    def one_of(self, tokens: Sequence[str]) -> str:
+        """Rows that have one of these tokens."""
+        if list(tokens) == [BARE]:
+            return "bare == true"
+        return f"array_contains_any(tokens, {_listed(tokens)})"
+
+    def none_of(self, tokens: Sequence[str]) -> str:
+        """Rows that have none of these tokens."""
+        if list(tokens) == [BARE]:
+            return "bare == false"
+        return f"(not array_contains_any(tokens, {_listed(tokens)}))"
+
+    def every(self, clauses: Sequence[str]) -> str:
+        """Rows that satisfy all clauses."""
+        return f"({' and '.join(clauses)})"
+
+    def some(self, clauses: Sequence[str]) -> str:
+        """Rows that satisfy one of the clauses."""
+        return f"({' or '.join(clauses)})"
+
+    def scope_is(self, field: str, values: Sequence[str]) -> str:
+        """Rows whose scope field is one of these texts."""
+        texts = [scope_text(value) for value in values]
+        return f'{field} == "{texts[0]}"' if len(texts) == 1 else f"{field} in {_listed(texts)}"
+
+    def scope_is_not(self, field: str, values: Sequence[str]) -> str:
+        """Rows whose scope field is none of these texts, or missing."""
+        texts = [scope_text(value) for value in values]
+        return f'{field} != "{texts[0]}"' if len(texts) == 1 else f"{field} not in {_listed(texts)}"
+
+    def between(self, span: Span) -> str | None:
+        """Rows inside the span."""
+        if span.path in TIME_FIELDS:
+            if span.kind != "moment":
+                return None
+            name = time_field(span.path)
+            low: float | None = EARLIEST if span.low is None else span.low
+        else:
+            mark = moment_mark(span.path) if span.kind == "moment" else number_mark(span.path)
+            name = f'ranges["{mark}"]'
+            low = span.low
+        write = _whole if span.kind == "moment" else _real
+        sides = [
+            f"{name} {sign} {write(bound)}"
+            for sign, bound in ((">=", low), ("<=", span.high))
+            if bound is not None and math.isfinite(bound)
+        ]
+        return " and ".join(sides) if len(sides) < 2 else self.every(sides)
+
+    def holds(self, field: str, text: str, *, ignore_case: bool) -> str | None:
+        """Rows whose memory holds this text, and those that are too long to be seen; patterns only of plain words."""
+        if field != "memory" or ignore_case or not _WORDS.fullmatch(text):
+            return None
+        return f'(memory like "%{text}%" or memory == "{TOO_LONG}")'
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return "[" + ", ".join(f'"{text}"' for text in texts) + "]"
+
+
+def _whole(bound: float) -> str:
+    return str(int(bound))
+
+
+def _real(bound: float) -> str:
+    return repr(float(bound))

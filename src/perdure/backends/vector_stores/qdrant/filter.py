@@ -1,0 +1,123 @@
+"""Filters as Qdrant's REST API writes them: plain JSON, the same for a server and for the engine in this process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from perdure.backends.vector_stores.common.documents import readable
+from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
+from perdure.backends.vector_stores.common.names import digest
+
+Clause: TypeAlias = dict[str, Any]
+"""A condition, or a filter of `must`, `should` and `must_not`."""
+
+SCOPES = ("user_id", "agent_id", "run_id")
+"""Scope fields with an index of their own; the others are found by their tokens, which have one too."""
+TOKENS = "tokens"
+MEMORY = "memory"
+NUMBERS = "numbers"
+MOMENTS = "moments"
+LARGEST = 1e300
+"""Numbers beyond are kept as this one: the server's reader of JSON takes some of them for infinite."""
+ERROR = 2.0**-50
+"""How far from the number that is written the server's reader may be, as a part of it."""
+TINY = 1e-300
+"""The same where numbers are so small that floats lose digits."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOWEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_HIGHEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def steps_of(path: str) -> tuple[str, ...]:
+    """The keys, one inside the other, under which a field's number or moment stands; each is plain in a `key`."""
+    head, dot, key = path.partition(".")
+    return (head, _plain(key)) if dot else (head,)
+
+
+def _plain(key: str) -> str:
+    return key if _PLAIN.fullmatch(key) else f"-{digest(key, 10)}"
+
+
+def date_of(moment: int) -> str:
+    """A moment in microseconds since 1970 as RFC 3339; Qdrant keeps dates to the microsecond, as whole numbers."""
+    return (_EPOCH + timedelta(microseconds=moment)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def kept_number(number: float) -> float:
+    """The number as it is kept to be compared."""
+    return max(-LARGEST, min(number, LARGEST))
+
+
+def is_native(value: str) -> bool:
+    """Whether a scope value can be sent as it is: JSON on the wire is UTF-8."""
+    return value.isascii() or readable(value) == value.replace("\x00", "")
+
+
+def as_filter(clause: Clause | None) -> Clause | None:
+    """The clause as a whole filter, which a single condition is not."""
+    return {"must": [clause]} if clause is not None and "key" in clause else clause
+
+
+class QdrantGrammar(Grammar[Clause]):
+    """Qdrant's filter language. Its server reads the fractions of JSON with an error in the last digit."""
+
+    exact_numbers = False
+
+    def __init__(self, *, substrings: bool) -> None:
+        self._substrings = substrings
+
+    def one_of(self, tokens: Sequence[str]) -> Clause:
+        """Rows that have one of these tokens."""
+        return {"key": TOKENS, "match": {"any": list(tokens)}}
+
+    def none_of(self, tokens: Sequence[str]) -> Clause:
+        """Rows that have none of these tokens."""
+        return {"must_not": [self.one_of(tokens)]}
+
+    def every(self, clauses: Sequence[Clause]) -> Clause:
+        """Rows that satisfy all clauses."""
+        return {"must": list(clauses)}
+
+    def some(self, clauses: Sequence[Clause]) -> Clause:
+        """Rows that satisfy one of the clauses."""
+        return {"should": list(clauses)}
+
+    def scope_is(self, field: str, values: Sequence[str]) -> Clause | None:
+        """Rows whose scope field is one of these texts."""
+        if field not in SCOPES or not all(is_native(value) for value in values):
+            return None
+        match = {"value": values[0]} if len(values) == 1 else {"any": list(values)}
+        return {"key": field, "match": match}
+
+    def scope_is_not(self, field: str, values: Sequence[str]) -> Clause | None:
+        """Rows whose scope field is none of these texts, or missing."""
+        inside = self.scope_is(field, values)
+        return None if inside is None else {"must_not": [inside]}
+
+    def between(self, span: Span) -> Clause:
+        """Rows whose single number or moment is inside the span; of numbers a few at its ends too."""
+        if span.kind == "number":
+            bounds: dict[str, Any] = {}
+            if span.low is not None:
+                low = kept_number(span.low)
+                bounds["gte"] = low - abs(low) * ERROR - TINY
+            if span.high is not None:
+                high = kept_number(span.high)
+                bounds["lte"] = high + abs(high) * ERROR + TINY
+            return {"key": ".".join((NUMBERS, *steps_of(span.path))), "range": bounds}
+        # Spans reach out by one float beyond the first and the last date that there are.
+        start = _LOWEST if span.low is None else max(int(span.low), _LOWEST)
+        end = _HIGHEST if span.high is None else min(int(span.high), _HIGHEST)
+        dates = {"gte": date_of(start), "lte": date_of(end)}
+        return {"key": ".".join((MOMENTS, *steps_of(span.path))), "range": dates}
+
+    def holds(self, field: str, text: str, *, ignore_case: bool) -> Clause | None:
+        """Rows whose memory holds this text, where the engine can look for a part of a text."""
+        if field != MEMORY or ignore_case or not self._substrings:
+            return None
+        return {"key": MEMORY, "match": {"substring": readable(text)}}

@@ -1,0 +1,582 @@
+"""Qdrant without a server: its own engine (Qdrant Edge) in this process, on a folder that is this process's alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+from uuid import UUID, uuid4, uuid5
+
+import qdrant_edge as edge
+
+from perdure.backends.vector_stores.base import Names, Shape, Shapes, Vector
+from perdure.backends.vector_stores.common.document_engine import Failure, MissingCollection
+from perdure.backends.vector_stores.common.documents import Document
+from perdure.backends.vector_stores.common.names import digest
+from perdure.backends.vector_stores.common.words import K1, B
+from perdure.backends.vector_stores.qdrant.filter import (
+    MEMORY,
+    MOMENTS,
+    NUMBERS,
+    SCOPES,
+    TOKENS,
+    Clause,
+    as_filter,
+    date_of,
+    is_native,
+    kept_number,
+    steps_of,
+)
+from perdure.domain.errors import VectorStoreError
+
+# A row as a point of Qdrant: its id, its vectors by name, its payload.
+
+RECORD = "record"
+DENSE = "dense"
+"""The name of the embedder's vector."""
+WORDS = "words"
+"""The name of the sparse vector of the memory's words, which Qdrant weighs by how rare each is."""
+
+TYPICAL_WORDS = 16
+"""Words of a usual memory: BM25 wants the average length, and what is stored cannot follow it."""
+
+_NAMESPACE = UUID("8f4a1c9e-52cb-5d0b-9e37-3f6f0f7f6d11")
+_OURS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-46-9a-f][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+"""Ids of rows that are points' ids too: UUIDs as Qdrant writes them, but none of version 5, which `point_id` makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A sparse vector."""
+
+    places: list[int]
+    weights: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPoint:
+    """A point as it is written."""
+
+    id: str
+    dense: Vector | None
+    words: Words | None
+    payload: dict[str, Any]
+
+
+def point_id(id: str) -> str:
+    """The id of the point of a row."""
+    return id if _OURS.fullmatch(id) else str(uuid5(_NAMESPACE, id.encode("utf-8", "surrogatepass").hex()))
+
+
+def point_of(document: Document) -> StoredPoint:
+    """The point of a document."""
+    payload: dict[str, Any] = {
+        RECORD: document.record,
+        **{name: value for name, value in document.scope.items() if is_native(value)},
+        TOKENS: document.tokens,
+        MEMORY: document.memory,
+    }
+    if document.numbers:
+        payload[NUMBERS] = _nested({path: kept_number(number) for path, number in document.numbers.items()})
+    if document.moments:
+        payload[MOMENTS] = _nested({path: date_of(moment) for path, moment in document.moments.items()})
+    return StoredPoint(point_id(document.id), document.vector, _said(document.stems), payload)
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path, value in values.items():
+        *outer, last = steps_of(path)
+        inner = found
+        for step in outer:
+            inner = inner.setdefault(step, {})
+        inner[last] = value
+    return found
+
+
+def _said(stems: Sequence[str]) -> Words | None:
+    """BM25's weight of each stem inside its text, as `_words` has it; the weight of its rarity is the engine's."""
+    if not stems:
+        return None
+    weight = (K1 + 1) / (1 + K1 * (1 - B + B * len(stems) / TYPICAL_WORDS))
+    places = asked(stems).places
+    return Words(places, [weight] * len(places))
+
+
+def asked(stems: Iterable[str]) -> Words:
+    """The sparse vector of a question."""
+    places = list(dict.fromkeys(place_of(stem) for stem in stems))
+    return Words(places, [1.0] * len(places))
+
+
+@lru_cache(maxsize=16384)
+def place_of(stem: str) -> int:
+    """The dimension of a stem, of 2**32."""
+    return int(digest(stem, 4), 16)
+
+
+# What the store asks of Qdrant, be it a server or the engine in this process.
+
+TENANT = SCOPES[0]
+KEYWORDS = (*SCOPES[1:], TOKENS)
+DATES = tuple(f"{MOMENTS}.{field}" for field in ("created_at", "expires_at", "valid_to"))
+"""Fields that are indexed: the tenant, keywords, dates."""
+
+Stored: TypeAlias = tuple[str, Sequence[float] | None]
+"""A record, and its vector where it was asked for and is there."""
+Scored: TypeAlias = tuple[str, float]
+"""A record and its score."""
+
+
+class QdrantEngine(ABC):
+    """Collections and points. A collection that is not there is a MissingCollection; other errors are the driver's."""
+
+    substrings: bool
+    """Whether a filter can look for a part of a text."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of every resource."""
+
+    @abstractmethod
+    def identity(self) -> str:
+        """An id kept by the engine."""
+
+    @abstractmethod
+    def find(self, name: str) -> Shape | None:
+        """The shape of a collection of ours, or None."""
+
+    @abstractmethod
+    def names(self) -> Names:
+        """The names of our collections."""
+
+    @abstractmethod
+    def make(self, name: str, shape: Shape) -> None:
+        """Make a collection with its indexes."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """Remove a collection."""
+
+    @abstractmethod
+    def clear(self, name: str) -> None:
+        """Remove every point."""
+
+    @abstractmethod
+    def write(self, name: str, points: Sequence[StoredPoint], deletes: Sequence[str]) -> None:
+        """Write points whole, then delete others by their ids."""
+
+    @abstractmethod
+    def fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Stored]:
+        """The points of these ids that exist."""
+
+    @abstractmethod
+    def nearest(self, name: str, query: Vector | Words, limit: int, clause: Clause | None) -> list[Scored]:
+        """The points of highest inner product with the query, exactly."""
+
+    @abstractmethod
+    def page(
+        self, name: str, clause: Clause | None, after: Any, limit: int, *, with_vectors: bool
+    ) -> tuple[list[Stored], Any]:
+        """Points by id from a place on (None for the start), and the place of the next page, or None."""
+
+    @abstractmethod
+    def count(self, name: str, clause: Clause | None) -> int:
+        """How many points satisfy the clause, exactly."""
+
+    def sync(self) -> None:
+        """Return once everything written would survive power loss."""
+
+    def scrub(self) -> None:
+        """Make deleted text unreadable in the engine's files, where they are within reach."""
+
+
+def write_label(name: str, shape: Shape) -> str:
+    """What a collection keeps of its name, dimension and model: ASCII, whatever they are."""
+    return json.dumps({"name": name, "dimension": shape.dimension, "model": shape.model})
+
+
+def read_label(label: object) -> tuple[str, Shape] | None:
+    """The name and shape of a label; None for what is none of ours."""
+    try:
+        shape: Any = json.loads(label) if isinstance(label, str) else None
+        return str(shape["name"]), Shape(int(shape["dimension"]), str(shape["model"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+# Qdrant's own engine for one process (Qdrant Edge): clauses, points and shards in its types.
+
+P = ParamSpec("P")
+
+
+class EdgeError(Exception):
+    """A failure of the engine, whose own exceptions have no class but Exception."""
+
+
+def call_engine(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call the engine; raise EdgeError with its words if it fails."""
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        raise EdgeError(str(error)) from None
+
+
+def new_shard(folder: Path, shape: Shape) -> tuple[str, edge.EdgeShard]:
+    """A shard without a graph: every search here is exact, so that none would be used."""
+    name = f"shard-{uuid4().hex}"
+    place = folder / name
+    place.mkdir(parents=True, mode=0o700)
+    config = edge.EdgeConfig(
+        vectors={DENSE: edge.EdgeVectorParams(size=shape.dimension, distance=edge.Distance.Dot)},
+        sparse_vectors={WORDS: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
+        hnsw_config=edge.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000),
+    )
+    shard = call_engine(edge.EdgeShard.create, str(place), config)
+    index = edge.UpdateOperation.create_field_index
+    call_engine(shard.update, index(TENANT, edge.KeywordIndexParams(is_tenant=True)))
+    for keyword in KEYWORDS:
+        call_engine(shard.update, index(keyword, edge.PayloadSchemaType.Keyword))
+    for date in DATES:
+        call_engine(shard.update, index(date, edge.PayloadSchemaType.Datetime))
+    return name, shard
+
+
+def query_of(query: Vector | Words) -> edge.Query:
+    """What is near to a vector, or to words."""
+    if isinstance(query, Words):
+        return edge.Query.Nearest(edge.SparseVector(indices=query.places, values=query.weights), using=WORDS)
+    return edge.Query.Nearest(query.tolist(), using=DENSE)
+
+
+def wanted(with_vectors: bool) -> bool | list[str]:
+    """The vectors to give with points."""
+    return [DENSE] if with_vectors else False
+
+
+def edge_point(point: StoredPoint) -> edge.Point:
+    """The point as it is written."""
+    vectors: dict[str, Any] = {}
+    if point.dense is not None:
+        vectors[DENSE] = point.dense.tolist()
+    if point.words is not None:
+        vectors[WORDS] = edge.SparseVector(indices=point.words.places, values=point.words.weights)
+    return edge.Point(id=point.id, vector=vectors, payload=point.payload)
+
+
+def stored(point: edge.Record) -> Stored:
+    """A point as it comes back."""
+    vectors = point.vector if isinstance(point.vector, dict) else {}
+    return (point.payload or {})[RECORD], vectors.get(DENSE)  # type: ignore[return-value]  # a dense one is of floats
+
+
+def edge_filter(clause: Clause | None) -> edge.Filter | None:
+    """The clause in the engine's own types."""
+    whole = as_filter(clause)
+    if whole is None:
+        return None
+    parts: dict[str, Any] = {occurs: [_edge_clause(part) for part in inner] for occurs, inner in whole.items()}
+    return edge.Filter(**parts)
+
+
+def _edge_clause(clause: Clause) -> edge.FieldCondition | edge.Filter:
+    if "key" not in clause:
+        found = edge_filter(clause)
+        assert found is not None, "only a missing clause has no filter"
+        return found
+    if "range" in clause:
+        bounds = clause["range"]
+        dates = isinstance(next(iter(bounds.values())), str)
+        return edge.FieldCondition(
+            key=clause["key"], range=edge.RangeDateTime(**bounds) if dates else edge.RangeFloat(**bounds)
+        )
+    ((how, operand),) = clause["match"].items()
+    return edge.FieldCondition(key=clause["key"], match=_MATCHES[how](operand))
+
+
+_MATCHES: dict[str, Callable[[Any], Any]] = {
+    "value": edge.MatchValue,
+    "any": edge.MatchAny,
+    "substring": edge.MatchSubstring,
+}
+
+
+T = TypeVar("T")
+
+LABEL = "collection.json"
+"""The file that says whose folder it is and which of its shards is the collection's; without it there is none."""
+IDENTITY = "identity"
+COPIED = 500
+"""Points copied at a time."""
+
+
+def failure_in(path: Path, error: Exception) -> Failure | None:
+    """What an exception of the engine or of the file system means."""
+    return Failure(f"the folder {path}: {error}") if isinstance(error, (EdgeError, OSError)) else None
+
+
+@dataclass
+class Collection:
+    """An open collection."""
+
+    name: str
+    shape: Shape
+    folder: Path
+    shard: edge.EdgeShard
+    writing: threading.Lock = field(default_factory=threading.Lock)
+    stale: bool = True
+    """Whether the files may hold text that was overwritten or deleted."""
+
+
+class QdrantFolder(QdrantEngine):
+    """Collections in a folder, each an EdgeShard."""
+
+    substrings = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._collections: dict[str, Collection] = {}
+        self._guard = threading.Lock()
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = _locked(path / "lock")
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self) -> None:
+        for folder in sorted(one for one in self._path.iterdir() if one.is_dir()):
+            label = _label_in(folder)
+            if label is None:  # its making or its removal was not finished
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
+            name, shape, shard = label
+            for other in folder.iterdir():
+                if other.is_dir() and other.name != shard:
+                    shutil.rmtree(other, ignore_errors=True)
+            loaded = call_engine(edge.EdgeShard.load, str(folder / shard))
+            self._collections[name] = Collection(name, shape, folder, loaded)
+
+    def close(self) -> None:
+        """Close every collection and give the folder free."""
+        with self._guard:
+            found, self._collections = list(self._collections.values()), {}
+            for collection in found:
+                with collection.writing:
+                    collection.shard.close()
+            os.close(self._lock)
+
+    def identity(self) -> str:
+        """An id in a file."""
+        file = self._path / IDENTITY
+        with self._guard:
+            if not file.exists():
+                _write_file(file, str(uuid4()))
+            return file.read_text()
+
+    # ------------------------------------------------------------------ collections
+    def find(self, name: str) -> Shape | None:
+        """The shape of an open collection."""
+        found = self._collections.get(name)
+        return None if found is None else found.shape
+
+    def names(self) -> Names:
+        """The names of the open collections."""
+        return list(self._collections)
+
+    def make(self, name: str, shape: Shape) -> None:
+        """Make a collection; its label, written last, makes it one."""
+        with self._guard:
+            if name in self._collections:
+                return
+            folder = self._path / folder_name(name)
+            shutil.rmtree(folder, ignore_errors=True)  # of a removal that failed
+            shard_name, shard = new_shard(folder, shape)
+            _write_label(folder, name, shape, shard_name)
+            self._collections[name] = Collection(name, shape, folder, shard, stale=False)
+
+    def drop(self, name: str) -> None:
+        """Remove a collection, its label first."""
+        with self._guard:
+            found = self._collections.pop(name, None)
+            if found is not None:
+                with found.writing:
+                    found.shard.close()
+                    (found.folder / LABEL).unlink()
+                    shutil.rmtree(found.folder, ignore_errors=True)
+
+    def clear(self, name: str) -> None:
+        """Remove every point."""
+        self._update(name, [edge.UpdateOperation.delete_points_by_filter(edge.Filter())])
+
+    def _collection(self, name: str) -> Collection:
+        found = self._collections.get(name)
+        if found is None:
+            raise MissingCollection
+        return found
+
+    def _read(self, name: str, read: Callable[[edge.EdgeShard], T]) -> T:
+        """Read from the collection's shard; if it was replaced meanwhile, from the new one."""
+        while True:
+            shard = self._collection(name).shard
+            try:
+                return call_engine(read, shard)
+            except EdgeError:
+                if self._collection(name).shard is shard:
+                    raise
+
+    def _update(self, name: str, operations: Sequence[edge.UpdateOperation]) -> None:
+        collection = self._collection(name)
+        with collection.writing:
+            if self._collections.get(name) is not collection:
+                raise MissingCollection
+            collection.stale = True
+            for operation in operations:
+                call_engine(collection.shard.update, operation)
+
+    # ------------------------------------------------------------------ points
+    def write(self, name: str, points: Sequence[StoredPoint], deletes: Sequence[str]) -> None:
+        """Write points whole, then delete others; both are in the engine's log once this returns."""
+        operations = []
+        if points:
+            operations.append(edge.UpdateOperation.upsert_points([edge_point(point) for point in points]))
+        if deletes:
+            operations.append(edge.UpdateOperation.delete_points(list(deletes)))
+        self._update(name, operations)
+
+    def fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Stored]:
+        """The points of these ids that exist."""
+        found = self._read(name, lambda shard: shard.retrieve(list(ids), [RECORD], wanted(with_vectors)))
+        return [stored(point) for point in found]
+
+    def nearest(self, name: str, query: Vector | Words, limit: int, clause: Clause | None) -> list[Scored]:
+        """The points of highest inner product, by a full scan of those in the clause."""
+        request = edge.QueryRequest(
+            limit=limit,
+            query=query_of(query),
+            filter=edge_filter(clause),
+            with_payload=[RECORD],
+            params=edge.SearchParams(exact=True),
+        )
+        found = self._read(name, lambda shard: shard.query(request))
+        return [((point.payload or {})[RECORD], point.score) for point in found]
+
+    def page(
+        self, name: str, clause: Clause | None, after: Any, limit: int, *, with_vectors: bool
+    ) -> tuple[list[Stored], Any]:
+        """Points by id."""
+        request = edge.ScrollRequest(
+            offset=after,
+            limit=limit,
+            filter=edge_filter(clause),
+            with_payload=[RECORD],
+            with_vector=wanted(with_vectors),
+        )
+        found, following = self._read(name, lambda shard: shard.scroll(request))
+        return [stored(point) for point in found], following
+
+    def count(self, name: str, clause: Clause | None) -> int:
+        """How many points satisfy the clause."""
+        request = edge.CountRequest(filter=edge_filter(clause), exact=True)
+        return self._read(name, lambda shard: shard.count(request))
+
+    # ------------------------------------------------------------------ care
+    def sync(self) -> None:
+        """Flush every collection to the disk."""
+        for collection in list(self._collections.values()):
+            with collection.writing:
+                if self._collections.get(collection.name) is collection:
+                    call_engine(collection.shard.flush)
+
+    def scrub(self) -> None:
+        """Copy collections that may hold deleted text to new files: of its own the engine only reuses that space."""
+        for collection in list(self._collections.values()):
+            with self._guard, collection.writing:
+                if collection.stale and self._collections.get(collection.name) is collection:
+                    self._rewrite(collection)
+
+    def _rewrite(self, collection: Collection) -> None:
+        shard_name, copy = new_shard(collection.folder, collection.shape)
+        after: Any = None
+        while True:
+            request = edge.ScrollRequest(offset=after, limit=COPIED, with_payload=True, with_vector=True)
+            found, after = call_engine(collection.shard.scroll, request)
+            points = [edge.Point(id=point.id, vector=point.vector or {}, payload=point.payload) for point in found]
+            call_engine(copy.update, edge.UpdateOperation.upsert_points(points))
+            if after is None:
+                break
+        call_engine(copy.flush)
+        _write_label(collection.folder, collection.name, collection.shape, shard_name)
+        old, collection.shard, collection.stale = collection.shard, copy, False
+        old.close()
+        for other in collection.folder.iterdir():
+            if other.is_dir() and other.name != shard_name:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def collections_in(path: Path) -> Shapes:
+    """The collections of a folder, as their labels tell; makes nothing."""
+    labels = [_label_in(file.parent) for file in path.glob(f"*/{LABEL}")]
+    return {label[0]: label[1] for label in labels if label is not None}
+
+
+# ------------------------------------------------------------------ files
+
+
+def folder_name(name: str) -> str:
+    """A folder for each name, also where letters of both cases are the same to the file system."""
+    return f"{re.sub('[^a-z0-9_-]+', '-', name.lower())[:40]}.{digest(name, 10)}"
+
+
+def _label_in(folder: Path) -> tuple[str, Shape, str] | None:
+    try:
+        content = json.loads((folder / LABEL).read_text())
+        label = read_label(content["collection"])
+        return None if label is None else (*label, str(content["shard"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write_label(folder: Path, name: str, shape: Shape, shard_name: str) -> None:
+    _write_file(folder / LABEL, json.dumps({"collection": write_label(name, shape), "shard": shard_name}))
+
+
+def _write_file(file: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = file.with_name(f"{file.name}.part")
+    with part.open("w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)
+
+
+def _locked(file: Path) -> int:
+    """Hold a file locked; the system gives it free when this process ends, however it ends."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise VectorStoreError(
+            f"qdrant: the folder {file.parent} is open elsewhere: one store at a time can have it, and a server is for "
+            "several"
+        ) from None
+    return descriptor

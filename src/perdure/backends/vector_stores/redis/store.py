@@ -1,0 +1,357 @@
+"""The vector store in a Redis server: RediSearch with a VECTOR field where it is loaded, else Redis 8's vector sets."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
+
+import redis
+from pydantic import Field, SecretStr, model_validator
+from redis.backoff import NoBackoff
+from redis.connection import parse_url
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ConnectionError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+from redis.retry import Retry
+
+from perdure.backends.http.service import secret_from
+from perdure.backends.vector_stores.base import Names, Shape, Vector
+from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
+from perdure.backends.vector_stores.common.document_store import DocumentStore
+from perdure.backends.vector_stores.common.documents import Document, Row
+from perdure.backends.vector_stores.common.rows import Place
+from perdure.backends.vector_stores.redis.collections import Collections
+from perdure.backends.vector_stores.redis.filter import Clause, RedisGrammar
+from perdure.backends.vector_stores.redis.rows import Rows, Scored, Scripts, SearchRows, Stale, VectorSetRows
+from perdure.domain.errors import ConfigError, VectorStoreError
+
+# Durability in Redis: what the server was told to keep on disk, made sure of or written anew without deleted text.
+
+_LOOK = 0.02
+"""Seconds between two looks at a rewrite."""
+
+
+def worries(client: Any) -> list[str]:
+    """What in the server's settings puts memories at risk, a sentence each; none where it does not tell."""
+    try:
+        memory, kept = client.info("memory"), client.info("persistence")
+    except (NoPermissionError, ResponseError):
+        return []
+    found = []
+    if not kept.get("aof_enabled"):
+        found.append("appendonly is off: rows written since its last snapshot are gone with the server")
+    policy = str(memory.get("maxmemory_policy", ""))
+    if memory.get("maxmemory") and policy.startswith("allkeys"):
+        found.append(f"maxmemory-policy is {policy}: it may throw memories away, noeviction never does")
+    return found
+
+
+def sync(client: Any, key: str, timeout: float) -> None:
+    """Return once everything written is on the server's disk: in its append-only file, or else in a snapshot."""
+    deadline = time.monotonic() + timeout
+    try:
+        with client.client() as connection:  # WAITAOF waits for what its own connection has written
+            connection.incr(key)
+            done, _ = connection.execute_command("WAITAOF", 1, 0, int(timeout * 900))
+    except ResponseError as error:
+        if "appendonly" not in str(error) and "unknown command" not in str(error).lower():
+            raise
+        try:
+            done = _rewrite(client, client.bgsave, deadline)
+        except (NoPermissionError, ResponseError):
+            return  # the server's operator alone decides what is kept
+    if not done:
+        raise VectorStoreError(f"redis: what was written was not on the server's disk within {timeout:g} s")
+
+
+def scrub(client: Any, timeout: float) -> bool:
+    """Write the server's files anew, without what was deleted; False where that takes longer or is not allowed."""
+    deadline = time.monotonic() + timeout
+    try:
+        if client.info("persistence").get("aof_enabled") and not _rewrite(client, client.bgrewriteaof, deadline):
+            return False
+        snapshots = any(client.config_get("save").values())
+        return not snapshots or _rewrite(client, client.bgsave, deadline)
+    except (NoPermissionError, ResponseError):
+        return False
+
+
+def _rewrite(client: Any, begin: Callable[[], object], deadline: float) -> bool:
+    """Whether a rewrite that began after this call has ended well; one that was under way before proves nothing."""
+    while _idle(client, deadline):
+        try:
+            begin()
+        except ResponseError as error:
+            if "progress" not in str(error) and "child process" not in str(error):
+                raise
+            continue  # another process was faster: ours comes after it
+        if not _idle(client, deadline):
+            return False
+        told = client.info("persistence")
+        statuses = ("aof_last_bgrewrite_status", "rdb_last_bgsave_status")
+        return all(told.get(status, "ok") == "ok" for status in statuses)
+    return False
+
+
+def _idle(client: Any, deadline: float) -> bool:
+    """Whether nothing is being rewritten any more."""
+    marks = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
+    while time.monotonic() < deadline:
+        told = client.info("persistence")
+        if not any(told.get(mark) for mark in marks):
+            return True
+        time.sleep(_LOOK)
+    return False
+
+
+# The connection to a Redis server: its settings turned into a client, its failures into sentences without secrets.
+
+_PASSING = ("BUSY ", "LOADING ", "MASTERDOWN ", "TRYAGAIN ", "READONLY ", "UNBLOCKED ", "STALE ")
+"""First words of refusals that pass by themselves: a script under way, a start, a change of the primary."""
+
+_REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM")
+_LONGEST = 200
+
+
+def connect(url: str, timeout: float) -> redis.Redis:
+    """A client with a pool that threads may share; connects with its first command."""
+    pool = redis.ConnectionPool.from_url(url)
+    # What follows is ours to say, whatever parameters the address has.
+    pool.connection_kwargs.update(
+        protocol=3,
+        decode_responses=False,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),  # the store tries again itself
+        retry_on_error=[],
+        health_check_interval=30,
+    )
+    return redis.Redis.from_pool(pool)
+
+
+def check_connection(client: redis.Redis, field: str) -> None:
+    """Make sure that the server answers; ConfigError if the address has a parameter that the client does not know."""
+    try:
+        client.ping()
+    except TypeError:  # the client hands every parameter of an address to its connections
+        raise ConfigError(f"{field} has a parameter that the Redis client does not know", field=field) from None
+
+
+def address_of(client: redis.Redis) -> str:
+    """Where the client connects to, without credentials."""
+    known = client.connection_pool.connection_kwargs
+    place = known.get("path") or f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
+    return f"{place}/{known.get('db', 0)}"
+
+
+def failure_of(error: Exception, address: str, timeout: float) -> Failure | None:
+    """What an exception of the driver means; None for one that is not the driver's."""
+    if not isinstance(error, RedisError):
+        return None
+    said = str(error)
+    if isinstance(error, (AuthenticationError, AuthorizationError)) or said.startswith(_REFUSED[:2]):
+        return Failure(f"{address} refuses the user or the password: check url (or REDIS_URL)")
+    if isinstance(error, NoPermissionError) or said.startswith(_REFUSED[2]):
+        return Failure(f"{address}: the user may not do this: {said[:_LONGEST]}")
+    if isinstance(error, TimeoutError):
+        return Failure(f"{address} gave no answer within {timeout:g} s", passing=True)
+    if isinstance(error, (BusyLoadingError, TryAgainError, ReadOnlyError)) or said.startswith(_PASSING):
+        return Failure(f"{address} cannot do this now: {said[:_LONGEST]}", passing=True)
+    if isinstance(error, ConnectionError):
+        return Failure(f"no connection to {address}: is Redis running there? See url (or REDIS_URL)", passing=True)
+    if isinstance(error, OutOfMemoryError) or said.startswith("OOM"):
+        return Failure(f"{address} is out of memory (maxmemory): nothing was written")
+    if isinstance(error, ResponseError):
+        return Failure(f"{address} refuses a command: {said[:_LONGEST]}")
+    return Failure(f"{address}: {type(error).__name__}")
+
+
+T = TypeVar("T")
+
+_log = logging.getLogger("perdure")
+
+_TURNS = 20
+"""How often others may empty a collection, or make it anew, while one call is looking for it."""
+
+
+class RedisVectorStore(DocumentStore[Clause]):
+    """Keeps rows in a Redis server (8 or newer, or Redis Stack), for any number of processes and machines.
+
+    A batch is written by one script: nobody sees half of it. Search compares with every vector of the scope.
+    """
+
+    name: ClassVar[str] = "redis"
+    grammar = RedisGrammar()
+
+    class Settings(EngineSettings):
+        """Where the server is, and what of it is ours."""
+
+        url: SecretStr = Field(
+            default_factory=lambda: secret_from("REDIS_URL") or SecretStr("redis://localhost:6379/0")
+        )
+        """`redis://user:password@host:6379/0`, `rediss://` for TLS, `unix://`; by default REDIS_URL, else localhost."""
+        prefix: str = Field(default="perdure", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+        """What the names of all our keys begin with; stores with different prefixes share a server unseen."""
+        mode: Literal["auto", "search", "vectorset"] = "auto"
+        """How new collections are searched: by the Search module, by a vector set, or by the best that there is."""
+
+        @model_validator(mode="after")
+        def _has_an_address(self) -> RedisVectorStore.Settings:
+            # A complaint about the field itself would show its value, and with it the password.
+            try:
+                good = bool(parse_url(self.url.get_secret_value().strip()))  # type: ignore[no-untyped-call]
+            except ValueError:
+                good = False
+            if not good:
+                raise ValueError("url must be an address such as redis://user:password@host:6379/0")
+            return self
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.settings = settings
+        self._rows: dict[str, Rows] = {}
+        self._client: redis.Redis
+        self._collections: Collections
+        self._scripts: Scripts
+
+    # ------------------------------------------------------------------ life
+    def _connect(self) -> None:
+        self._client = connect(self.settings.url.get_secret_value().strip(), self.settings.timeout)
+        self._collections = Collections(self._client, self.settings.prefix)
+        self._scripts = Scripts(self._client)
+        try:
+            check_connection(self._client, "vector_store.config.url")
+            self._collections.clean_up()
+        except Exception:
+            self._client.close()
+            raise
+        for worry in worries(self._client):
+            _log.warning("the Redis server at %s is not set up to keep memories: %s", address_of(self._client), worry)
+
+    def _disconnect(self) -> None:
+        self._rows.clear()
+        self._client.close()
+
+    def _identity(self) -> str:
+        return self._collections.identity()
+
+    def _failure(self, error: Exception) -> Failure | None:
+        return failure_of(error, address_of(self._client), self.settings.timeout)
+
+    # ------------------------------------------------------------------ collections
+    def _find(self, name: str) -> Shape | None:
+        found = self._collections.find(name)
+        return None if found is None else found.shape
+
+    def _names(self) -> Names:
+        return self._collections.names()
+
+    def _make(self, name: str, shape: Shape) -> None:
+        self._collections.add(name, shape, self._collections.best_mode(self.settings.mode))
+
+    def _drop(self, name: str) -> None:
+        self._collections.drop(name)
+
+    def _clear(self, name: str) -> None:
+        self._collections.empty(name)
+
+    def _in(self, name: str, work: Callable[[Rows], T]) -> T:
+        """What the work gives on the collection as it is now: what this process remembers of it may be over."""
+        for _ in range(_TURNS):
+            rows = self._rows.get(name)
+            if rows is None:
+                found = self._collections.find(name)
+                if found is None:
+                    raise MissingCollection
+                kind = SearchRows if found.mode == "search" else VectorSetRows
+                rows = kind(self._client, self._scripts, self._collections, name, found)
+                self._rows[name] = rows
+            try:
+                return work(rows)
+            except Stale:
+                self._rows.pop(name, None)
+        raise VectorStoreError(f"redis: others change the collection {name!r} all the time: try again")
+
+    # ------------------------------------------------------------------ documents
+    def _write(self, name: str, documents: Sequence[Document], deletes: Sequence[str]) -> None:
+        def write(rows: Rows) -> None:
+            sizes = {len(document.vector) for document in documents if document.vector is not None}
+            if sizes - {rows.collection.dimension}:
+                # Another process made it anew, for other vectors; what is remembered here may itself be over.
+                raise MissingCollection if self._collections.find(name) == rows.collection else Stale
+            rows.write(documents, deletes)
+
+        self._in(name, write)
+
+    def _fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Row]:
+        return self._in(name, lambda rows: rows.fetch(ids, with_vectors=with_vectors))
+
+    def _nearest(self, name: str, query: Vector, limit: int, clause: Clause | None) -> Scored:
+        return self._in(name, lambda rows: rows.nearest(query, limit, clause))
+
+    def _scan(self, name: str, clause: Clause | None, *, with_vectors: bool) -> Iterator[list[Row]]:
+        pages = self._in(name, lambda rows: _begun(rows.scan(clause, with_vectors=with_vectors)))
+        try:
+            yield from pages
+        except Stale:
+            self._rows.pop(name, None)
+            raise VectorStoreError(f"redis: the collection {name!r} was emptied or dropped while it was read") from None
+
+    def _count(self, name: str, clause: Clause | None) -> int:
+        return self._in(name, lambda rows: rows.count(clause))
+
+    def _ordered(
+        self, name: str, clause: Clause | None, after: Place | None, limit: int, *, with_vectors: bool
+    ) -> list[Row] | None:
+        def read(rows: Rows) -> list[Row] | None:
+            if clause is not None:
+                # Rows are sorted all together. Of a large scope enough are found by passing over the others; of a
+                # small one it is less work to read all its rows and sort them here.
+                matching = rows.estimate(clause)
+                if matching * matching < limit * rows.count(None):
+                    return None
+            return rows.walk(after, limit, with_vectors=with_vectors)
+
+        return self._in(name, read)
+
+    # ------------------------------------------------------------------ durability
+    async def sync(self) -> None:
+        """Return once everything applied so far is on the server's disk."""
+        key = f"{self.settings.prefix}:syncs"
+        await self._change(partial(self._synced, key))
+
+    def _synced(self, key: str) -> None:
+        sync(self._client, key, self.settings.timeout)
+
+    async def scrub(self) -> bool:
+        """Have the server write its files anew without what was deleted; False where it takes long or refuses."""
+        return await self._read(lambda: scrub(self._client, self.settings.timeout))
+
+    async def check(self, collection: str) -> Names:
+        """What disagrees between the rows and what finds them, a sentence each."""
+        return await self._read_in(collection, lambda: self._in(collection, Rows.audit))
+
+
+def _begun(pages: Iterator[list[Row]]) -> Iterator[list[Row]]:
+    """The same pages, the first of them read at once."""
+    first = next(pages, None)
+
+    def rest() -> Iterator[list[Row]]:
+        if first is not None:
+            yield first
+            yield from pages
+
+    return rest()

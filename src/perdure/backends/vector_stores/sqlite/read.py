@@ -1,0 +1,412 @@
+"""Reading rows: where those that a filter wants lie, and lists, counts and lookups over them."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.backends.vector_stores.base import Page, Point
+from perdure.backends.vector_stores.common.cosine import Matrix, unit_rows
+from perdure.backends.vector_stores.common.rows import Place, check_id, read_cursor, write_cursor
+from perdure.backends.vector_stores.sqlite.database import (
+    HOME_BITS,
+    SELECTED,
+    Collection,
+    key_text,
+    read_payload,
+    read_vector,
+    text_key,
+)
+from perdure.backends.vector_stores.sqlite.filter import MAX_LISTED, Sql, translate
+from perdure.domain.filter import And, Condition, Filter
+from perdure.domain.scope import SCOPE_FIELDS
+
+# ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
+
+
+_FINEST = ("run_id", "room_id", "agent_id", "project_id", "team_id", "world_id", "user_id")
+"""Scope fields, those that divide rows most first."""
+
+_LOOKED_UP = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home as one moment sees it."""
+
+    number: int
+    next: int
+    count: int
+    seq: int
+    trimmed: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and last n that a row here can have."""
+        first = self.number << HOME_BITS
+        return first, first + (1 << HOME_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the rows that a filter can match: those of a home, or those that SQL tells; parts never overlap."""
+
+    where: Sql
+    home: Home | None = None
+
+    @property
+    def span(self) -> Sql:
+        """The part by the range of n, for reading it whole in the order of the file."""
+        return self.where if self.home is None else Sql("r.n BETWEEN ? AND ?", self.home.span)
+
+
+def parts_of(connection: sqlite3.Connection, collection: Collection, filter: Filter | None) -> list[Part]:
+    """Where every row lies that the filter can match.
+
+    Rows that have the first scope field asked for lie in its home, but for those that also have an earlier field; an
+    index lists these.
+    """
+    asked = _asked(filter)
+    if not asked:
+        return [Part(Sql("1"))]
+    axis, value = next((axis, asked[name]) for axis, name in enumerate(SCOPE_FIELDS) if name in asked)
+    parts = []
+    home = find_home(connection, collection, axis, value)
+    if home is not None:
+        parts.append(Part(_with_hash(filter, Sql("r.home = ?", (home.number,))), home))
+    if axis > 0:
+        finest = next(name for name in _FINEST if name in asked)
+        place = SCOPE_FIELDS.index(finest)
+        others = Sql(
+            f"(r.{finest} = ? AND r.{finest} IS NOT NULL AND r.axis < {place} AND +r.axis < ?)",
+            (text_key(asked[finest]), axis),
+        )
+        parts.append(Part(others))
+    return parts
+
+
+def find_home(connection: sqlite3.Connection, collection: Collection, axis: int, value: str) -> Home | None:
+    """The home of a scope value, or None where no row ever lived there."""
+    row = connection.execute(
+        f"SELECT home, next, count, seq, trimmed FROM homes_{collection.number} WHERE axis = ? AND value = ?",
+        (axis, text_key(value)),
+    ).fetchone()
+    return None if row is None else Home(*row)
+
+
+def _conditions(filter: Filter | None) -> Iterable[Condition]:
+    """The conditions that every matching row satisfies."""
+    if isinstance(filter, Condition):
+        yield filter
+    elif isinstance(filter, And):
+        for part in filter.parts:
+            yield from _conditions(part)
+
+
+def _asked(filter: Filter | None) -> dict[str, str]:
+    """The scope values that every matching row has."""
+    return {
+        condition.field: condition.value
+        for condition in _conditions(filter)
+        if condition.operator == "eq" and condition.field in SCOPE_FIELDS and isinstance(condition.value, str)
+    }
+
+
+def _with_hash(filter: Filter | None, where: Sql) -> Sql:
+    """The rows of a home narrowed by hash, where the filter asks for some."""
+    for condition in _conditions(filter):
+        if condition.field == "hash" and condition.operator in ("eq", "in"):
+            values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+            hashes = [text_key(value) for value in values if isinstance(value, str)]
+            if len(hashes) <= MAX_LISTED:
+                marks = ", ".join("?" * len(hashes))
+                return Sql(f"{where.text} AND r.hash IN ({marks})", (*where.values, *hashes))
+    return where
+
+
+# ------------------------------------------------------------------ lookups
+
+
+def get_many(connection: sqlite3.Connection, collection: Collection, ids: Sequence[str]) -> list[Point]:
+    """The rows of the ids that exist, with vectors, in the order asked."""
+    c = collection.number
+    keys = [text_key(check_id(id)) for id in ids]
+    found: dict[str | bytes, Any] = {}
+    for start in range(0, len(keys), _LOOKED_UP):
+        part = keys[start : start + _LOOKED_UP]
+        rows = connection.execute(
+            f"SELECT {SELECTED}, v.vector FROM rows_{c} r LEFT JOIN vectors_{c} v ON v.n = r.n "
+            f"WHERE r.id IN ({', '.join('?' * len(part))})",
+            part,
+        )
+        found.update((row[0], row) for row in rows)
+    return [_point(found[key]) for key in keys if key in found]
+
+
+def payloads(connection: sqlite3.Connection, collection: Collection, ns: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The payloads of rows by their n."""
+    rows = connection.execute(
+        f"SELECT {SELECTED}, r.n FROM rows_{collection.number} r WHERE r.n IN (SELECT value FROM json_each(?))",
+        (json.dumps(ns),),
+    )
+    return {row[-1]: read_payload(row[:-1]) for row in rows}
+
+
+def unembedded(connection: sqlite3.Connection, collection: Collection, limit: int) -> list[Point]:
+    """Rows without a vector, by id."""
+    rows = connection.execute(
+        f"SELECT {SELECTED}, NULL FROM rows_{collection.number} r WHERE r.bare = 1 ORDER BY r.id LIMIT ?", (limit,)
+    )
+    return [_point(row) for row in rows]
+
+
+def _point(row: Sequence[Any]) -> Point:
+    return Point(key_text(row[0]), read_vector(row[-1]), read_payload(row[:-1]))
+
+
+# ------------------------------------------------------------------ lists and counts
+
+
+def list_rows(
+    connection: sqlite3.Connection,
+    collection: Collection,
+    filter: Filter | None,
+    *,
+    limit: int | None,
+    cursor: str | None,
+    with_vectors: bool,
+) -> Page:
+    """One page of rows in the order of (created_at, id)."""
+    after = None if cursor is None else read_cursor(cursor)
+    condition = translate(filter)
+    pages = [
+        _ordered(connection, collection, part, condition, limit=limit, after=after, with_vectors=with_vectors)
+        for part in parts_of(connection, collection, filter)
+    ]
+    rows = pages[0] if len(pages) == 1 else list(heapq.merge(*pages, key=lambda row: (_rank(row[-3]), _rank(row[0]))))
+    more = limit is not None and len(rows) > limit
+    kept = rows[:limit] if more else rows
+    points = [Point(key_text(row[0]), read_vector(row[-1]), read_payload(row[:-3])) for row in kept]
+    return Page(points, write_cursor((key_text(kept[-1][-3]), key_text(kept[-1][0]))) if more else None)
+
+
+def _ordered(
+    connection: sqlite3.Connection,
+    collection: Collection,
+    part: Part,
+    condition: Sql,
+    *,
+    limit: int | None,
+    after: Place | None,
+    with_vectors: bool,
+) -> list[Any]:
+    """The rows of one part, one more than the limit: SELECTED, created_at, n and the vector if it is wanted."""
+    c = collection.number
+    vector = f"(SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n)" if with_vectors else "NULL"
+    start = Sql("1") if after is None else Sql("(r.created_at, r.id) > (?, ?)", tuple(text_key(one) for one in after))
+    return connection.execute(
+        f"SELECT {SELECTED}, r.created_at, r.n, {vector} FROM rows_{c} r "
+        f"WHERE {part.where.text} AND {start.text} AND {condition.text} ORDER BY r.created_at, r.id LIMIT ?",
+        (*part.where.values, *start.values, *condition.values, -1 if limit is None else limit + 1),
+    ).fetchall()
+
+
+def _rank(key: str | bytes) -> tuple[bool, bytes]:
+    """What orders texts and bytes as SQLite does: texts first, each by their bytes."""
+    return (False, key.encode()) if isinstance(key, str) else (True, key)
+
+
+def count_rows(connection: sqlite3.Connection, collection: Collection, filter: Filter | None) -> int:
+    """How many rows match."""
+    c = collection.number
+    if filter is None:
+        return int(connection.execute(f"SELECT ifnull(sum(count), 0) FROM homes_{c}").fetchone()[0])
+    condition = translate(filter)
+    total = 0
+    for part in parts_of(connection, collection, filter):
+        where = part.where if "hash" in part.where.text else part.span
+        (count,) = connection.execute(
+            f"SELECT count(*) FROM rows_{c} r WHERE {where.text} AND {condition.text}",
+            (*where.values, *condition.values),
+        ).fetchone()
+        total += count
+    return total
+
+
+# Unit vectors of whole homes in memory, each as one matrix, kept current by the home's sequence number.
+#
+# A block is never changed, only followed by a newer one: rows that came are appended behind the part that older
+# blocks see, rows that went are marked in a copy. So a search may go on with the block it has while another thread
+# moves on.
+
+CHUNK = 1024
+"""Vectors that are read at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The vectors of a home at one sequence number: the first `count` rows of the arrays, but for the dead ones."""
+
+    seq: int
+    next: int
+    """The k from which on rows are newer than this block."""
+    count: int
+    units: Matrix
+    ns: NDArray[np.int64]
+    """The n of each row, ascending."""
+    dead: NDArray[np.bool_] | None = None
+    """Shape (count,), None where all live."""
+
+    @property
+    def alive(self) -> int:
+        """Rows that count."""
+        return self.count if self.dead is None else self.count - int(self.dead.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the arrays take."""
+        return self.units.nbytes + self.ns.nbytes + (0 if self.dead is None else self.dead.nbytes)
+
+    def rank(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The cosine of every row with the unit query, about; -inf for the dead. Shape (count,)."""
+        scores: NDArray[np.float32] = self.units[: self.count] @ query
+        if self.dead is not None:
+            scores[self.dead] = -np.inf
+        return scores
+
+    def positions(self, ns: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Where the living rows among these n stand."""
+        known = self.ns[: self.count]
+        places = np.minimum(np.searchsorted(known, ns), max(self.count - 1, 0))
+        found: NDArray[np.intp] = places[known[places] == ns] if self.count else places[:0]
+        return found if self.dead is None else found[~self.dead[found]]
+
+
+class StaleSnapshot(Exception):
+    """The reader's moment is older than the cached block: read again."""
+
+
+class BlockCache:
+    """Blocks by collection and home; those not used for longest go when all together exceed the limit."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._blocks: OrderedDict[tuple[int, int], Block] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+        self._loading: dict[tuple[int, int], threading.Lock] = {}
+
+    def get(self, connection: sqlite3.Connection, collection: Collection, home: Home) -> Block | None:
+        """The home's block as of the connection's read transaction, or None if it is too wide to keep.
+
+        StaleSnapshot if the cache has seen a later moment.
+        """
+        if home.count * collection.dimension * 4 > self.limit_bytes:
+            return None
+        key = collection.number, home.number
+        with self._lock:
+            loading = self._loading.setdefault(key, threading.Lock())
+        with loading:
+            with self._lock:
+                block = self._blocks.get(key)
+                if block is not None:
+                    self._blocks.move_to_end(key)
+            if block is not None and block.seq == home.seq:
+                return block
+            if block is not None and block.seq > home.seq:
+                raise StaleSnapshot
+            if block is None or block.seq < home.trimmed:
+                block = load(connection, collection, home)
+            else:
+                block = follow(connection, collection, home, block)
+            self._keep(key, block)
+            return block
+
+    def _keep(self, key: tuple[int, int], block: Block) -> None:
+        with self._lock:
+            old = self._blocks.pop(key, None)
+            self._size += block.nbytes - (0 if old is None else old.nbytes)
+            self._blocks[key] = block
+            while self._size > self.limit_bytes and len(self._blocks) > 1:
+                gone, oldest = self._blocks.popitem(last=False)
+                self._size -= oldest.nbytes
+                self._loading.pop(gone, None)
+
+
+# ------------------------------------------------------------------ from the file
+
+
+def load(connection: sqlite3.Connection, collection: Collection, home: Home) -> Block:
+    """A block read whole."""
+    capacity = home.count if home.count > CHUNK else 0  # few rows become the arrays themselves
+    block = Block(-1, 0, 0, np.empty((capacity, collection.dimension), np.float32), np.empty(capacity, np.int64))
+    return _append(connection, collection, home, block)
+
+
+def follow(connection: sqlite3.Connection, collection: Collection, home: Home, block: Block) -> Block:
+    """The block brought up to the home's moment by reading only what came and went."""
+    gone = connection.execute(
+        f"SELECT n FROM gone_{collection.number} WHERE home = ? AND seq > ?", (home.number, block.seq)
+    ).fetchall()
+    if gone:
+        dead = np.zeros(block.count, bool) if block.dead is None else block.dead.copy()
+        dead[block.positions(np.array([n for (n,) in gone], np.int64))] = True
+        block = replace(block, dead=dead)
+    block = _append(connection, collection, home, block)
+    return _compact(block) if block.alive < block.count // 2 else block
+
+
+def _append(connection: sqlite3.Connection, collection: Collection, home: Home, block: Block) -> Block:
+    """The block with the rows from its `next` on."""
+    first, last = home.span
+    cursor = connection.execute(
+        f"SELECT n, vector FROM vectors_{collection.number} WHERE n BETWEEN ? AND ? ORDER BY n",
+        (first + block.next, last),
+    )
+    while rows := cursor.fetchmany(CHUNK):
+        ns, units = read_units(rows, collection.dimension)
+        block = _extend(block, ns, units)
+    dead = block.dead
+    if dead is not None:
+        dead = np.concatenate([dead, np.zeros(block.count - len(dead), bool)])
+    return replace(block, seq=home.seq, next=home.next, dead=dead)
+
+
+def read_units(rows: list[tuple[int, bytes]], dimension: int) -> tuple[NDArray[np.int64], Matrix]:
+    """The n and the unit vectors of rows (n, vector)."""
+    ns, blobs = zip(*rows, strict=True)
+    raw = np.frombuffer(b"".join(blobs), np.float32).reshape(len(rows), dimension)
+    return np.array(ns, np.int64), unit_rows(raw)
+
+
+def _extend(block: Block, ns: NDArray[np.int64], units: Matrix) -> Block:
+    """The block with rows behind it, in the same arrays where they have room."""
+    count = block.count + len(ns)
+    all_units, all_ns = block.units, block.ns
+    if len(all_ns) == 0:
+        return replace(block, count=count, units=units, ns=ns)
+    if count > len(all_ns):
+        capacity = count + max(16, count // 8)
+        all_units = np.empty((capacity, units.shape[1]), np.float32)
+        all_units[: block.count] = block.units[: block.count]
+        all_ns = np.empty(capacity, np.int64)
+        all_ns[: block.count] = block.ns[: block.count]
+    all_units[block.count : count] = units
+    all_ns[block.count : count] = ns
+    return replace(block, count=count, units=all_units, ns=all_ns)
+
+
+def _compact(block: Block) -> Block:
+    """The block without its dead."""
+    assert block.dead is not None
+    kept = np.flatnonzero(~block.dead)
+    return replace(block, count=len(kept), units=block.units[kept], ns=block.ns[kept], dead=None)

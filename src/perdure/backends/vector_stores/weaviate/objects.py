@@ -1,0 +1,201 @@
+"""Documents as objects of Weaviate, and its answers as rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+from uuid import UUID
+
+import numpy as np
+from weaviate.proto.v1 import base_pb2, batch_pb2, search_get_pb2
+
+from perdure.backends.shared.batches import bounded_batches
+from perdure.backends.vector_stores.base import Shape, Vector
+from perdure.backends.vector_stores.common.documents import Document, Row, decode
+from perdure.backends.vector_stores.common.names import digest
+from perdure.domain.filter import TIME_FIELDS
+from perdure.domain.scope import SCOPE_FIELDS
+
+# A collection as a class of Weaviate's schema, and what the class's description tells of it.
+#
+# Classes are made by consensus of the cluster, at once or not at all: so the description, which comes with them, is
+# where the true name, the dimension and the model of a collection are kept, and the identity of the store.
+
+VECTOR = "default"
+"""The name of the one vector of an object."""
+RECORD, MEMORY, TOKENS, STEMS, SLOT = "record", "memory", "tokens", "stems", "slot"
+
+RANGED: Mapping[str, Literal["number", "moment"]] = {
+    **dict.fromkeys(sorted(TIME_FIELDS), "moment"),
+    "importance": "number",
+    "confidence": "number",
+}
+"""Fields whose order Weaviate compares, by path: kept as numbers, moments as microseconds since 1970."""
+
+WHOLE_SCOPE = 2**31 - 1
+"""Rows of a filter up to which Weaviate compares every vector instead of walking its graph: all that it can hold."""
+
+_MARK = "perdure"
+
+
+def class_prefix(namespace: str) -> str:
+    """What the names of all classes of a namespace begin with, apart from the store's own class."""
+    return f"{namespace.capitalize()}_"
+
+
+def store_class(namespace: str) -> str:
+    """The class whose description keeps the identity of the store; it has no objects."""
+    return namespace.capitalize()
+
+
+def class_name(namespace: str, collection: str) -> str:
+    """The class of a collection: readable, and another for every name, whatever Weaviate makes of case and signs."""
+    slug = re.sub(r"[^a-z0-9]", "_", collection.lower())[:60]
+    return f"{class_prefix(namespace)}{slug}_{digest(collection, 6)}"
+
+
+def describe(**told: Any) -> str:
+    """The description of a class of ours."""
+    return json.dumps({_MARK: 1, **told})
+
+
+def described(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What the description of a class tells, or None if the class is none of ours."""
+    try:
+        told = json.loads(found.get("description") or "")
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) and told.get(_MARK) == 1 else None
+
+
+def shape_of(found: Mapping[str, Any]) -> tuple[str, Shape] | None:
+    """The true name and the shape of the collection that a class is, or None."""
+    told = described(found)
+    if told is None or not isinstance(told.get("name"), str) or not isinstance(told.get("dimension"), int):
+        return None
+    return told["name"], Shape(told["dimension"], str(told.get("model", "")))
+
+
+def store_definition(name: str, identity: str) -> dict[str, Any]:
+    """The store's own class."""
+    return {"class": name, "description": describe(identity=identity), "vectorizer": "none", "properties": []}
+
+
+def collection_definition(name: str, collection: str, shape: Shape) -> dict[str, Any]:
+    """The class of a collection.
+
+    Every search has a filter and compares each vector in it (see WHOLE_SCOPE), so the graph is never walked and is made
+    as small as it may be. Nothing is compressed, whatever the server's default is: scores would be rounded.
+    """
+    index = {
+        "distance": "dot",
+        "flatSearchCutoff": WHOLE_SCOPE,
+        "efConstruction": 4,
+        "maxConnections": 4,
+        "skipDefaultQuantization": True,
+    }
+    vector = {"vectorizer": {"none": {}}, "vectorIndexType": "hnsw", "vectorIndexConfig": index}
+    return {
+        "class": name,
+        "description": describe(name=collection, dimension=shape.dimension, model=shape.model),
+        "vectorConfig": {VECTOR: vector},
+        "invertedIndexConfig": {"stopwords": {"preset": "none"}},
+        "properties": [
+            _property(RECORD),
+            _property(MEMORY),
+            _property(TOKENS, "text[]", filterable=True),
+            _property(STEMS, searchable=True, tokenization="whitespace"),
+            *(_property(field, filterable=True) for field in SCOPE_FIELDS),
+            *(_property(field, "number", ranged=True) for field in (SLOT, *RANGED)),
+        ],
+    }
+
+
+def _property(
+    name: str,
+    kind: str = "text",
+    *,
+    filterable: bool = False,
+    searchable: bool = False,
+    ranged: bool = False,
+    tokenization: str = "field",
+) -> dict[str, Any]:
+    text = {"tokenization": tokenization, "indexSearchable": searchable} if kind.startswith("text") else {}
+    return {
+        "name": name,
+        "dataType": [kind],
+        "indexFilterable": filterable,
+        "indexRangeFilters": ranged,
+        **text,
+    }
+
+
+def fits_keyword(text: str) -> bool:
+    """Whether Weaviate keeps and compares a text as it is: it drops white space around a keyword, and NUL is none."""
+    return (
+        bool(text) and text == text.strip() and "\x00" not in text and text.encode("utf-8", "replace").decode() == text
+    )
+
+
+MOST_OBJECTS = 500
+MOST_BYTES = 16 * 2**20
+"""Of one request to write; a server takes 100 MiB, unless it was told otherwise."""
+
+_LONGEST_STEM = 100
+
+
+def uuid_of(id: str) -> str:
+    """The uuid under which a row is kept: Weaviate takes no other ids."""
+    return str(UUID(digest(id, 16)))
+
+
+def keyword(stem: str) -> str:
+    """A stem as Weaviate keeps it: a text without spaces can be a megabyte, which is too long for a key."""
+    return stem if len(stem) <= _LONGEST_STEM else digest(stem, 10)
+
+
+def packed(vector: Vector) -> base_pb2.Vectors:
+    """A vector as requests carry it."""
+    kind = base_pb2.Vectors.VECTOR_TYPE_SINGLE_FP32
+    return base_pb2.Vectors(name=VECTOR, vector_bytes=vector.astype("<f4").tobytes(), type=kind)
+
+
+def vector_bytes(vectors: Sequence[base_pb2.Vectors]) -> bytes:
+    """An object's one vector as its bytes, b"" without one."""
+    return vectors[0].vector_bytes if vectors else b""
+
+
+def object_of(document: Document, name: str) -> batch_pb2.BatchObject:
+    """A document as an object of a class."""
+    key = UUID(digest(document.id, 16))
+    fields: dict[str, str | float] = {RECORD: document.record, MEMORY: document.memory}
+    fields[STEMS] = " ".join(map(keyword, document.stems))
+    fields[SLOT] = int.from_bytes(key.bytes[:6])
+    fields.update((field, text) for field, text in document.scope.items() if fits_keyword(text))  # else tokens find it
+    for path, kind in RANGED.items():
+        value = (document.numbers if kind == "number" else document.moments).get(path)
+        if value is not None:
+            fields[path] = value
+    tokens = [base_pb2.TextArrayProperties(prop_name=TOKENS, values=document.tokens)] if document.tokens else []
+    made = batch_pb2.BatchObject(
+        collection=name,
+        uuid=str(key),
+        properties=batch_pb2.BatchObject.Properties(text_array_properties=tokens),
+        vectors=[] if document.vector is None else [packed(document.vector)],
+    )
+    made.properties.non_ref_properties.update(fields)
+    return made
+
+
+def batches(objects: Sequence[batch_pb2.BatchObject]) -> Iterator[list[batch_pb2.BatchObject]]:
+    """The objects in requests of a size that a server takes."""
+    return bounded_batches(objects, lambda one: one.ByteSize(), most_size=MOST_BYTES, most_items=MOST_OBJECTS)
+
+
+def row_of(found: search_get_pb2.SearchResult) -> Row:
+    """The row of a result that was asked for its record, and maybe for its vector."""
+    record = found.properties.non_ref_props.fields[RECORD].text_value
+    vectors = found.metadata.vectors
+    return decode(record, np.frombuffer(vectors[0].vector_bytes, "<f4") if vectors else None)

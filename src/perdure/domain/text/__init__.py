@@ -1,0 +1,1 @@
+"""The text toolkit: patterns, stems, words, readable values."""

@@ -1,0 +1,202 @@
+"""Terms: the words of a text as every search of words sees them.
+
+The same words as SQLite's FTS5 with `porter unicode61 remove_diacritics 2`: lower case, no accents, runs of letters and
+digits, Porter's stems. Chinese, Japanese, Korean, Thai and the like are not spaced: there every character is a word,
+and of a query every two neighbours together are one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+
+from perdure.domain.text.pattern import Pattern
+
+# Porter's stemmer (M. F. Porter, An algorithm for suffix stripping, Program 14(3), 1980), as SQLite's FTS5 has it.
+
+_VOWELS = frozenset("aeiou")
+_MAX = 64
+"""FTS5 leaves longer tokens as they are."""
+
+_STEP_2 = (
+    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
+    ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"),
+    ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"),
+    ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble"),
+)  # fmt: skip
+_STEP_3 = (
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),
+)  # fmt: skip
+_STEP_4 = (
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
+    "ous", "ive", "ize",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def stem(word: str) -> str:
+    """The stem of a lower-case word; other scripts, and words of one or two letters, stay as they are."""
+    if len(word) <= 2 or len(word) > _MAX or not word.isascii():
+        return word
+    word = _plural(word)
+    word = _past(word)
+    if word.endswith("y") and _has_vowel(word[:-1]):
+        word = word[:-1] + "i"
+    word = _replace(word, _STEP_2)
+    word = _replace(word, _STEP_3)
+    word = _drop(word)
+    return _tidy(word)
+
+
+def _is_consonant(word: str, place: int) -> bool:
+    letter = word[place]
+    if letter == "y":
+        return place == 0 or not _is_consonant(word, place - 1)
+    return letter not in _VOWELS
+
+
+def _measure(word: str) -> int:
+    """How many times a consonant follows a vowel: Porter's m."""
+    kinds = [_is_consonant(word, place) for place in range(len(word))]
+    return sum(1 for before, after in pairwise(kinds) if not before and after)
+
+
+def _has_vowel(word: str) -> bool:
+    return any(not _is_consonant(word, place) for place in range(len(word)))
+
+
+def _is_short(word: str) -> bool:
+    """Ends in consonant, vowel, consonant, the last not w, x or y: Porter's *o."""
+    return (
+        len(word) >= 3
+        and word[-1] not in "wxy"
+        and _is_consonant(word, len(word) - 1)
+        and not _is_consonant(word, len(word) - 2)
+        and _is_consonant(word, len(word) - 3)
+    )
+
+
+def _ends_double(word: str) -> bool:
+    return len(word) >= 2 and word[-1] == word[-2] and _is_consonant(word, len(word) - 1)
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
+
+
+def _past(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for suffix in ("ed", "ing"):
+        if word.endswith(suffix):
+            left = word[: -len(suffix)]
+            return _mend(left) if _has_vowel(left) else word
+    return word
+
+
+def _mend(left: str) -> str:
+    if left.endswith(("at", "bl", "iz")):
+        return left + "e"
+    if _ends_double(left) and left[-1] not in "lsz":
+        return left[:-1]
+    return left + "e" if _measure(left) == 1 and _is_short(left) else left
+
+
+def _replace(word: str, rules: tuple[tuple[str, str], ...]) -> str:
+    for suffix, other in rules:
+        if word.endswith(suffix):
+            left = word[: -len(suffix)]
+            return left + other if _measure(left) > 0 else word
+    return word
+
+
+def _drop(word: str) -> str:
+    for suffix in _STEP_4:
+        if word.endswith(suffix):
+            left = word[: -len(suffix)]
+            if _measure(left) <= 1 or (suffix == "ion" and not left.endswith(("s", "t"))):
+                return word
+            return left
+    return word
+
+
+def _tidy(word: str) -> str:
+    if word.endswith("e"):
+        left = word[:-1]
+        measure = _measure(left)
+        if measure > 1 or (measure == 1 and not _is_short(left)):
+            word = left
+    if word.endswith("ll") and _measure(word) > 1:
+        word = word[:-1]
+    return word
+
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"  # kana, Han, Hangul
+)
+_UNSPACED_CHARACTER = Pattern(f"[{_UNSPACED}]")
+_RUN = Pattern(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+
+_ACCENT = Pattern("[\u0300-\u036f]")
+
+
+def index_text(text: str) -> str:
+    """The words of the text, with spaces between those that need them, as the full-text index gets them.
+
+    An index that keeps no texts must be told the same again to forget one: whoever changes what this gives must have
+    every index made anew.
+    """
+    if text.isascii():
+        return text  # SQLite finds the same words in it
+    return " ".join(" ".join(run) if is_unspaced(run) else run for run in runs(text))
+
+
+def runs(text: str) -> Iterator[str]:
+    """The words of the text as they stand, lower case and without accents, in order; a run of unspaced script whole."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+    for found in _RUN.finditer(text.lower()):
+        run = found[0]
+        if is_unspaced(run):
+            run = "".join(character for character in run if character.isalnum())  # vowel signs are no words
+        if run:
+            yield run
+
+
+def is_unspaced(run: str) -> bool:
+    """Whether a run is of a script that has no spaces."""
+    return _UNSPACED_CHARACTER.match(run) is not None
+
+
+def stems(run: str) -> list[str]:
+    """What a run of a stored text is found by: its stem; of unspaced scripts its characters and each two neighbours."""
+    return [*run, *_pairs(run)] if is_unspaced(run) else [stem(run)]
+
+
+def words(text: str) -> list[str]:
+    """The stems of a stored text, in order; of unspaced scripts its characters and each two neighbours."""
+    return [each for run in runs(text) for each in stems(run)]
+
+
+def query_words(text: str) -> dict[str, str]:
+    """The distinct words asked for: stem to the word as it was written (two characters of unspaced script)."""
+    asked: dict[str, str] = {}
+    for run in runs(text):
+        if is_unspaced(run):
+            for pair in _pairs(run) if len(run) > 1 else [run]:
+                asked.setdefault(pair, pair)
+        else:
+            asked.setdefault(stem(run), run)
+    return asked
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[place : place + 2] for place in range(len(run) - 1)]

@@ -1,0 +1,149 @@
+"""The embedding queue: memories that stand without a vector get one later, by priority (checklist C11)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.backends.vector_stores.base import Vector
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.text.readable import shown
+from perdure.engine.agent_runtime.drafts import shown_vector
+from perdure.engine.aio.degrade import degrade
+
+logger = logging.getLogger("perdure")
+
+PRIORITIES = ("high", "normal", "low")
+"""In the order in which they are served; inside of one, who came first."""
+MOST = 1_000
+"""Memories that wait at most."""
+DROPPED = 10
+"""Memories that are let go when it is full, of the lowest priority, the oldest first."""
+PARALLEL = 10
+"""Memories that are embedded at a time."""
+PAUSE = 0.1
+"""Seconds from one round to the next; after a failure twice as long as before it."""
+RETRIES = 3
+"""Times that a failed memory is tried again."""
+
+Embed = Callable[[str, str], Awaitable[Vector | None]]
+"""Gives the memory of an id the vector of its text; None where it is gone or says something else by now."""
+Told = Callable[[str, dict[str, Any]], Awaitable[None]]
+"""Hears of `completed` and `failed`, with the memory's id and priority."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    id: str
+    text: str
+    priority: str
+    failures: int = 0
+
+
+def read_priority(value: object) -> str:
+    """high, normal or low."""
+    if value not in PRIORITIES:
+        raise InvalidInputError(
+            f"priority must be one of {', '.join(PRIORITIES)}, not {shown(value)}", field="priority", value=value
+        )
+    return str(value)
+
+
+class EmbeddingQueue:
+    """Works in a task of the running event loop while something waits.
+
+    What was dropped, or failed to the end, is embedded when the memory is opened next.
+    """
+
+    def __init__(self, embed: Embed, told: Told) -> None:
+        self._embed = embed
+        self._told = told
+        self._queues: dict[str, deque[_Waiting]] = {priority: deque() for priority in PRIORITIES}
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def add(self, id: str, text: str, priority: str = "normal") -> None:
+        """Let a memory wait for its vector; nothing happens after `stop`."""
+        if self._stopped:
+            return
+        if len(self) >= MOST:
+            self._drop()
+        self._queues[priority].append(_Waiting(id, text, priority))
+        task, loop = self._task, asyncio.get_running_loop()
+        if task is None or task.done() or task.get_loop() is not loop:
+            self._task = loop.create_task(self._work(), name="perdure-embedding-queue")
+
+    async def settled(self) -> None:
+        """Return once nothing waits any more."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
+    async def stop(self) -> None:
+        """Take no more, try what is of high priority once more, and let the rest go."""
+        self._stopped = True
+        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        high = self._queues["high"]
+        while high:
+            await asyncio.gather(*(self._once(high.popleft()) for _ in range(min(PARALLEL, len(high)))))
+        for queue in self._queues.values():
+            queue.clear()
+
+    # ------------------------------------------------------------------ work
+    async def _work(self) -> None:
+        pause = PAUSE
+        while some := self._next():
+            try:
+                failed = [one for one in await asyncio.gather(*map(self._once, some)) if one is not None]
+            except asyncio.CancelledError:
+                self._again(some)
+                raise
+            self._again([one for one in failed if one.failures <= RETRIES])
+            pause = 2 * pause if failed else PAUSE
+            await asyncio.sleep(pause)
+
+    def _next(self) -> list[_Waiting]:
+        some: list[_Waiting] = []
+        for queue in self._queues.values():
+            while queue and len(some) < PARALLEL:
+                some.append(queue.popleft())
+        return some
+
+    def _again(self, some: list[_Waiting]) -> None:
+        """Put them back where they came from, first in their order."""
+        for one in reversed(some):
+            self._queues[one.priority].appendleft(one)
+
+    async def _once(self, one: _Waiting) -> _Waiting | None:
+        """Embed one memory; the memory itself where that failed."""
+        warnings: list[str] = []
+        with degrade("a memory stays without its vector for now", warnings):
+            vector = await self._embed(one.id, one.text)
+            if vector is not None:
+                await self._told(
+                    "completed", {"memory_id": one.id, "priority": one.priority, "embedding": shown_vector(vector)}
+                )
+        if not warnings:
+            return None
+        one.failures += 1
+        if one.failures > RETRIES or self._stopped:
+            with degrade("a failed embedding is not on record"):
+                await self._told("failed", {"memory_id": one.id, "priority": one.priority, "error": warnings[0]})
+        return one
+
+    def _drop(self) -> None:
+        left = DROPPED
+        for priority in reversed(PRIORITIES):
+            queue = self._queues[priority]
+            while queue and left:
+                queue.popleft()
+                left -= 1
+        logger.warning("%d memories wait to be embedded: %d more are embedded at the next start", len(self), DROPPED)

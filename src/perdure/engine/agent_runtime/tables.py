@@ -1,0 +1,258 @@
+"""The way to a runtime's tables: what a record names is there before it is, and memories go when their room does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from perdure.backends.ledgers.repositories.base import Query, RuntimeTables, Where
+from perdure.domain.errors import ForbiddenError, NotFoundError
+from perdure.domain.runtime import (
+    Agent,
+    CacheEntry,
+    Channel,
+    ChannelParticipant,
+    ChannelType,
+    Component,
+    Entity,
+    MessageServer,
+    R,
+    Record,
+    Relationship,
+    Room,
+    ServerAgent,
+    World,
+    milliseconds,
+)
+from perdure.domain.scope import Scope
+from perdure.domain.text.readable import shown
+from perdure.engine.agent_runtime.memories import Memories, MemoryQuery
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.core.access import UNRESTRICTED, scoped
+from perdure.engine.core.kernel import Kernel
+
+_NAMES: Mapping[str, type[Record]] = {
+    "entity_id": Entity,
+    "source_entity_id": Entity,
+    "target_entity_id": Entity,
+    "room_id": Room,
+    "world_id": World,
+}
+"""What a field names, in the tables of the record's own agent."""
+
+
+class Tables:
+    """Reads and writes of records inside of walls; LedgerError where there is no ledger: they stand nowhere else."""
+
+    def __init__(self, kernel: Kernel, memories: Memories, walls: Scope = UNRESTRICTED) -> None:
+        self._kernel = kernel
+        self._memories = memories
+        self._walls = walls
+
+    def now(self) -> int:
+        """The present moment in milliseconds."""
+        return milliseconds(self._kernel.clock.now())
+
+    async def _ledger(self) -> RuntimeTables:
+        return (await self._kernel.required_ledger()).runtime
+
+    def _check_walls(self, noun: type[Record], where: Where) -> None:
+        """ForbiddenError where records of another agent than the walls name are asked for.
+
+        Behind any other wall there are no tables at all: what an agent knows of one user tells of others too.
+        """
+        walls = self._walls.given()
+        agent = walls.pop("agent_id", None)
+        if walls:
+            raise ForbiddenError(f"a memory behind walls of {', '.join(walls)} has no part in an agent's tables")
+        asked = where.get("id" if noun is Agent else "agent_id")
+        if agent is not None and asked != agent and (noun is Agent or "agent_id" in noun.KEY):
+            if noun is ServerAgent and asked is None:
+                return  # which agents serve a server, all who serve it may know
+            raise ForbiddenError(f"agent_id {shown(asked)} lies outside of what this memory may be asked for")
+
+    # ------------------------------------------------------------------ keeping
+    @guarded
+    async def add(self, records: Sequence[Record]) -> list[bool]:
+        """Keep records, and tell of each whether it was new; what they name and is not there is made (C19)."""
+        for record in records:
+            self._check_walls(type(record), {name: getattr(record, name) for name in record.KEY})
+        ledger = await self._ledger()
+        await _check_channels(ledger, records)
+        named = self._named(records)
+        return (await ledger.add([*named, *records]))[len(named) :]
+
+    @guarded
+    async def ensure(
+        self,
+        agent_id: str,
+        *,
+        entities: Iterable[str] = (),
+        rooms: Iterable[str] = (),
+        worlds: Iterable[str] = (),
+    ) -> None:
+        """See to it that an agent and what it speaks of are there (C19); where they are, this only reads.
+
+        A room of the agent's own id is its own, of type SELF.
+        """
+        spoken_of = _spoken_of(self.now(), agent_id, entities=entities, rooms=rooms, worlds=worlds)
+        await (await self._ledger()).ensure(spoken_of)
+
+    def _named(self, records: Sequence[Record]) -> list[Record]:
+        """What records name, each once, without a thing but its id."""
+        now, found = self.now(), dict[tuple[Any, ...], Record]()
+        for record in records:
+            for name in record.field_names():
+                id = getattr(record, name)
+                if id is not None and name.endswith("_id"):
+                    made = _made(name, id, record, now)
+                    if made is not None:
+                        found.setdefault((type(made), *(getattr(made, each) for each in made.KEY)), made)
+        return list(found.values())
+
+    @guarded
+    async def put(self, record: CacheEntry) -> None:
+        """Keep a value in the place of an earlier one of its key."""
+        self._check_walls(CacheEntry, {"agent_id": record.agent_id})
+        ledger = await self._ledger()
+        await ledger.ensure([_agent(record.agent_id, record.created_at)])
+        await ledger.put(record)
+
+    # ------------------------------------------------------------------ finding
+    @guarded
+    async def find(self, query: Query[R]) -> list[R]:
+        """The records that a question asks for."""
+        self._check_walls(query.noun, query.where)
+        return await (await self._ledger()).find(query)
+
+    async def one(self, noun: type[R], where: Where) -> R | None:
+        """The record for which this holds, the oldest of several; None for none."""
+        found = await self.find(Query(noun=noun, where=where, limit=1))
+        return found[0] if found else None
+
+    async def with_components(self, entities: Sequence[Entity]) -> list[Entity]:
+        """The entities of one agent, each with its components."""
+        if not entities:
+            return []
+        where = {"agent_id": entities[0].agent_id, "entity_id": [each.id for each in entities]}
+        found = await self.find(Query(noun=Component, where=where))
+        mine = {each.id: tuple(one for one in found if one.entity_id == each.id) for each in entities}
+        return [replace(each, components=mine[each.id]) for each in entities]
+
+    async def relationships(self, agent_id: str, entity_id: str, tags: Sequence[str]) -> list[Relationship]:
+        """What an entity is to others, and others to it, with one of the tags where some are given; oldest first."""
+        found: dict[str, Relationship] = {}
+        for side in ("source_entity_id", "target_entity_id"):
+            where = {"agent_id": agent_id, side: entity_id}
+            for each in await self.find(Query(noun=Relationship, where=where, any_tag=tags)):
+                found.setdefault(each.id, each)
+        return sorted(found.values(), key=lambda each: (each.created_at, each.id))
+
+    # ------------------------------------------------------------------ changing
+    @guarded
+    async def change(self, noun: type[Record], key: Mapping[str, str], changes: Mapping[str, Any]) -> bool:
+        """Change fields of one record; whether there is one. What it names from now on is there."""
+        self._check_walls(noun, key)
+        agent_id = key.get("agent_id")
+        values = dict(changes)
+        if "updated_at" in noun.field_names():
+            values["updated_at"] = self.now()
+        ledger = await self._ledger()
+        changed = await ledger.change(noun, key, values)
+        if changed and agent_id is not None:
+            named = {name: id for name, id in values.items() if id is not None and name in _NAMES}
+            spoken_of = _spoken_of(
+                self.now(),
+                agent_id,
+                entities=[id for name, id in named.items() if _NAMES[name] is Entity],
+                rooms=[id for name, id in named.items() if _NAMES[name] is Room],
+                worlds=[id for name, id in named.items() if _NAMES[name] is World],
+            )
+            await ledger.ensure(spoken_of)
+        return changed
+
+    # ------------------------------------------------------------------ removing
+    @guarded
+    async def remove(self, noun: type[Record], where: Where) -> int:
+        """Let go of records and of what hangs on them; how many there were."""
+        self._check_walls(noun, where)
+        return await (await self._ledger()).remove(noun, where)
+
+    async def remove_room(self, agent_id: str, id: str) -> bool:
+        """Let go of a room, first of the memories in it, told of in the tables or not; whether there was one."""
+        self._check_walls(Room, {"agent_id": agent_id})
+        await self._forget(Scope(agent_id=agent_id, run_id=id))
+        return await self.remove(Room, {"agent_id": agent_id, "id": id}) > 0
+
+    async def remove_rooms(self, agent_id: str, where: Where) -> int:
+        """Let go of rooms, first of the memories in them (C16); how many rooms there were."""
+        mine = {**where, "agent_id": agent_id}
+        for room in await self.find(Query(noun=Room, where=mine)):
+            await self._forget(Scope(agent_id=agent_id, run_id=room.id))
+        return await self.remove(Room, mine)
+
+    async def remove_world(self, agent_id: str, id: str) -> bool:
+        """Let go of a world with its rooms and their memories, and those of its own; whether there was one."""
+        await self.remove_rooms(agent_id, {"world_id": id})
+        await self._forget(Scope(agent_id=agent_id, world_id=id))
+        return await self.remove(World, {"agent_id": agent_id, "id": id}) > 0
+
+    async def remove_entity(self, agent_id: str, id: str) -> bool:
+        """Let go of an entity with its memories; whether there was one."""
+        self._check_walls(Entity, {"agent_id": agent_id})
+        await self._forget(Scope(agent_id=agent_id, user_id=id))
+        return await self.remove(Entity, {"agent_id": agent_id, "id": id}) > 0
+
+    async def remove_agent(self, id: str) -> bool:
+        """Let go of an agent with its memories and all its records; whether there was one."""
+        self._check_walls(Agent, {"id": id})
+        await self._forget(Scope(agent_id=id))
+        return await self.remove(Agent, {"id": id}) > 0
+
+    async def _forget(self, scope: Scope) -> None:
+        """Delete the memories of a scope in every table, before what names them goes: a crash leaves it to be seen."""
+        within = scoped(self._walls, scope)
+        await self._memories.delete_all(MemoryQuery(scope=within, table=None), within)
+
+
+async def _check_channels(ledger: RuntimeTables, records: Sequence[Record]) -> None:
+    """A channel cannot be made of its id alone: it is some server's."""
+    wanted = {record.channel_id for record in records if isinstance(record, ChannelParticipant)}
+    if wanted:
+        known = {each.id for each in await ledger.find(Query(noun=Channel, where={"id": sorted(wanted)}))}
+        for id in sorted(wanted - known):
+            raise NotFoundError(f"there is no channel {id!r}: create it first")
+
+
+def _spoken_of(
+    now: int, agent_id: str, *, entities: Iterable[str], rooms: Iterable[str], worlds: Iterable[str]
+) -> list[Record]:
+    """An agent and what it speaks of, made of their ids."""
+    return [
+        _agent(agent_id, now),
+        *(World(id=id, agent_id=agent_id, created_at=now) for id in dict.fromkeys(worlds)),
+        *(_room(id, agent_id, now) for id in dict.fromkeys(rooms)),
+        *(Entity(id=id, agent_id=agent_id, created_at=now) for id in dict.fromkeys(entities)),
+    ]
+
+
+def _made(name: str, id: str, record: Record, now: int) -> Record | None:
+    """What a record names in a field, made of its id; None for a field that names nothing of the tables."""
+    if name == "agent_id":
+        return _agent(id, now)
+    if name == "message_server_id" and isinstance(record, (Channel, ServerAgent)):
+        return MessageServer(id=id, created_at=now, updated_at=now)
+    noun, agent_id = _NAMES.get(name), getattr(record, "agent_id", None)
+    if noun is None or agent_id is None:
+        return None
+    return _room(id, agent_id, now) if noun is Room else noun(id=id, agent_id=agent_id, created_at=now)  # type: ignore[call-arg]  # an entity or a world
+
+
+def _agent(id: str, now: int) -> Agent:
+    return Agent(id=id, created_at=now, updated_at=now)
+
+
+def _room(id: str, agent_id: str, now: int) -> Room:
+    type = ChannelType.SELF if id == agent_id else ChannelType.GROUP
+    return Room(id=id, agent_id=agent_id, type=type.value, created_at=now)

@@ -1,0 +1,1 @@
+"""Order among concurrent work: deadlines, shields, queues, background tasks, degraded operation."""

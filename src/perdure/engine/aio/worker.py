@@ -1,0 +1,158 @@
+"""A background task that does due work while the engine is open in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.02
+"""Seconds between two checks whether a task has ended."""
+
+
+FORK_WAIT_SECONDS = 2.0
+"""Seconds that a fork waits for the current piece of work."""
+PAUSE_POLL_SECONDS = 0.02
+"""Seconds between two checks whether a pause is over."""
+
+
+class Worker:
+    """Runs `work` repeatedly on the event loop of the first caller of `wake`, or on a newer one after that has ended.
+
+    `work` does some of the due work and returns the seconds until there may be more.
+    """
+
+    def __init__(self, work: Callable[[], Awaitable[float]]) -> None:
+        self._work = work
+        self.is_paused = False
+        self._is_busy = False
+        self.reset()
+        _ALL.add(self)
+
+    def reset(self) -> None:
+        """Start afresh after a fork: the parent process keeps its task."""
+        self._guard = threading.Lock()
+        self._run: _Run | None = None
+        self._is_stopped = self.is_paused = self._is_busy = False
+
+    def pause(self) -> None:
+        """Pause between two pieces of work before a fork, so that the child inherits no held lock.
+
+        Waits at most `FORK_WAIT_SECONDS`, and not at all for work on the event loop that forks, which the wait blocks.
+        """
+        self.is_paused = True
+        if self._run is not None and self._run.is_here:
+            return
+        until = time.monotonic() + FORK_WAIT_SECONDS
+        while self._is_busy and time.monotonic() < until:
+            time.sleep(_FIRST_PAUSE)
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        self.is_paused = False
+
+    async def _turn(self) -> float:
+        self._is_busy = True
+        try:
+            return PAUSE_POLL_SECONDS if self.is_paused else await self._work()
+        finally:
+            self._is_busy = False
+
+    def wake(self) -> None:
+        """Look for work now; call it on a running event loop."""
+        with self._guard:
+            if self._is_stopped:
+                return
+            if self._run is None or not self._run.is_alive:
+                self._run = _Run(self._turn)
+            else:
+                self._run.wake()
+
+    async def stop(self) -> None:
+        """End the task and wait for it; it does not start again."""
+        with self._guard:
+            self._is_stopped = True
+            run = self._run
+        if run is not None:
+            await run.end()
+
+
+class _Run:
+    """One task on one event loop."""
+
+    def __init__(self, work: Callable[[], Awaitable[float]]) -> None:
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._ended: Future[None] = Future()
+        self._task = self._loop.create_task(self._go(), name="perdure-graph")
+        self._task.add_done_callback(lambda _: self._ended.set_result(None))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the task is running; its event loop may have stopped without cancelling it."""
+        return not self._ended.done() and self._loop.is_running()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on the event loop of this thread."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # the loop ended a moment ago
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def end(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        pause = _FIRST_PAUSE
+        while self.is_alive:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _go(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                pause = await self._work()
+            except RuntimeError as error:
+                if not is_ending(error):
+                    raise
+                return
+            if pause > 0:
+                with suppress(TimeoutError):  # not wait_for, which until 3.12 loses a cancellation that meets a waking
+                    async with asyncio.timeout(pause):
+                        await self._woken.wait()
+            else:
+                await asyncio.sleep(0)
+
+
+def is_ending(error: BaseException) -> bool:
+    """Whether the error says that the interpreter is shutting down and starts no more threads."""
+    return isinstance(error, RuntimeError) and "after" in str(error) and "shutdown" in str(error)
+
+
+_ALL: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for worker in list(_ALL):
+        worker.pause()
+
+
+def _after_fork() -> None:
+    for worker in list(_ALL):
+        worker.resume()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)

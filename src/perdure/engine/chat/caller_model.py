@@ -1,0 +1,216 @@
+"""Read turns for facts with the model, and the API key, of the caller's own request.
+
+Grants live in this process's memory alone: in no ledger, job, log line, error or metric. A key reads only the turns
+that came with it, so that nobody's words are sent, or paid for, with another caller's key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from perdure.backends import registry
+from perdure.backends.http.service import NO_KEY
+from perdure.backends.llms.base import LLM
+from perdure.domain.errors import ConfigError, DependencyError
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.build import reader_by
+from perdure.engine.chat.extraction import PATIENCE
+from perdure.engine.chat.settings import GatewaySettings
+from perdure.engine.config.config import LLMConfig
+from perdure.engine.engine import Engine
+from perdure.engine.write.curator import Curator
+
+logger = logging.getLogger("perdure")
+
+MOST_GRANTS = 1_000
+"""Sessions whose grants are held; beyond it the least recently used grant is dropped."""
+CREDENTIAL_TTL_SECONDS = 3_600.0
+"""How long a caller's API key is kept after its last turn."""
+MOST_MODELS = 32
+"""Loans whose connections are held open: each has certificates of its own, which weigh a megabyte or so."""
+
+_NOT_HERE = "turns are read by the rules: the key that came with them is not here (any more)"
+_NOT_ASKABLE = "turns are read by the rules: the model or the key that came with them is not one that can be asked with"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelGrant:
+    """The model, server and API key of a request, for reading its turns; its `repr` shows no key."""
+
+    model: str
+    base_url: str
+    """Address of the server's OpenAI-compatible API, whose /chat/completions is asked."""
+    key: SecretStr | None
+    """None where the request went up without one."""
+
+    def is_alike(self, other: ModelGrant) -> bool:
+        """Whether the same asks at the same place, be it another model."""
+        return (self.base_url, self.key) == (other.base_url, other.key)
+
+
+@dataclass(slots=True)
+class _GrantedModel:
+    """The model of a grant, shared by sessions; it stays open until its readers are done."""
+
+    llm: LLM
+    curator: Curator
+    readers: int = 0
+    is_over: bool = False
+
+
+@dataclass(slots=True)
+class _SessionGrant:
+    """A session's grant, and the range of turns that it may read."""
+
+    grant: ModelGrant
+    first: int
+    last: int
+    until: float
+    """By the event loop's clock."""
+
+    def takes(self, turn: int, grant: ModelGrant) -> bool:
+        """Whether a turn of this grant joins those that are held: every turn between came with the same one."""
+        return self.grant.is_alike(grant) and self.first - 1 <= turn <= self.last + 1
+
+
+class CallerModels:
+    """The grants of one process and the curators built from them; nothing here raises."""
+
+    def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
+        self._config = config = engine.kernel.config
+        self.is_on = settings.extract_with_upstream and config.llm is None and config.extraction_llm is None
+        """Whether anything is borrowed: not where a model of the configuration reads."""
+        self._lent: OrderedDict[Hashable, _SessionGrant] = OrderedDict()
+        self._models: OrderedDict[ModelGrant, _GrantedModel] = OrderedDict()
+        self._said: set[str] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------------ grants
+    def lend(self, session: Hashable, turn: int, grant: ModelGrant | None) -> None:
+        """Take the grant that a turn came with; a turn that came with none is the rules' to read."""
+        if grant is None or not self.is_on:
+            if turn in self.turns(session):  # the session was erased, and its turns are counted anew
+                self._drop(session)
+            return
+        until = asyncio.get_running_loop().time() + CREDENTIAL_TTL_SECONDS
+        lent = self._lent.get(session)
+        if lent is None or not lent.takes(turn, grant):
+            self._drop(session)
+            lent = self._lent[session] = _SessionGrant(grant, turn, turn, until)
+        before, lent.grant, lent.until = lent.grant, grant, until
+        lent.first, lent.last = min(lent.first, turn), max(lent.last, turn)
+        self._lent.move_to_end(session)
+        self._close_unless_lent(before)
+        if len(self._lent) > MOST_GRANTS:
+            self._drop(next(iter(self._lent)))
+        self._watch()
+
+    def turns(self, session: Hashable) -> range:
+        """The turns of a session that its grant came with; none where there is no grant."""
+        lent = self._lent.get(session)
+        return range(0) if lent is None else range(lent.first, lent.last + 1)
+
+    def _watch(self) -> None:
+        """Have grants dropped as soon as they are too old; the first is the oldest."""
+        if self._timer is None and self._lent:
+            until = next(iter(self._lent.values())).until
+            self._timer = asyncio.get_running_loop().call_at(until, self._age)
+
+    def _age(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for session in [each for each, lent in self._lent.items() if lent.until <= now]:
+            self._drop(session)
+        self._watch()
+
+    def _drop(self, session: Hashable) -> None:
+        lent = self._lent.pop(session, None)
+        if lent is not None:
+            self._close_unless_lent(lent.grant)
+
+    def _close_unless_lent(self, grant: ModelGrant) -> None:
+        if grant in self._models and all(lent.grant != grant for lent in self._lent.values()):
+            self._over(grant)
+
+    def _over(self, grant: ModelGrant) -> None:
+        """Close the model of a grant, at once or when its last reader is done."""
+        asked = self._models.pop(grant)
+        asked.is_over = True
+        if not asked.readers:
+            task = asyncio.get_running_loop().create_task(_closed(asked.llm))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    # ------------------------------------------------------------------ readers
+    @asynccontextmanager
+    async def reader(self, session: Hashable, turn: int) -> AsyncGenerator[Curator | None]:
+        """Who reads a turn with its grant; None where the configuration's reader does, which is said once."""
+        asked = self._asked(session, turn) if self.is_on else None
+        if asked is None:
+            yield None
+            return
+        asked.readers += 1
+        try:
+            yield asked.curator
+        finally:
+            asked.readers -= 1
+            if asked.is_over and not asked.readers:
+                await _closed(asked.llm)
+
+    def _asked(self, session: Hashable, turn: int) -> _GrantedModel | None:
+        lent = self._lent.get(session)
+        if lent is None or turn not in self.turns(session):
+            self._say(_NOT_HERE)
+            return None
+        grant = lent.grant
+        if grant not in self._models:
+            try:
+                self._models[grant] = self._made(grant)
+            except DependencyError as error:  # it names the package and the pip line
+                self._say(f"turns are read by the rules: {error.message}")
+                return None
+            except ConfigError:  # it names what is wrong, which a client made up: not for the log
+                self._say(_NOT_ASKABLE)
+                return None
+        self._models.move_to_end(grant)
+        if len(self._models) > MOST_MODELS:
+            self._over(next(iter(self._models)))
+        return self._models[grant]
+
+    def _made(self, grant: ModelGrant) -> _GrantedModel:
+        named = LLMConfig(
+            provider="openai", config={"model": grant.model, "base_url": grant.base_url, "timeout": PATIENCE}
+        )
+        # What is left out would be taken from the environment: the server's own key, and who pays for it.
+        key = grant.key.get_secret_value() if grant.key is not None else NO_KEY
+        llm: LLM = registry.build("llms", named.provider, {**named.config, "api_key": key, "account": "none"})
+        return _GrantedModel(llm, reader_by(self._config, named, llm))
+
+    def _say(self, what: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            logger.warning(what)
+
+    async def close(self) -> None:
+        """Give every grant back, and close what was made of them."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for session in tuple(self._lent):
+            self._drop(session)
+        while self._closing:
+            await asyncio.wait(set(self._closing))
+
+
+async def _closed(llm: LLM) -> None:
+    what = "a borrowed model was not closed"
+    with never_fail(what, []), degrade(what):
+        await llm.close()

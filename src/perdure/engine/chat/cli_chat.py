@@ -1,0 +1,113 @@
+"""A conversation with a model that remembers: recall before each answer, learn after it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from perdure.backends import registry
+from perdure.backends.llms.base import LLM
+from perdure.domain.errors import ConfigError
+from perdure.domain.event import AddResult
+from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.config.config import MemoryConfig
+from perdure.engine.engine import Engine
+from perdure.engine.requests import Query
+from perdure.engine.write.add import Addition
+from perdure.pipeline.curation.llm.parsing import without_thoughts
+from perdure.pipeline.prompting.context_block import render
+from perdure.pipeline.prompts import load
+from perdure.pipeline.retrieval.presets import PRESETS
+
+RECALLED = 8
+"""Memories that an answer is given: about as many as fit a system prompt without drowning it."""
+LEAST_SCORE = 0.3
+"""Below it a memory has little to do with what was said: T4's example, a fair match, scores 0.5."""
+MEMORY_TOKENS = 800
+"""Tokens of the system prompt that memories may take."""
+WINDOW = 30
+"""Earlier messages of this session that the model is shown; what is older is there as memories."""
+
+
+class Chat:
+    """One session: for each turn `recall`, then `answer`, then `learn`.
+
+    A memory that fails costs the answer nothing, and is a warning. A model that fails is LLMError; what the user said
+    is learned all the same.
+    """
+
+    def __init__(self, engine: Engine, llm: LLM, scope: Scope, *, system: str | None = None) -> None:
+        self.warnings: list[str] = []
+        self._engine = engine
+        self._llm = llm
+        self._scope = scope.require_owner()
+        self._system = system or load("chat")
+        self._messages: list[Message] = []
+        self._recalled: Sequence[MemoryItem] = ()
+
+    async def recall(self, text: str) -> Sequence[MemoryItem]:
+        """Take in what the user says; what is remembered that has to do with it, best first."""
+        said = Message("user", text)
+        preset = PRESETS[self._engine.kernel.config.preset]
+        query = Query(text=text, scope=self._scope, limit=RECALLED, threshold=LEAST_SCORE, preset=preset, trusted=True)
+        self._recalled = ()
+        with degrade("nothing was recalled", self.warnings):
+            self._recalled = (await self._engine.read.search(query)).results
+        self._messages = [*self._messages, said][-WINDOW:]
+        return self._recalled
+
+    async def answer(self) -> AsyncGenerator[str, None]:
+        """The model's answer in pieces; what came before it broke off, or was no longer wanted, stays said."""
+        block = render(self._recalled, max_tokens=MEMORY_TOKENS)
+        system = f"{self._system}\n\n{block}" if block else self._system
+        pieces: list[str] = []
+        try:
+            async with aclosing(self._llm.stream(system, self._messages)) as stream:
+                async for piece in stream:
+                    pieces.append(piece)
+                    yield piece
+        finally:
+            said = without_thoughts("".join(pieces)).strip()
+            if said:
+                self._messages = [*self._messages, Message("assistant", said)]
+
+    async def learn(self) -> AddResult:
+        """Remember the turn: what the user said, and what the answer confirms of it."""
+        said = [position for position, message in enumerate(self._messages) if message.role == "user"][-1]
+        result = AddResult([])
+        with degrade("the turn was not remembered", self.warnings):
+            result = await self._engine.write.add(Addition(messages=self._messages[said:], scope=self._scope))
+        self.warnings += result.warnings
+        return result
+
+
+def open_model(config: MemoryConfig, model: str | None) -> LLM:
+    """The model to talk to: `PROVIDER/MODEL`, or MODEL of the configured provider, or the configured one.
+
+    Settings of the configured provider hold for another model of it. ConfigError where there is none.
+    """
+    configured = config.llm
+    if model is None:
+        if configured is None:
+            raise ConfigError(
+                "there is no language model to talk to: name one, as in --model ollama/llama3.2, or set [llm] in"
+                " perdure.toml",
+                field="llm",
+            )
+        llm: LLM = registry.build("llms", configured.provider, configured.config)
+        return llm
+    provider, slash, name = model.partition("/")
+    known = slash and provider in registry.providers("llms")
+    if not known:
+        if configured is None:
+            listed = ", ".join(registry.providers("llms"))
+            raise ConfigError(
+                f"{model!r} names no provider: write PROVIDER/MODEL, with one of {listed}", field="model", value=model
+            )
+        provider, name = configured.provider, model
+    settings = dict(configured.config) if configured is not None and configured.provider == provider else {}
+    llm = registry.build("llms", provider, {**settings, "model": name})
+    return llm

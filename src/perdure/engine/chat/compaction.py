@@ -1,0 +1,280 @@
+"""Send a long history as its structured state and its last turns.
+
+The state of a session is built by a job every so many turns, in whichever process comes to it, and kept for a while.
+What it was made of is named, so that it goes with what is forgotten; the next request has it built anew without that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import InvalidInputError, LLMError, PerdureError
+from perdure.domain.event import Episode
+from perdure.domain.job import Job
+from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message, text_of
+from perdure.domain.scope import Scope
+from perdure.domain.session import Session
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.worker import Worker, is_ending
+from perdure.engine.chat.extraction import patience
+from perdure.engine.chat.injected_text import marks_of
+from perdure.engine.chat.session_summary import SessionSummaries
+from perdure.engine.chat.settings import Conversation, GatewaySettings
+from perdure.engine.chat.turn_log import own_session
+from perdure.engine.engine import Engine
+from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, later, pause_after
+from perdure.pipeline.curation.llm.state import told_state
+from perdure.pipeline.prompting.compaction import (
+    COVERED,
+    MOST_READ,
+    bounded,
+    compressed,
+    joined,
+    state_of,
+    turns_of,
+    words_of,
+)
+from perdure.pipeline.prompting.injected_marks import strip_injected
+from perdure.pipeline.quarantine import suspect
+
+logger = logging.getLogger("perdure")
+
+JOB = "state"
+"""The kind of the jobs: of one session one at a time."""
+MOST_TURNS = 400
+"""The newest turns that are read for a state; of what is older the state before tells."""
+MOST_UNKNOWN = 40
+"""Turns before the session was counted that a request has read for it; with more of them it is sent whole."""
+IDLE = 30.0
+"""Seconds after which a worker looks whether another process has left work."""
+
+Messages = list[dict[str, Any]]
+Injected = Callable[[Scope, frozenset[str]], None]
+"""Is told what was put into a prompt of a scope, as fingerprints."""
+
+
+class Compaction:
+    """Replaces what is old in requests, and keeps the states of sessions; a failure costs nothing but tokens."""
+
+    def __init__(self, engine: Engine, settings: GatewaySettings, injected: Injected) -> None:
+        self._kernel = engine.kernel
+        self._injected = injected
+        self._settings = settings.compression
+        self._seconds = settings.recall_seconds
+        self._is_on = settings.enabled and settings.compression.enabled
+        self._accounts = SessionSummaries(engine.kernel)
+        self._worker = Worker(self._work)
+
+    async def start(self) -> None:
+        """Begin to build what is due, also what an earlier process left over; nothing where compression is off."""
+        if self._is_on:
+            self._worker.wake()
+
+    async def close(self) -> None:
+        """Stop; what is not built stays in the queue."""
+        await self._worker.stop()
+
+    # ------------------------------------------------------------------ requests
+    async def __call__(
+        self, conversation: Conversation, messages: Messages, *, within: float | None = None
+    ) -> Messages:
+        """The messages of a request, chat's or Responses' items, without those that the state stands for.
+
+        To be called before memories are put in. The very same list where compression is off, nothing is old, or there
+        is no state yet. Raises nothing but CancelledError, and never takes longer than `recall_seconds`, nor beyond
+        `within`, a moment of the monotonic clock.
+        """
+        if not self._is_on or len(turns_of(messages)) <= self._settings.keep_turns:
+            return messages
+        try:
+            with self._kernel.lifecycle.in_flight():
+                async with asyncio.timeout(self._seconds if within is None else within - time.monotonic()):
+                    return await self._compressed(conversation, messages)
+        except Exception as error:  # whatever it is: a request goes on with all that it had
+            logger.warning("the history is sent whole: %s", type(error).__name__)
+            return messages
+
+    async def _compressed(self, conversation: Conversation, messages: Messages) -> Messages:
+        await self._kernel.open()
+        ledger = self._kernel.ledger
+        if ledger is None:
+            return messages
+        session = await own_session(self._kernel, ledger, conversation.session, conversation.scope)
+        if session is None:
+            return messages
+        if self._is_due(session):
+            await ledger.jobs.add([self._job(session)])
+            self._worker.wake()
+        if not session.state:
+            return messages
+        short, state = await run_blocking(_with_state, messages, session, self._settings.keep_turns)
+        if short is not messages:
+            self._injected(conversation.scope, marks_of((), "\n".join(words_of(state))))
+        return short
+
+    def _is_due(self, session: Session) -> bool:
+        """Whether enough was said since the state was built, or half of its time is over while it is asked for."""
+        if session.turns - _covered(session.state) >= self._settings.every_turns:
+            return True
+        until = read_moment(session.state_until) if session.state_until else None
+        return until is not None and until - self._kernel.clock.now() < self._ttl / 2
+
+    @property
+    def _ttl(self) -> timedelta:
+        return timedelta(hours=self._settings.ttl_hours)
+
+    # ------------------------------------------------------------------ jobs
+    @property
+    def _kinds(self) -> JobKinds:
+        return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name)
+
+    def _job(self, session: Session) -> Job:
+        """The job of a session at this turn: asked for twice, it is there once."""
+        return self._kinds.job(JOB, session.id, session.scope, str(session.turns))
+
+    async def _work(self) -> float:
+        """Do some of what is due; the seconds until there may be more."""
+        try:
+            with self._kernel.lifecycle.in_flight():
+                await self._kernel.open()
+                ledger, kind = self._kernel.ledger, self._kinds.named(JOB)
+                if ledger is None:
+                    return IDLE
+                taken = await ledger.jobs.take([kind], 1)
+                if taken:
+                    await self._do(ledger, taken[0])
+                    return 0.0
+                due = await ledger.jobs.next_due([kind])
+        except PerdureError as error:
+            logger.warning("the states of sessions wait: %s", type(error).__name__)
+            return pause_after(1)
+        moment = None if due is None else read_moment(due)
+        if moment is None:
+            return IDLE
+        return min(IDLE, max(0.05, (moment - self._kernel.clock.now()).total_seconds()))
+
+    async def _do(self, ledger: Ledger, job: Job) -> None:
+        left = True
+        try:
+            await self.build(ledger, job.memory_id)
+            await shielded(ledger.jobs.done([job.id]))
+            left = False
+        except Exception as failure:  # whatever it is, it must not stop the sessions after this one
+            if is_ending(failure):
+                raise
+            logger.warning("the state of a session was not built: %s", type(failure).__name__)
+            pause, park = pause_after(job.attempts + 1, GROWTH), job.attempts + 1 >= PARKED_AFTER
+            await shielded(ledger.jobs.failed(job.id, type(failure).__name__, not_before=later(pause), park=park))
+            left = False
+        finally:
+            if left:  # cancelled: the next one does it
+                with degrade("the state of a session is built later"):
+                    await shielded(ledger.jobs.give_back([job.id], not_before=later(0.0)))
+
+    async def build(self, ledger: Ledger, session_id: str) -> bool:
+        """Build the state of a session from what stands of it; False where something of that was forgotten meanwhile.
+
+        What is read first is looked for again when the state is kept; the state before it is read last, so that
+        nothing that was forgotten on the way can come back in it.
+        """
+        turns = await ledger.sessions.turns(session_id)
+        if not turns:
+            return False
+        ids = [id for turn in turns for id in turn.episodes]
+        found = {episode.id: episode for episode in await ledger.get_episodes(ids) if not episode.hidden}
+        session = await ledger.sessions.by_id(session_id)
+        if session is None:
+            return False
+        facts = await self._accounts.facts(session.scope, turns[-MOST_TURNS:])
+        fresh = [turn for turn in turns if turn.number > _covered(session.state)][-MOST_TURNS:]
+        said = [found[id] for turn in fresh for id in turn.episodes if id in found]
+        state = await self._made(await run_blocking(_fit, said), facts, session.state)
+        return await ledger.sessions.put_state(
+            session_id,
+            {**state, COVERED: turns[-1].number},
+            iso(self._kernel.clock.now() + self._ttl),
+            episodes=list(found),
+            memories=[item.id for item in facts],
+        )
+
+    async def _made(
+        self, fresh: Sequence[Message], facts: Sequence[MemoryItem], previous: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The state by a model where there is one; else, or where it fails, by the rules."""
+        llm = self._kernel.extractor
+        if llm is not None:
+            stated = [item.memory for item in facts if not _unfit(item.memory)]
+            shown = {key: value for key, value in previous.items() if key != COVERED}
+            with degrade("the state of a session is told by rules"):
+                try:
+                    async with asyncio.timeout(patience(self._kernel.config)):
+                        told = await told_state(llm, fresh, stated, shown)
+                except TimeoutError as error:
+                    raise LLMError("the model did not answer in time", code="timeout") from error
+                if told and (state := bounded(told, unfit=_unfit)):
+                    return state
+        return await run_blocking(state_of, fresh, facts, previous, unfit=_unfit)
+
+
+def _with_state(messages: Messages, session: Session, keep_turns: int) -> tuple[Messages, dict[str, Any]]:
+    """The request with the session's state, brought up to what is left out of it here; and that state.
+
+    Turns that the state does not tell of, newer ones and those before the session was counted, are read by the rules.
+    """
+    begins = turns_of(messages)
+    left_out = len(begins) - keep_turns
+    behind = session.turns - _covered(session.state) + 1  # the turn of this request may not be counted yet
+    first = max(0, len(begins) - behind)
+    state: dict[str, Any] = dict(session.state)
+    unknown = len(begins) - session.turns - 1
+    if unknown > MOST_UNKNOWN:
+        return messages, state
+    if unknown > 0:
+        earlier = _heard(messages[: begins[min(unknown, left_out)]])
+        state = joined(state_of(earlier, (), {}, unfit=_unfit), state, unfit=_unfit)
+    if first < left_out:
+        state = state_of(_heard(messages[begins[first] : begins[left_out]]), (), state, unfit=_unfit)
+    return compressed(messages, state, keep_turns), state
+
+
+def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """What user and assistant said in a request's messages; of what is no text nothing."""
+    heard: list[Message] = []
+    for message in messages:
+        if message.get("role") in ("user", "assistant"):
+            try:
+                text = strip_injected(text_of(message.get("content")))
+                heard.append(Message(str(message["role"]), text[:MOST_READ]))
+            except InvalidInputError:
+                continue
+    return heard
+
+
+def _fit(episodes: Sequence[Episode]) -> list[Message]:
+    """What user and assistant said, as far as it may enter a prompt."""
+    spoken = [
+        Message(episode.role, episode.content[:MOST_READ])
+        for episode in episodes
+        if episode.role in ("user", "assistant")
+    ]
+    return [message for message in spoken if not _unfit(message.content)]
+
+
+def _unfit(text: str) -> bool:
+    """Whether a text gives a model orders, and so must not come back to it as a state."""
+    return suspect(text, None) is not None
+
+
+def _covered(state: Mapping[str, Any]) -> int:
+    """Up to which turn a state tells of its session."""
+    return int(state.get(COVERED) or 0)

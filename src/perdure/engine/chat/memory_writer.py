@@ -1,0 +1,423 @@
+"""The write side of the gateway: keep turns at once, and read them for facts in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+from uuid import NAMESPACE_URL, uuid5
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
+from perdure.domain.job import Job
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.domain.session import Session
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.priority import PriorityGate
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.worker import Worker, is_ending
+from perdure.engine.chat.caller_model import CallerModels, ModelGrant
+from perdure.engine.chat.extraction import Extraction
+from perdure.engine.chat.session_reader import SessionReader
+from perdure.engine.chat.settings import Conversation, GatewaySettings
+from perdure.engine.chat.turn_log import InMemorySessions, PendingTurn, TurnLog, own_session, own_session_of, store_mark
+from perdure.engine.engine import Engine
+from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, later, pause_after
+
+# Session jobs: they survive a crash, and several processes share them.
+
+logger = logging.getLogger("perdure")
+
+JOB = "session"
+"""The kind of the jobs: of one session one at a time, so that its turns are read in their order."""
+Task = Literal["read", "drift", "quiet", "end"]
+"""Read up to a turn; do so if the subject has changed with it; do so if nobody has spoken since; it has ended."""
+
+LANES = 4
+"""Sessions processed concurrently where a model reads: one that hangs delays only its own session."""
+AT_ONCE = 8
+"""Jobs that are taken at a time where rules read, which take some milliseconds for each."""
+IDLE = 30.0
+"""Seconds after which a worker looks whether another process has left work."""
+BUSY = 0.05
+SWEEP = 60.0
+"""Seconds between two looks for sessions that have fallen silent, at most."""
+LATER = 600.0
+"""Seconds between two tries of what failed PARKED_AFTER times: a model that was away for hours is asked again, and no
+session stays unread until the next process begins."""
+ENDING = 60.0
+"""Seconds that whoever ends a session waits for it at most; what is not done by then is done later."""
+_FIRST_LOOK = 0.005
+_SLOWEST_LOOK = 0.1
+SWEPT = 100
+"""Sessions that one look ends."""
+QUIET = 5.0
+"""Seconds of silence after which rules read what is unread, where no setting says otherwise: rules cost nothing."""
+LATEST = 20
+"""Sessions of the same walls, the latest, that are read when another one begins."""
+
+
+class SessionJobs:
+    """The session jobs of one process and the workers that run them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: GatewaySettings,
+        borrowing: CallerModels,
+        way: PriorityGate,
+        shown: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._engine = engine
+        self._kernel = engine.kernel
+        self._reading = SessionReader(engine, settings, borrowing, shown)
+        self._silence = timedelta(minutes=settings.session_minutes)
+        self._sweep_every = min(SWEEP, settings.session_minutes * 60 / 4)
+        self._swept_at = -math.inf
+        self._asks_a_model = self._kernel.extractor is not None or borrowing.is_on
+        self.quiet_seconds = settings.quiet_seconds
+        if self.quiet_seconds is None:
+            self.quiet_seconds = 0.0 if self._asks_a_model else QUIET
+        lanes, self._at_once = (LANES, 1) if self._asks_a_model else (1, AT_ONCE)
+        self._workers = [Worker(lambda: way.behind(self._work())) for _ in range(lanes)]
+
+    # ------------------------------------------------------------------ life
+    def wake(self) -> None:
+        """Wake the workers: there may be work."""
+        for worker in self._workers:
+            worker.wake()
+
+    async def resume(self, ledger: Ledger) -> None:
+        """Go on with what an earlier process left over, also with what it had given up."""
+        await ledger.jobs.revive([self._kind])
+        self.wake()
+
+    async def stop(self) -> None:
+        """Stop; what is under way is given back."""
+        for worker in self._workers:
+            await worker.stop()
+
+    # ------------------------------------------------------------------ jobs
+    @property
+    def _kind(self) -> str:
+        return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name).named(JOB)
+
+    def job(self, task: Task, session_id: str, scope: Scope, turn: int, *, after: float = 0.0) -> Job:
+        """A job whose id is of its cause: told twice, it is there once. `after` are seconds before it is done."""
+        id = str(uuid5(NAMESPACE_URL, f"perdure:{self._kind}:{task}:{session_id}:{turn}"))
+        told, when = {"task": task, "turn": turn}, later(after) if after else ""
+        return Job(id=id, kind=self._kind, memory_id=session_id, scope=scope, payload=told, not_before=when)
+
+    async def _work(self) -> float:
+        """Do some of what is due; the seconds until there may be more."""
+        try:
+            with self._kernel.lifecycle.in_flight():
+                ledger = self._kernel.ledger
+                if ledger is None:
+                    return IDLE
+                taken = await ledger.jobs.take([self._kind], self._at_once)
+                if taken:
+                    await self._do(ledger, taken)
+                    return 0.0
+                if await self._sweep(ledger):
+                    return 0.0
+                due = await ledger.jobs.next_due([self._kind])
+        except PerdureError as error:
+            logger.warning("what is due of sessions waits: %s", error.message)
+            return pause_after(3)
+        wait = IDLE if due is None else min(IDLE, max(BUSY, _seconds_until(due)))
+        return min(wait, self._sweep_every)
+
+    async def _do(self, ledger: Ledger, jobs: Sequence[Job]) -> None:
+        done: list[str] = []
+        try:
+            for job in jobs:
+                if await self._try(ledger, job):
+                    done.append(job.id)
+        finally:
+            # A task that is cancelled gives back what it has not done.
+            left = [job.id for job in jobs if job.id not in done]
+            await shielded(_hand_in(ledger, done, left))
+
+    async def _try(self, ledger: Ledger, job: Job) -> bool:
+        """Do one job; True too where it failed and the queue was told so."""
+        try:
+            session = await own_session_of(self._kernel, ledger, job.memory_id)
+            is_read = session is None or await self._carry_out(ledger, session, job)
+            error = "" if is_read else "the turns could not be read"
+        except Exception as failure:  # whatever it is, it must not stop the sessions after this one
+            if is_ending(failure):
+                raise
+            error = type(failure).__name__
+            logger.warning("what was due of a session failed: %s", _told(failure))
+        if error:
+            tries = job.attempts + 1
+            pause = LATER if tries >= PARKED_AFTER else pause_after(tries, GROWTH)
+            await ledger.jobs.failed(job.id, error, not_before=later(pause), park=False)
+        return not error
+
+    async def _carry_out(self, ledger: Ledger, session: Session, job: Job) -> bool:
+        """Whether all that was to be read is read; what is read with the next turns all the same counts as done."""
+        turn = int(job.payload["turn"])
+        match job.payload["task"]:
+            case "end":
+                return await self._conclude(ledger, session, turn)
+            case "drift" if not await self._reading.has_drifted(session, turn):
+                return True
+            case "quiet" if session.turns > turn:
+                return True
+            case _:
+                await self._reading.read(session, turn)
+                return True
+
+    async def _conclude(self, ledger: Ledger, session: Session, turn: int) -> bool:
+        went_on = session.turns > turn
+        if went_on or (session.ended_at is not None and session.read_turns >= session.turns):
+            return True
+        is_read = await self._reading.read(session, session.turns)
+        if session.ended_at is None or is_read:
+            await self._reading.tell(session)
+        silent = (read_moment(session.last_at) or datetime.now(UTC)) + timedelta(microseconds=1)
+        await ledger.sessions.end(session.id, iso(self._kernel.clock.now()), silent_since=iso(silent))
+        return is_read
+
+    # ------------------------------------------------------------------ ends
+    async def _sweep(self, ledger: Ledger) -> bool:
+        """Let sessions end that have been silent for long; whether there were some."""
+        now = time.monotonic()
+        if now - self._swept_at < self._sweep_every:
+            return False
+        self._swept_at = now
+        before = iso(self._kernel.clock.now() - self._silence)
+        silent = await ledger.sessions.idle(before, SWEPT, store=store_mark(self._kernel))
+        await ledger.jobs.add([self.job("end", session.id, session.scope, session.turns) for session in silent])
+        return bool(silent)
+
+    async def begins(self, ledger: Ledger, name: str, scope: Scope, seconds: float) -> None:
+        """Have those sessions read that stand behind the same walls as one of this name, which begins.
+
+        Waits until they are, for so long at most; not at all where a model reads, which takes longer than an answer may
+        wait. A short conversation is over when the next one begins: who has spoken of something is to find it known.
+        """
+        latest = await ledger.sessions.list(scope, LATEST)
+        unread = {each.id: each for each in latest if each.read_turns < each.turns and each.name != name}
+        if not unread:
+            return
+        await ledger.jobs.add([self.job("read", each.id, each.scope, each.turns) for each in unread.values()])
+        self.wake()
+        until, look = time.monotonic() + seconds, _FIRST_LOOK
+        while unread and not self._asks_a_model and time.monotonic() < until:
+            await asyncio.sleep(look)
+            look = min(2 * look, _SLOWEST_LOOK)
+            for each in list(unread.values()):
+                found = await ledger.sessions.by_id(each.id)
+                if found is None or found.read_turns >= each.turns:
+                    del unread[each.id]
+
+    async def ended(self, ledger: Ledger, session: Session) -> Session:
+        """End a session now, and wait until that is done; the session as it is then, or after a while."""
+        until, look, asked = time.monotonic() + ENDING, _FIRST_LOOK, -1
+        while time.monotonic() < until and (session.ended_at is None or session.read_turns < session.turns):
+            if session.turns != asked:  # also where it went on meanwhile
+                asked = session.turns
+                await ledger.jobs.add([self.job("end", session.id, session.scope, asked)])
+                self.wake()
+            await asyncio.sleep(look)
+            look = min(2 * look, _SLOWEST_LOOK)
+            found = await ledger.sessions.by_id(session.id)
+            if found is None or (found.ended_at is not None and not await self._is_waiting(ledger, session.scope)):
+                return found or session
+            session = found
+        return session
+
+    async def _is_waiting(self, ledger: Ledger, scope: Scope) -> bool:
+        status = await ledger.jobs.status([self._kind], scope)
+        return status.processing > 0
+
+
+async def _hand_in(ledger: Ledger, done: Sequence[str], left: Sequence[str]) -> None:
+    with degrade("what was due of a session will be done again"):
+        if done:
+            await ledger.jobs.done(done)
+        if left:
+            await ledger.jobs.give_back(left, not_before=later(0.0))
+
+
+def _told(failure: Exception) -> str:
+    """A failure in one line without any text of a memory: what names values is told by its class alone."""
+    if isinstance(failure, PerdureError) and not isinstance(failure, InvalidInputError):
+        return f"{type(failure).__name__}: {' '.join(failure.message.split())}"
+    return type(failure).__name__
+
+
+def _seconds_until(moment: str) -> float:
+    due = read_moment(moment)
+    return 0.0 if due is None else (due - datetime.now(UTC)).total_seconds()
+
+
+JUST_SAID = 0.1
+"""Seconds that who begins a conversation waits for what was said last to be kept."""
+FEW = 8
+"""Utterances of anybody's for which that is worth while."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnd:
+    """The outcome of ending a session."""
+
+    session_id: str
+    turns: int
+    facts: int
+    """Memories that stand of what was said in its last sitting."""
+    summary_id: str | None = None
+    """The episodic memory that tells of it; None where nothing in it was worth one."""
+    is_read: bool = True
+    """Whether all of it has been read for facts; what could not be is tried again."""
+
+
+class MemoryWriter:
+    """Keeps turns and schedules the jobs that follow them; nothing here raises but where it says so."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: GatewaySettings,
+        *,
+        way: PriorityGate | None = None,
+        lost: Callable[[str], None] = lambda why: None,
+    ) -> None:
+        """`lost` is told why a turn, or the answer of one, is not kept."""
+        self._kernel = engine.kernel
+        self._settings = settings
+        self._extraction = Extraction(engine, settings)
+        self._borrowing = CallerModels(engine, settings)
+        self._reading = SessionReader(engine, settings, self._borrowing, self._shown)
+        way = way or PriorityGate()
+        self._work = SessionJobs(engine, settings, self._borrowing, way, self._shown)
+        self._unkept = InMemorySessions(engine, settings, self._borrowing)
+        self.turns = TurnLog(
+            engine.kernel,
+            due=self._due,
+            wake=self._work.wake,
+            borrowing=self._borrowing,
+            unkept=self._unkept,
+            way=way,
+            lost=lost,
+        )
+        """Where turns are put."""
+
+    @property
+    def borrows(self) -> bool:
+        """Whether the grants of turns are used: where their own model is to read them."""
+        return self._borrowing.is_on
+
+    @property
+    def waiting(self) -> int:
+        """What was said and waits to be kept, or to be found."""
+        return len(self.turns)
+
+    async def written(self) -> None:
+        """Wait until what was said by now is kept, and can be found."""
+        await self.turns.so_far()
+
+    async def begin(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> PendingTurn:
+        """Keep the user's words, then what tools said; returns when they are kept."""
+        turn = PendingTurn(conversation=conversation, user=user, tools=tuple(tools))
+        await self.turns.keep_user(turn)
+        return turn
+
+    async def end(self, turn: PendingTurn, answer: str, *, complete: bool = True) -> None:
+        """Keep the answer of a turn; returns when it is kept."""
+        await self.turns.keep_answer(turn, answer, complete=complete)
+
+    async def keep(
+        self,
+        conversation: Conversation,
+        user: Message,
+        answer: str,
+        tools: Sequence[Message] = (),
+        *,
+        grant: ModelGrant | None = None,
+    ) -> None:
+        """Keep a whole turn, the user's words first; returns when it is kept."""
+        turn = PendingTurn(conversation=conversation, user=user, tools=tuple(tools), grant=grant)
+        await self.turns.keep_answer(turn, answer)
+
+    async def begins(self, conversation: Conversation, seconds: float) -> None:
+        """Have what is unread of the same user's other sessions read, as one begins; for so long at most.
+
+        What a request finds is what was said before it. Nothing here fails a request.
+        """
+        until = time.monotonic() + seconds
+        what = "what was said in an earlier conversation is read later"
+        with never_fail(what, []), degrade(what), self._kernel.lifecycle.in_flight():
+            ledger = self._kernel.ledger
+            if ledger is None or not self._kernel.open.done:
+                return
+            if self.waiting <= FEW:  # where the ledger is not to be had, more wait, and requests do not
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(seconds, JUST_SAID)):
+                        await self.turns.so_far()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left := until - time.monotonic()):
+                    await self._work.begins(ledger, conversation.session, conversation.scope, left)
+
+    async def end_session(self, name: str, scope: Scope) -> SessionEnd:
+        """Read what is unread of a session, and tell of it in an episodic memory.
+
+        NotFoundError where there is none of this name behind exactly these walls; LedgerError without a ledger.
+        """
+        with self._kernel.lifecycle.in_flight():
+            ledger = await self._kernel.required_ledger()
+            session = await own_session(self._kernel, ledger, name, scope)
+            if session is None:
+                raise NotFoundError(f"there is no session {name!r}")
+            session = await self._work.ended(ledger, session)
+            facts, account = await self._reading.outcome(session)
+            return SessionEnd(
+                session_id=session.id,
+                turns=session.turns,
+                facts=facts,
+                summary_id=None if account is None else account.id,
+                is_read=session.read_turns >= session.turns,
+            )
+
+    async def start(self) -> None:
+        """Begin to work on what is due, also on what an earlier process left over, or could not do."""
+        what = "what is due of sessions is done once something is said"
+        with never_fail(what, []), degrade(what), self._kernel.lifecycle.in_flight():
+            await self._kernel.open()
+            if self._kernel.ledger is not None:
+                await self._work.resume(self._kernel.ledger)
+
+    async def close(self) -> None:
+        """Keep what was said, and stop; what is not read stays in the queue for the next one."""
+        await self.turns.so_far()
+        await self._unkept.settled()
+        await self._work.stop()
+        await self._borrowing.close()
+
+    async def _shown(self) -> None:
+        await self.turns.shown()
+
+    def _due(self, conversation: Conversation, session_id: str, number: int) -> list[Job]:
+        """What is due after a turn: every N-th is read, others where the subject may have changed.
+
+        And others where nobody goes on.
+        """
+        if number % self._extraction.every(conversation.dialect) == 0:
+            return [self._work.job("read", session_id, conversation.scope, number)]
+        jobs = list[Job]()
+        if quiet := self._work.quiet_seconds:
+            jobs.append(self._work.job("quiet", session_id, conversation.scope, number, after=quiet))
+        if self._settings.drift_threshold is not None and number > 1:
+            jobs.append(self._work.job("drift", session_id, conversation.scope, number))
+        return jobs

@@ -1,0 +1,285 @@
+"""The rolling summary of a conversation: one memory of its own, renewed when something was learned.
+
+What it was made of may change or go by other ways than by what is said. It is never told as it was then (ADR 18).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import NAMESPACE_URL, uuid5
+
+from perdure.backends.vector_stores.base import Point, Vector
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import LLMError
+from perdure.domain.event import Change, MemoryEvent
+from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, matches
+from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.chat.extraction import patience
+from perdure.engine.core.access import TRUSTED, visible
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lineage import SESSION
+from perdure.engine.core.rows import version_of
+from perdure.engine.write.change_set import cosine
+from perdure.pipeline.curation.llm.summary import Learned, summarised
+from perdure.pipeline.prompting.summary import chosen, told
+from perdure.pipeline.quarantine import suspect
+from perdure.pipeline.retrieval.words import word_score
+
+KIND = "summaries"
+_MOST_FACTS = 400
+"""Facts of a conversation that are looked at, the newest."""
+_MARGIN = timedelta(minutes=2)
+"""How far before the last summary a fact may be dated that came after it: another process was writing it then."""
+_TRIES = 4
+"""Times that a summary is made anew because what it is made of changed meanwhile."""
+_GONE = "gone"
+"""In a summary's metadata: the ids in `derived_from` that no longer stood when a model wrote it, and knew of it."""
+
+
+def summary_id(scope: Scope) -> str:
+    """The id of the summary of what stands behind these walls, the same wherever it is made."""
+    return str(uuid5(NAMESPACE_URL, f"perdure:summary:{json.dumps(scope.given(), sort_keys=True)}"))
+
+
+async def summary_of(kernel: Kernel, scope: Scope) -> MemoryItem | None:
+    """The summary of a conversation, if there is one; to be called on a kernel that is open."""
+    point = await _point_of(kernel, scope)
+    return None if point is None else MemoryItem.from_payload(point.payload)
+
+
+async def _point_of(kernel: Kernel, scope: Scope) -> Point | None:
+    point = await kernel.store.get(kernel.collection, summary_id(scope))
+    item = None if point is None else MemoryItem.from_payload(point.payload)
+    return point if item is not None and item.state == LIVE and item.kind == KIND else None
+
+
+async def _score(kernel: Kernel, point: Point, query: str) -> float:
+    """How much a summary bears on a query, as a memory's score; by its words where there is no vector."""
+    near = cosine(await kernel.embedding.query(query), point.vector) if query.strip() else None
+    return word_score(query, str(point.payload["memory"])) if near is None else kernel.embedding.embedder.score(near)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """How that stands which a summary was made of."""
+
+    standing: tuple[Point, ...] = ()
+    """The rows of what still stands and may enter a prompt, in the summary's order."""
+    lost: frozenset[str] = frozenset()
+    """The ids of what has changed or gone since the summary was written."""
+
+    @property
+    def items(self) -> list[MemoryItem]:
+        """What still stands; not made of the rows before it is needed, for every request asks what is lost."""
+        return [MemoryItem.from_payload(point.payload) for point in self.standing]
+
+
+async def _parts_of(kernel: Kernel, summary: MemoryItem) -> _Parts:
+    now = visible(summary.scope, now=kernel.clock.now(), filters=TRUSTED)
+    points = await kernel.store.get_many(kernel.collection, summary.derived_from)
+    standing = tuple(point for point in points if matches(now, point.payload))
+    as_they_were = {point.id for point in standing if point.payload["updated_at"] <= summary.updated_at}
+    return _Parts(standing, frozenset(summary.derived_from) - as_they_were - set(summary.metadata.get(_GONE, ())))
+
+
+async def is_current(kernel: Kernel, scope: Scope) -> bool:
+    """Whether a conversation has a summary, and all that this was made of stands as it did."""
+    summary = await summary_of(kernel, scope)
+    return summary is not None and not (await _parts_of(kernel, summary)).lost
+
+
+async def told_summary(kernel: Kernel, scope: Scope, query: str = "", threshold: float | None = None) -> str | None:
+    """What a prompt is told of a conversation: its summary, if there is one that may enter a prompt.
+
+    With a threshold only one that bears on the query so much, as any memory has to. Where something of it has changed
+    or gone since, what is left, by the rules, until it is renewed.
+    """
+    point = await _point_of(kernel, scope)
+    summary = None if point is None else MemoryItem.from_payload(point.payload)
+    if point is None or summary is None or summary.quarantined is not None:
+        return None
+    if threshold and await _score(kernel, point, query) < threshold:
+        return None
+    parts = await _parts_of(kernel, summary)
+    if not parts.lost:
+        return summary.memory
+    text = _by_rules(parts.items)[0]
+    return text if text and suspect(text, None) is None else None
+
+
+def _by_rules(facts: Sequence[MemoryItem]) -> tuple[str, list[MemoryItem]]:
+    """What the rules tell of facts, "" of none, and those of them that it tells."""
+    parts = [facts[place] for place in chosen([item.memory for item in facts])]
+    return told([item.memory for item in parts]), parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A summary that is to be written."""
+
+    text: str = ""
+    """"" for none."""
+    parts: Sequence[MemoryItem] = ()
+    """The facts that it was made of."""
+    goes_on: MemoryItem | None = None
+    """The summary before, where it was made of that too."""
+    gone: tuple[str, ...] = ()
+    """What stands no more of that which the one before was made of."""
+
+
+class RollingSummaries:
+    """Keeps the summaries of conversations; a failure costs nothing but the renewal."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    async def renew(self, scope: Scope, events: Sequence[MemoryEvent] = ()) -> None:
+        """Bring the summary up to what was learned since it was made; nothing learned, nothing written.
+
+        One that an erasure took is made anew of what is left. `events` tell what no longer stands.
+        """
+        with degrade("the summary of the conversation is not renewed"):
+            for _ in range(_TRIES):
+                if await self._renewed(scope, events):
+                    return
+
+    async def _renewed(self, scope: Scope, events: Sequence[MemoryEvent]) -> bool:
+        """Try once; False where what it was made of changed meanwhile."""
+        kernel = self._kernel
+        previous = await summary_of(kernel, scope)
+        before = _Parts() if previous is None else await _parts_of(kernel, previous)
+        goes_on = previous
+        if kernel.extractor is not None and before.lost - _told_of(events):
+            # A model that is not told what has changed would go on telling it. It begins anew.
+            goes_on, before = None, _Parts(lost=before.lost)
+        facts = await self._facts(scope, goes_on, before.items)
+        made = await self._made(goes_on, before, facts, events) if facts else _Made()
+        if made is None or (not facts and previous is None):
+            return True
+        embedded = await kernel.embedding.texts([made.text] if made.text else [])
+        async with kernel.lock(scope):
+            if await summary_of(kernel, scope) != previous or not await self._stand(facts):
+                return False
+            await self._write(scope, previous, made, embedded.vectors[0] if made.text else None)
+        return True
+
+    async def _facts(self, scope: Scope, previous: MemoryItem | None, parts: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """What still stands of what the summary before was made of, and what was learned since; oldest first.
+
+        What is kept out of prompts is kept out of here. Without a summary, all that was learned.
+        """
+        kernel = self._kernel
+        now = kernel.clock.now()
+        filters: list[Filter] = [Not(eq("source", SESSION))]
+        if previous is not None:
+            made_at = read_moment(previous.updated_at) or now
+            filters.append(Condition("updated_at", "gt", Moment(iso(made_at - _MARGIN))))
+        page = await kernel.store.list(kernel.collection, visible(scope, now=now, filters=all_of(*filters)))
+        found = {item.id: item for item in parts}
+        found.update((point.id, MemoryItem.from_payload(point.payload)) for point in page.points)
+        trusted = [item for item in found.values() if item.quarantined is None]
+        return sorted(trusted, key=lambda item: (item.told_at, item.created_at, item.id))[-_MOST_FACTS:]
+
+    async def _made(
+        self, previous: MemoryItem | None, before: _Parts, facts: list[MemoryItem], events: Sequence[MemoryEvent]
+    ) -> _Made | None:
+        """The new summary of some facts; None where the one before stands as it is."""
+        llm = self._kernel.extractor
+        if llm is None:
+            text, parts = _by_rules(facts)
+            is_told = previous is not None and text == previous.memory and not before.lost
+            return None if is_told else _Made(text, parts)
+        new = [item for item in facts if previous is None or _is_new(item, previous)]
+        gone = [event.old_memory or event.memory for event in events if event.event in ("UPDATE", "DELETE")]
+        learned = Learned(tuple(item.memory for item in new), tuple(gone) if previous is not None else ())
+        if learned.is_nothing:
+            return None
+        try:
+            async with asyncio.timeout(patience(self._kernel.config)):
+                text = await summarised(llm, previous.memory if previous is not None else None, learned)
+        except TimeoutError as error:
+            raise LLMError("the model did not answer in time", code="timeout") from error
+        left = {point.id for point in before.standing}
+        no_more = () if previous is None else tuple(id for id in previous.derived_from if id not in left)
+        return _Made(text, new, previous, no_more)
+
+    async def _stand(self, facts: Sequence[MemoryItem]) -> bool:
+        """Whether all that it may tell stands as it was read: what changed or went must not come back in it."""
+        kernel = self._kernel
+        points = await kernel.store.get_many(kernel.collection, [item.id for item in facts])
+        return {(point.id, point.payload.get("updated_at")) for point in points} == {
+            (item.id, item.updated_at) for item in facts
+        }
+
+    async def _write(self, scope: Scope, previous: MemoryItem | None, made: _Made, vector: Vector | None) -> None:
+        kernel = self._kernel
+        moment = kernel.clock.tick()
+        vectors: dict[str, Vector | None] = {}
+        after = _item(scope, previous, made, moment) if made.text else None
+        keep = None
+        if previous is not None:
+            keep = version_of(previous, untold_at=moment)
+            point = await kernel.store.get(kernel.collection, previous.id)
+            vectors[keep.id] = None if point is None else point.vector
+        if after is not None:
+            vectors[after.id] = vector
+        change = Change(
+            id=new_id(),
+            event="DELETE" if after is None else "ADD" if previous is None else "UPDATE",
+            memory_id=summary_id(scope),
+            at=moment,
+            told_at=moment,
+            before=previous,
+            after=after,
+            keep=keep,
+            actor="gateway",
+            reason="summary",
+            sources=() if after is None else after.sources,
+        )
+        await kernel.commit([change], vectors)
+
+
+def _item(scope: Scope, previous: MemoryItem | None, made: _Made, moment: str) -> MemoryItem:
+    """The summary as it is kept: one that goes on from the one before names all that went into that."""
+    goes_on = made.goes_on
+    derived = (*(goes_on.derived_from if goes_on else ()), *(item.id for item in made.parts))
+    sources = (*(goes_on.sources if goes_on else ()), *(id for item in made.parts for id in item.sources))
+    item = previous or MemoryItem(
+        id=summary_id(scope),
+        memory=made.text,
+        hash=text_hash(made.text),
+        scope=scope,
+        created_at=moment,
+        updated_at=moment,
+        told_at=moment,
+        valid_from=moment,
+        kind=KIND,
+        role="summary",
+    )
+    return item.with_(
+        memory=made.text,
+        hash=text_hash(made.text),
+        updated_at=moment,
+        told_at=moment,
+        version=1 if previous is None else previous.version + 1,
+        derived_from=tuple(dict.fromkeys(derived)),
+        metadata={_GONE: list(made.gone)} if made.gone else {},
+        quarantined=suspect(made.text, None),
+        sources=tuple(dict.fromkeys(sources)),
+    )
+
+
+def _told_of(events: Sequence[MemoryEvent]) -> set[str]:
+    """The memories of which events say that they changed or went, by their ids."""
+    changed = [event for event in events if event.event in ("UPDATE", "DELETE")]
+    return {id for event in changed for id in (event.id, event.replaced_id) if id is not None}
+
+
+def _is_new(item: MemoryItem, previous: MemoryItem) -> bool:
+    return item.id not in previous.derived_from or item.updated_at > previous.updated_at

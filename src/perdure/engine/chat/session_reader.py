@@ -1,0 +1,246 @@
+"""Read the unread turns of a session for facts, and renew what depends on them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import takewhile
+
+from perdure.domain.errors import QuotaError
+from perdure.domain.event import Episode, MemoryEvent
+from perdure.domain.memory import MemoryItem
+from perdure.domain.session import Session, SessionTurn
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.chat.caller_model import CallerModels
+from perdure.engine.chat.extraction import OVERLAP, Extracted, Extraction
+from perdure.engine.chat.failed_turns import FailedTurns
+from perdure.engine.chat.rolling_summary import RollingSummaries, is_current
+from perdure.engine.chat.session_summary import SessionSummaries, sitting
+from perdure.engine.chat.settings import Dialect, GatewaySettings
+from perdure.engine.chat.turns import dialect_of
+from perdure.engine.engine import Engine
+from perdure.engine.maintenance.eviction import evict
+from perdure.pipeline.curation.chat.turn_filters import has_drifted, tells_a_topic
+
+logger = logging.getLogger("perdure")
+
+CONTEXT_TURNS = 12
+"""Turns before a chat's that make it clear to the rules, at least: it begins at a twelfth turn, so that what was read
+of it with one turn is known with the next."""
+LOOKED_BACK = 500
+"""Last turns of a session among which its last sitting is looked for."""
+
+
+class SessionReader:
+    """Reads the turns of sessions that a ledger counts."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: GatewaySettings,
+        borrowing: CallerModels,
+        shown: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`shown` returns once the messages that are kept by now are rows, which count as entries."""
+        self._engine = engine
+        self._shown = shown
+        self._kernel = engine.kernel
+        self._settings = settings
+        self._extraction = Extraction(engine, settings)
+        self._borrowing = borrowing
+        self._summaries = RollingSummaries(engine.kernel)
+        self._accounts = SessionSummaries(engine.kernel)
+        self._troubles = FailedTurns()
+
+    async def read(self, session: Session, through: int) -> bool:
+        """Read what nobody has read up to a turn, and renew the summary; False where something could not be read.
+
+        What could not be read stays unread, and is read with what comes next.
+        """
+        ledger = await self._kernel.required_ledger()
+        events: list[MemoryEvent] = []
+        done, through = session.read_turns, min(through, session.turns)
+        if done >= through:
+            return True
+        while done < through:
+            step = await self._step(session, done, through)
+            if step is None:
+                break
+            done, found = step
+            events += found
+            await ledger.sessions.mark_read(session.id, done)
+        await self._follow(session, events)
+        return done >= through
+
+    async def _step(self, session: Session, done: int, through: int) -> tuple[int, list[MemoryEvent]] | None:
+        """Read the next turns: up to which, and what was learned; None where they could not be read.
+
+        Those that failed together too often are read one by one, and one that fails alone is passed over where a model
+        answered of it, or reads the one after it: it must not keep all that follows from being read.
+        """
+        window = await self._window(session, done, through)
+        unread = [turn for turn in window.turns if turn.number > done]
+        if not unread:
+            return through, []  # they were erased
+        read = unread[:1] if self._troubles.of(session.id).is_lasting else self._together(session, window, unread)
+        last = read[-1].number
+        extracted = await self._extracted(session, window, read)
+        if extracted.is_stale:
+            return done, []  # what is left of them is read at once
+        if not extracted.failed:
+            self._troubles.read(session.id, last)
+            return last, extracted.events
+        if extracted.failed == "embedder":
+            return None
+        trouble = self._troubles.failed(session.id, read[0].number, last)
+        if not trouble.is_lasting:
+            return None
+        if len(read) > 1:
+            return done, []  # one by one
+        if extracted.failed == "reader":  # the turn is at fault, or whoever reads it
+            following = unread[1:2] if trouble.is_silent else []
+            extracted = await self._extracted(session, window, following) if following else Extracted()
+            if not extracted.is_read:
+                return None
+            last = following[0].number
+        logger.warning("a turn that cannot be read for facts is passed over: its messages stay")
+        self._troubles.passes_over(session.id, read[0].number)
+        self._troubles.read(session.id, last)
+        return last, extracted.events
+
+    async def _window(self, session: Session, done: int, through: int) -> _Window:
+        """The next turns, and so many before them as may make them clear."""
+        ledger = await self._kernel.required_ledger()
+        longest = max(self._extraction.every("responses") + OVERLAP, 2 * CONTEXT_TURNS)
+        turns = await ledger.sessions.turns(session.id, max(1, done + 1 - longest), min(through, done + longest))
+        return _Window(turns, await self._episodes(turns), done)
+
+    def _together(self, session: Session, window: _Window, unread: Sequence[SessionTurn]) -> list[SessionTurn]:
+        """The first of the turns that nobody has read, as many as are read together."""
+        dialect = window.dialect(unread[0])
+        if dialect == "chat":
+            return [unread[0]]
+        alike = takewhile(lambda turn: window.dialect(turn) == dialect, unread)
+        read = [turn for turn in alike if turn.number <= window.done + self._reach]
+        # A borrowed key reads what came with it, after no other turns than such; the others are read before or after.
+        lent = self._borrowing.turns(session.id)
+        is_lent = read[0].number in lent
+        return list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
+
+    async def _extracted(self, session: Session, window: _Window, read: Sequence[SessionTurn]) -> Extracted:
+        """What becomes of some turns that are read together."""
+        first, last = read[0].number, read[-1].number
+        dialect, trouble, lent = (
+            window.dialect(read[0]),
+            self._troubles.of(session.id),
+            self._borrowing.turns(session.id),
+        )
+        earliest = _beginning(window.done) if dialect == "chat" else last - self._reach + 1
+        before = [
+            turn
+            for turn in window.turns
+            if earliest <= turn.number <= window.done
+            and turn.number not in trouble.passed
+            and (turn.number in lent or first not in lent)
+            and not (trouble.is_lasting and dialect == "responses")  # what made the others fail may stand there
+        ]
+        try:
+            async with self._borrowing.reader(session.id, first) as borrowed:
+                return await self._extraction.read(
+                    dialect,
+                    session.scope,
+                    window.said(before),
+                    window.said(read),
+                    key=f"turns:{session.id}:{first}-{last}",
+                    borrowed=borrowed,
+                )
+        except QuotaError as error:  # to read it once more would change nothing
+            logger.warning("what was said is not learned: %s", error.message)
+            return Extracted(is_read=True)
+
+    @property
+    def _reach(self) -> int:
+        """Turns of Responses that stand in one window: those that are read, and those before them."""
+        return self._extraction.every("responses") + OVERLAP
+
+    async def _follow(self, session: Session, events: Sequence[MemoryEvent]) -> None:
+        """What follows from what was learned; each of it may fail alone."""
+        has_changed = any(event.event != "NONE" for event in events)
+        if self._settings.summaries and (has_changed or not await is_current(self._kernel, session.scope)):
+            await self._summaries.renew(session.scope, events)
+        if self._settings.max_entries:
+            with degrade("the conversation keeps more than its entries"):
+                await self._shown()
+                await evict(self._engine, session.scope, self._settings.max_entries)
+
+    # ------------------------------------------------------------------ drift
+    async def has_drifted(self, session: Session, turn: int) -> bool:
+        """Whether the user speaks of something else in a turn than in the one before."""
+        threshold = self._settings.drift_threshold
+        if threshold is None or turn < 2 or not self._kernel.embedding.available:
+            return False
+        ledger = await self._kernel.required_ledger()
+        turns = await ledger.sessions.turns(session.id, turn - 1, turn)
+        episodes = await self._episodes(turns)
+        texts = [
+            " ".join(episodes[id].content for id in each.episodes if id in episodes and episodes[id].role == "user")
+            for each in turns
+        ]
+        if len(texts) < 2 or not all(map(tells_a_topic, texts)):
+            return False
+        before, now = (await self._kernel.embedding.texts(texts)).vectors
+        return before is not None and now is not None and has_drifted(before, now, threshold)
+
+    # ------------------------------------------------------------------ ends
+    async def tell(self, session: Session) -> None:
+        """Tell of the session's last sitting in an episodic memory, and tidy up where that is set."""
+        await self._accounts.tell(session, await self._sitting(session))
+        for chore in dict.fromkeys(self._settings.at_session_end):
+            with degrade(f"the end of a session was not followed by {chore}"):
+                if chore == "consolidate":
+                    await self._engine.consolidate.scope(session.scope)
+                else:
+                    await self._engine.reflect(session.scope)
+
+    async def outcome(self, session: Session) -> tuple[int, MemoryItem | None]:
+        """How many memories stand of what was said in the last sitting, and the one that tells of it."""
+        turns = await self._sitting(session)
+        facts = await self._accounts.facts(session.scope, turns)
+        return len(facts), await self._accounts.find(session.id, turns)
+
+    async def _sitting(self, session: Session) -> list[SessionTurn]:
+        ledger = await self._kernel.required_ledger()
+        turns = await ledger.sessions.turns(session.id, max(1, session.turns - LOOKED_BACK + 1))
+        return sitting(turns, timedelta(minutes=self._settings.session_minutes))
+
+    async def _episodes(self, turns: Sequence[SessionTurn]) -> dict[str, Episode]:
+        ledger = await self._kernel.required_ledger()
+        ids = [id for turn in turns for id in turn.episodes]
+        found = await ledger.get_episodes(ids) if ids else []
+        return {episode.id: episode for episode in found if not episode.hidden}
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Some turns of a session."""
+
+    turns: Sequence[SessionTurn]
+    episodes: dict[str, Episode]
+    done: int
+    """Up to which turn they have been read."""
+
+    def said(self, turns: Sequence[SessionTurn]) -> list[Episode]:
+        """The messages of some of them."""
+        return [self.episodes[id] for turn in turns for id in turn.episodes if id in self.episodes]
+
+    def dialect(self, turn: SessionTurn) -> Dialect:
+        """How a turn is to be read; one of which nothing is left is read as any."""
+        known = [self.episodes[id] for id in turn.episodes if id in self.episodes]
+        return dialect_of(known[0], turn.episodes[0]) if known else "chat"
+
+
+def _beginning(done: int) -> int:
+    """The turn at which the context of a chat begins that has been read so far."""
+    return max(0, done // CONTEXT_TURNS - 1) * CONTEXT_TURNS + 1

@@ -1,0 +1,218 @@
+"""Session summaries: write one episodic memory when a session has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import NAMESPACE_URL, uuid5
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.llms.base import LLM
+from perdure.backends.vector_stores.base import Vector
+from perdure.domain.clock import read_moment
+from perdure.domain.errors import LLMError
+from perdure.domain.event import Change, Episode
+from perdure.domain.filter import Condition, Not, all_of, eq
+from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.domain.session import Session, SessionTurn
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.chat.extraction import patience
+from perdure.engine.chat.turns import is_forged
+from perdure.engine.core.access import visible
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lineage import SESSION
+from perdure.engine.core.rows import version_of
+from perdure.pipeline.curation.chat.episodic import MOST_FACTS, day_of, told
+from perdure.pipeline.curation.chat.turn_filters import is_chatter
+from perdure.pipeline.curation.llm.summary import told_by
+from perdure.pipeline.quarantine import suspect
+
+_AT_ONCE = 100
+"""Episodes whose facts are looked up in one query."""
+_LEAST_MESSAGES = 2
+"""Messages of the user's, more than hello, that a session without facts must have for a model to be asked of it."""
+
+
+def sitting(turns: Sequence[SessionTurn], silence: timedelta) -> list[SessionTurn]:
+    """The last turns of a session between which nobody was silent for longer: it may have gone on after an end."""
+    kept: list[SessionTurn] = []
+    for turn in reversed(turns):
+        if kept and _moment(kept[-1].at) - _moment(turn.at) > silence:
+            break
+        kept.append(turn)
+    return kept[::-1]
+
+
+def session_summary_id(session_id: str, first_turn: int) -> str:
+    """The id of the memory that tells of a sitting: ending it twice makes no second one."""
+    return str(uuid5(NAMESPACE_URL, f"perdure:session:{session_id}:{first_turn}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SessionSummary:
+    """What is told of a sitting, and what it was made of."""
+
+    turns: Sequence[SessionTurn]
+    text: str
+    parts: Sequence[MemoryItem]
+    episodes: Sequence[Episode]
+    by_model: bool
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        """What it goes with when that is forgotten: a model tells of what was said, too, be it no fact."""
+        said = tuple(episode.id for episode in self.episodes) if self.by_model else ()
+        return (*(item.id for item in self.parts), *said)
+
+
+class SessionSummaries:
+    """Tells of sessions."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    async def tell(self, session: Session, turns: Sequence[SessionTurn]) -> None:
+        """Make the memory of these turns, or make it anew where more was said; none where nothing was worth one."""
+        with degrade("the session is not told of"):
+            facts = await self.facts(session.scope, turns)
+            episodes = await self._episodes(turns)
+            if not turns or not episodes:
+                return
+            account = await self._account(turns, episodes, facts)
+            if account is not None:
+                embedded = await self._kernel.embedding.texts([account.text])
+                await self._write(session.scope, account, embedded.vectors[0])
+
+    async def find(self, session_id: str, turns: Sequence[SessionTurn]) -> MemoryItem | None:
+        """The memory that tells of these turns, if there is one."""
+        if not turns:
+            return None
+        point = await self._kernel.store.get(self._kernel.collection, session_summary_id(session_id, turns[0].number))
+        item = None if point is None else MemoryItem.from_payload(point.payload)
+        return item if item is not None and item.state == LIVE else None
+
+    async def facts(self, scope: Scope, turns: Sequence[SessionTurn]) -> list[MemoryItem]:
+        """What stands of what was learned in these turns, oldest first; not what is kept out of prompts."""
+        kernel = self._kernel
+        ids = [id for turn in turns for id in turn.episodes]
+        found: dict[str, MemoryItem] = {}
+        for start in range(0, len(ids), _AT_ONCE):
+            some = Condition("sources", "in", tuple(ids[start : start + _AT_ONCE]))
+            filters = all_of(some, Not(eq("source", SESSION)))
+            within = visible(scope, now=kernel.clock.now(), filters=filters, include_past=True)
+            page = await kernel.store.list(kernel.collection, within)
+            found.update({point.id: MemoryItem.from_payload(point.payload) for point in page.points})
+        trusted = [item for item in found.values() if item.quarantined is None and item.role == "memory"]
+        return sorted(trusted, key=lambda item: (item.told_at, item.created_at, item.id))
+
+    async def _episodes(self, turns: Sequence[SessionTurn]) -> list[Episode]:
+        ledger = self._kernel.ledger
+        ids = [id for turn in turns for id in turn.episodes]
+        found = await ledger.get_episodes(ids) if ledger is not None and ids else []
+        said = [each for each in found if not each.hidden and each.role in ("user", "assistant")]
+        return await run_blocking(_fit, said)  # many long messages take seconds, in which requests come
+
+    async def _account(
+        self, turns: Sequence[SessionTurn], episodes: Sequence[Episode], facts: list[MemoryItem]
+    ) -> _SessionSummary | None:
+        """What is told: by the model where there is one, by the rules where it fails; None where that is nothing."""
+        llm, began = self._kernel.extractor, _moment(turns[0].at)
+        if llm is not None:
+            said = [episode for episode in episodes if episode.role == "user" and not is_chatter(episode.content)]
+            if not facts and len(said) < _LEAST_MESSAGES:
+                return None
+            with degrade("the session is told of by the rules"):
+                text = await _by_model(llm, episodes, facts, day_of(began), patience(self._kernel.config))
+                if text is None:
+                    return None
+                return _SessionSummary(turns=turns, text=text, parts=facts, episodes=episodes, by_model=True)
+        parts = facts[-MOST_FACTS:]
+        text = told([item.memory for item in parts], began)
+        if text is None:
+            return None
+        return _SessionSummary(turns=turns, text=text, parts=parts, episodes=episodes, by_model=False)
+
+    async def _write(self, scope: Scope, account: _SessionSummary, vector: Vector | None) -> None:
+        kernel, turns, text = self._kernel, account.turns, account.text
+        session_id, parts, episodes = turns[0].session_id, account.parts, account.episodes
+        async with kernel.lock(scope):
+            before = await self.find(session_id, turns)
+            if (before is not None and before.memory == text) or not await self._stand(parts, episodes):
+                return
+            moment = kernel.clock.tick()
+            told_at = max(turns[-1].at, before.told_at if before else "")
+            made = before or MemoryItem(
+                id=session_summary_id(session_id, turns[0].number),
+                memory=text,
+                hash=text_hash(text),
+                scope=scope,
+                created_at=moment,
+                updated_at=moment,
+                told_at=told_at,
+                valid_from=turns[0].at,
+                type="episodic",
+                source=SESSION,
+            )
+            after = made.with_(
+                memory=text,
+                hash=text_hash(text),
+                updated_at=moment,
+                told_at=told_at,
+                version=made.version + (before is not None),
+                sources=tuple(episode.id for episode in episodes),
+                derived_from=account.made_of,
+                quarantined=suspect(text, None),
+            )
+            keep = None if before is None else version_of(before, untold_at=told_at)
+            vectors: dict[str, Vector | None] = {after.id: vector}
+            if keep is not None:
+                point = await kernel.store.get(kernel.collection, after.id)
+                vectors[keep.id] = None if point is None else point.vector
+            change = Change(
+                id=new_id(),
+                event="ADD" if before is None else "UPDATE",
+                memory_id=after.id,
+                at=moment,
+                told_at=told_at,
+                before=before,
+                after=after,
+                keep=keep,
+                actor="gateway",
+                reason="session",
+                sources=after.sources,
+            )
+            await kernel.commit([change], vectors)
+
+    async def _stand(self, parts: Sequence[MemoryItem], episodes: Sequence[Episode]) -> bool:
+        """Whether nothing of it was forgotten meanwhile, which must not come back in it."""
+        kernel, ledger = self._kernel, self._kernel.ledger
+        ids = {item.id for item in parts}
+        rows = await kernel.store.get_many(kernel.collection, sorted(ids))
+        told_of = {episode.id for episode in episodes}
+        kept = await ledger.get_episodes(sorted(told_of)) if ledger is not None else []
+        return {row.id for row in rows} == ids and {episode.id for episode in kept} == told_of
+
+
+def _fit(episodes: Sequence[Episode]) -> list[Episode]:
+    """The messages that may be told of."""
+    return [each for each in episodes if not is_forged(each) and suspect(each.content, each.role) is None]
+
+
+async def _by_model(
+    llm: LLM, episodes: Sequence[Episode], facts: Sequence[MemoryItem], day: str, seconds: float
+) -> str | None:
+    """What a model tells; LLMError where it fails, or will not."""
+    messages = [Message(episode.role, episode.content) for episode in episodes]
+    try:
+        async with asyncio.timeout(seconds):
+            return await told_by(llm, messages, [item.memory for item in facts], day)
+    except TimeoutError as error:
+        raise LLMError("the model did not answer in time", code="timeout") from error
+
+
+def _moment(text: str) -> datetime:
+    return read_moment(text) or datetime.now(UTC)

@@ -1,0 +1,132 @@
+"""Settings of the gateway: the `gateway` table of perdure.toml, or PERDURE_GATEWAY__... variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from perdure.domain.scope import Scope
+from perdure.pipeline.retrieval.diversify import TRADE
+from perdure.pipeline.retrieval.recency import RECENCY_WEIGHT
+
+# Who is talking, and where what is said is kept.
+
+GLOBAL = "global"
+"""The run that every conversation of one user, or of one walled caller, reads beside its own."""
+DEFAULT = "default"
+"""The run of a conversation that nobody named."""
+
+Dialect = Literal["chat", "responses"]
+"""Which API is spoken: 002's or 001's, with their presets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One conversation with a model."""
+
+    scope: Scope
+    """What is learned is kept here, and read from here."""
+    shared: Scope | None = None
+    """The `global` bucket beside it, of the same user or walls and never across them; None where `scope` has no run."""
+    session: str
+    """What turns are counted by: one sitting, inside of `scope`."""
+    dialect: Dialect
+    team: str | None = None
+    """The team whose CANONICAL facts come with each prompt."""
+    project: str | None = None
+    """The team's project."""
+
+
+Injection = Literal["system", "prepend_user", "user_message"]
+"""Where memories stand: in the system prompt, before the user's last words, or in a message of their own before it."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class UpstreamSettings(_Section):
+    """The model's server."""
+
+    base_url: str | None = Field(
+        None, pattern="^https?://", description="Address of the OpenAI-compatible API, with its /v1"
+    )
+    api_key: SecretStr | None = Field(
+        None, description="Key sent upstream where a request brings none of its own for it; else OPENAI_API_KEY"
+    )
+    responses: Literal["auto", "native", "translate"] = Field(
+        "auto", description="Whether the server has a Responses API; `auto` asks it once"
+    )
+    connect_seconds: float = Field(10.0, gt=0, description="Seconds to wait for a connection")
+    silent_seconds: float = Field(600.0, gt=0, description="Seconds without a byte after which an answer is given up")
+
+
+class CompressionSettings(_Section):
+    """A long history sent as what it came to."""
+
+    enabled: bool = Field(False, description="Whether old messages are replaced by a structured state")
+    every_turns: int = Field(10, ge=1, description="Turns after which the state is built anew")
+    keep_turns: int = Field(5, ge=1, description="Last turns that are sent as they were said")
+    ttl_hours: float = Field(24.0, gt=0, description="Hours for which a state is kept that nobody asks for")
+
+
+class GatewaySettings(_Section):
+    """What the gateway recalls, injects and keeps."""
+
+    enabled: bool = Field(True, description="Whether there is memory at all; without it requests pass untouched")
+    auto_store: bool = Field(True, description="Whether turns are kept and read for facts, unless a request says")
+    upstream: UpstreamSettings = Field(default_factory=UpstreamSettings)
+
+    default_retrieval_limit: int = Field(5, ge=1, description="Memories that an answer is given")
+    default_similarity_threshold: float | None = Field(
+        None, ge=0, le=1, description="Least score of a memory; by default 0.6 for Responses, none for chat (001, 002)"
+    )
+    chat_similarity_threshold: float | None = Field(
+        None, ge=0, le=1, description="Least score of a memory in a chat; by default `default_similarity_threshold`"
+    )
+    responses_similarity_threshold: float | None = Field(
+        None, ge=0, le=1, description="The same for Responses; by default `default_similarity_threshold`"
+    )
+    recency_weight: float = Field(RECENCY_WEIGHT, ge=0, le=1, description="Share of recency in the score, of chat")
+    mmr_lambda: float = Field(TRADE, ge=0, le=1, description="Relevance against variety, of chat; 1 is relevance alone")
+    recall_seconds: float = Field(1.0, gt=0, le=1.0, description="Seconds after which a request goes on without memory")
+    chat_injection: Injection = Field("prepend_user", description="Where memories stand in a chat")
+    responses_injection: Injection = Field("system", description="Where memories stand in a Responses request")
+    injected_tokens: int = Field(2048, ge=64, description="Tokens that all that is injected may take")
+    quarantine: bool = Field(True, description="Whether what a tool said, or what reads like an order, is not injected")
+    disabled_models: list[str] = Field(default_factory=list, description="Models whose requests pass without memory")
+
+    extraction_batch_size: int | None = Field(
+        None, ge=1, description="Turns of a session after which they are read; by default 10 for Responses, 1 for chat"
+    )
+    quiet_seconds: float | None = Field(
+        None,
+        ge=0,
+        description="Seconds of silence after which what is unread of a session is read; 0 is not before it ends, or "
+        "another one begins. By default 5 where rules read, and 0 where a model is asked",
+    )
+    extract_with_upstream: bool = Field(
+        False,
+        description="Whether the model that is asked also reads what was said for facts, with the request's own key, "
+        "where no `extraction_llm` or `llm` is set",
+    )
+    session_minutes: float = Field(30.0, gt=0, description="Minutes of silence after which a session has ended")
+    drift_threshold: float | None = Field(
+        None, ge=-1, le=1, description="Cosine of two turns below which the subject has changed; by default never"
+    )
+    summaries: bool = Field(True, description="Whether a rolling summary of each conversation is kept")
+    at_session_end: list[Literal["consolidate", "reflect"]] = Field(
+        default_factory=list, description="What is done with the memories of a session's scope when it has ended"
+    )
+    max_entries: int = Field(0, ge=0, description="Facts and turns that a conversation may hold; 0 is any number")
+    compression: CompressionSettings = Field(default_factory=CompressionSettings)
+    response_cache_seconds: float = Field(
+        0.0, ge=0, description="Seconds for which the answer to the very same request is given again; 0 is never"
+    )
+
+    def threshold(self, dialect: Dialect) -> float | None:
+        """Least score of a memory in a dialect, where the request says nothing of it; None is that of its preset."""
+        own = self.chat_similarity_threshold if dialect == "chat" else self.responses_similarity_threshold
+        return self.default_similarity_threshold if own is None else own

@@ -1,0 +1,589 @@
+"""The turn log: writes the turns of sessions to the ledger in order, many at once where many wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.backends.markdown.base import FileStore
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.clock import iso
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.event import Episode
+from perdure.domain.job import Job
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.domain.session import Said, Session, SessionTurn, no_jobs
+from perdure.engine.aio.batch_queue import BatchQueue
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.priority import PriorityGate
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.chat.caller_model import CallerModels, ModelGrant
+from perdure.engine.chat.extraction import OVERLAP, Extraction
+from perdure.engine.chat.failed_turns import TRIES
+from perdure.engine.chat.rolling_summary import RollingSummaries, is_current
+from perdure.engine.chat.settings import Conversation, GatewaySettings
+from perdure.engine.chat.turns import SMALL_TALK, Turns, says_nothing
+from perdure.engine.core.embedding import with_derived
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.rows import episode_item
+from perdure.engine.engine import Engine
+from perdure.engine.graph.jobs import JobKinds
+
+# Sessions belong to the vector store that created them, even when stores share a ledger.
+
+
+def store_mark(kernel: Kernel) -> str:
+    """What the ledger knows this store's sessions by; to be called on a kernel that is open."""
+    return JobKinds(kernel.identity, kernel.config.vector_store.collection_name).store
+
+
+async def own_session(kernel: Kernel, ledger: Ledger, name: str, scope: Scope) -> Session | None:
+    """This store's session of this name behind exactly these walls."""
+    return await ledger.sessions.get(name, scope, store_mark(kernel))
+
+
+async def own_session_of(kernel: Kernel, ledger: Ledger, id: str) -> Session | None:
+    """The session of this id, where it is not another store's."""
+    session = await ledger.sessions.by_id(id)
+    return session if session is not None and session.store in ("", store_mark(kernel)) else None
+
+
+# Sessions without a ledger are read from the memory of this process.
+
+logger = logging.getLogger("perdure")
+
+MOST_SESSIONS = 1_000
+"""Sessions held in memory; beyond it the one that was silent for longest is dropped."""
+
+
+@dataclass(slots=True)
+class _SessionInMemory:
+    """A session in memory: its last turns, and how many there have been."""
+
+    turns: int = 0
+    read: list[list[Episode]] = field(default_factory=list)
+    unread: list[list[Episode]] = field(default_factory=list)
+    failures: int = 0
+    """How often a model said nothing of use of the first that are unread."""
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class InMemorySessions:
+    """Sessions that no ledger keeps; what is unread when the process ends is lost."""
+
+    def __init__(self, engine: Engine, settings: GatewaySettings, borrowing: CallerModels) -> None:
+        self._kernel = engine.kernel
+        self._settings = settings
+        self._extraction = Extraction(engine, settings)
+        self._borrowing = borrowing
+        self._summaries = RollingSummaries(engine.kernel)
+        self._sessions: OrderedDict[tuple[Scope, str], _SessionInMemory] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_said = False
+
+    def begin(self, conversation: Conversation, episodes: list[Episode], *, goes_on: bool = False) -> int:
+        """Take note of a turn's beginning, or of more of the last one where that is unread; its number."""
+        if not self._is_said:
+            self._is_said = True
+            logger.warning("no messages are kept: facts are read from what this process hears, and no sessions end")
+        key = named(conversation)
+        heard = self._sessions.setdefault(key, _SessionInMemory())
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+        if goes_on and heard.unread:
+            heard.unread[-1] += episodes
+            return heard.turns
+        heard.turns += 1
+        heard.unread.append(episodes)
+        return heard.turns
+
+    def end(self, conversation: Conversation, number: int, answer: Episode | None) -> None:
+        """Take note of the answer, and read what is due."""
+        heard = self._sessions.get(named(conversation))
+        if heard is None:
+            return
+        place = number - heard.turns - 1  # counted from the end, of which nothing is missing
+        if answer is not None and -place <= len(heard.unread):
+            heard.unread[place].append(answer)
+        if number % self._extraction.every(conversation.dialect) == 0:
+            task = asyncio.get_running_loop().create_task(self._read(conversation, heard))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def settled(self) -> None:
+        """Return once what is under way is done."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    async def _read(self, conversation: Conversation, heard: _SessionInMemory) -> None:
+        what = "what was said is not read"
+        async with heard.alone:
+            with never_fail(what, []), degrade(what):
+                if conversation.dialect == "chat":
+                    while heard.unread and await self._read_turns(conversation, heard, 1):
+                        pass
+                else:
+                    due = len(heard.unread)
+                    while due and (done := await self._read_turns(conversation, heard, due)):
+                        due -= done
+            longest = self._extraction.every(conversation.dialect) + OVERLAP
+            heard.unread = heard.unread[-4 * longest :]
+
+    async def _read_turns(self, conversation: Conversation, heard: _SessionInMemory, count: int) -> int:
+        """Read the next turns, so many at most; how many were, or were passed over; 0 where they could not be."""
+        # A borrowed key reads what came with it, after no other turns; those beside are read before or after.
+        key, first = named(conversation), heard.turns - len(heard.unread) + 1
+        lent = self._borrowing.turns(key)
+        is_lent = first in lent
+        alike = takewhile(lambda number: (number in lent) == is_lent, range(first, first + count))
+        is_lasting = heard.failures >= TRIES  # then one by one, until the turn is found that is at fault
+        turns = heard.unread[: 1 if is_lasting else len(list(alike))]
+        async with self._borrowing.reader(key, first) as borrowed:
+            extracted = await self._extraction.read(
+                conversation.dialect,
+                conversation.scope,
+                [] if is_lent else _all(heard.read),
+                _all(turns),
+                kept=False,
+                borrowed=borrowed,
+            )
+        if extracted.failed:
+            heard.failures += extracted.failed == "answer"
+            if extracted.failed != "answer" or len(turns) > 1 or heard.failures < TRIES:
+                return 0
+            heard.failures = 0
+            del heard.unread[0]  # it must not keep what follows from being read
+            return 1
+        heard.unread = heard.unread[len(turns) :]
+        if not is_lasting or not heard.unread:
+            heard.failures = 0
+        heard.read = [*heard.read, *turns][-OVERLAP:]
+        events = extracted.events
+        has_changed = any(event.event != "NONE" for event in events)
+        if self._settings.summaries and (has_changed or not await is_current(self._kernel, conversation.scope)):
+            await self._summaries.renew(conversation.scope, events)
+        return len(turns)
+
+
+def named(conversation: Conversation) -> tuple[Scope, str]:
+    """What a session is known by that no ledger counts."""
+    return conversation.scope, conversation.session
+
+
+def _all(turns: Sequence[Sequence[Episode]]) -> list[Episode]:
+    return [episode for turn in turns for episode in turn]
+
+
+MOST_WAITING = 1_000
+"""Entries that wait for the ledger; beyond it turns are refused. A ledger that is not locked takes thousands a
+second, so that as many wait only while nobody can write."""
+MOST_CHARACTERS = 32_000_000
+"""Characters of all of them."""
+_NOT_KEPT = "the turn is not kept"
+_NOT_SHOWN = "the messages are kept, but cannot be searched yet"
+
+Due = Callable[[Conversation, str, int], Sequence[Job]]
+"""What follows a turn, by its session's id and its number."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class PendingTurn:
+    """One turn of a session on its way into the ledger; the turn log fills in what becomes of it."""
+
+    conversation: Conversation
+    user: Message
+    tools: Sequence[Message] = ()
+    """What tools said after the user's words."""
+    grant: ModelGrant | None = None
+    """What the turn's own model may read it by, where that is set."""
+    answer: str = ""
+    complete: bool = True
+    """False for an answer that was broken off."""
+    asks: bool = False
+    """Whether the answer asks for tools, whose words go on with the turn."""
+    session_id: str | None = None
+    """The ledger's id of the session; None where no ledger counts it."""
+    number: int = 0
+    """Its place in the session, from 1 on; 0 where it is not counted (yet)."""
+    episodes: tuple[str, ...] = ()
+    """The ids of its messages that are kept so far."""
+    is_refused: bool = False
+    """Whether it came when so much waited that it was not taken."""
+    user_done: asyncio.Future[None] | None = None
+    """Ends once the user's words are kept, or cannot be; None where they wait for the answer."""
+    answer_done: asyncio.Future[None] | None = None
+    """Ends once the answer is kept, or cannot be; None before it is known."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether tools alone speak, which goes on with the turn in which they were asked."""
+        return bool(self.tools) and not self.user.content.strip()
+
+    async def user_episodes(self) -> tuple[str, ...]:
+        """Wait for the user's words; the ids under which they are kept, none where they wait for the answer."""
+        if self.user_done is None:
+            return ()
+        await asyncio.shield(self.user_done)
+        return self.episodes
+
+    async def ended(self) -> None:
+        """Wait until the answer is kept, or cannot be; returns at once where there is none."""
+        if self.answer_done is not None:
+            await asyncio.shield(self.answer_done)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Entry:
+    """One write of the log: how a turn begins, its answer, or both; or what was put into a prompt before."""
+
+    scope: Scope
+    turn: PendingTurn | None = None
+    """None for what was put into a prompt."""
+    begins: bool = False
+    ends: bool = False
+    injected: frozenset[str] = frozenset()
+    is_kept: bool = False
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Ends, without an error, as soon as it is known whether this `is_kept`."""
+
+    @property
+    def size(self) -> int:
+        """Characters that are held while it waits."""
+        if self.turn is None:
+            return 0
+        turn, size = self.turn, 0
+        if self.begins:
+            size += len(turn.user.content) + sum(len(tool.content) for tool in turn.tools)
+        return size + (len(turn.answer) if self.ends else 0)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on with the session's last turn, which must be kept before."""
+        return self.begins and self.turn is not None and self.turn.goes_on
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An entry as the ledger is to keep it, and the one that ends its turn where both wait."""
+
+    parts: tuple[_Entry, ...]
+    said: Said
+    before: tuple[str, ...] = ()
+    """Messages of the turn that it goes on with."""
+    shown: tuple[Episode, ...] = ()
+    """Those of its messages that get rows, where messages are searched."""
+    small: frozenset[str] = frozenset()
+    """Ids of those in `shown` that are not to be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Messages that are kept and are to be found, and whether there is work to do after that."""
+
+    episodes: Sequence[Episode]
+    small: frozenset[str]
+    is_due: bool
+
+
+class TurnLog:
+    """Writes turns to the ledger in the order in which they were said; nothing here raises.
+
+    Each turn goes one way: the `enqueue_` methods put entries into a queue and return at once; one task takes them in
+    batches, writes a batch in one transaction with the jobs that follow, fills in the turns, and hands their messages
+    to the search index; only then the workers are woken. No answer waits for any of it.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        due: Due,
+        wake: Callable[[], None],
+        borrowing: CallerModels,
+        unkept: InMemorySessions,
+        way: PriorityGate,
+        lost: Callable[[str], None],
+    ) -> None:
+        """`lost` is told why something is not kept: `no_room` where too much waits, `failed` where it cannot be."""
+        self._kernel = kernel
+        self._lost = lost
+        self._due, self._wake = due, wake
+        self._borrowing, self._unkept = borrowing, unkept
+        self._way = way
+        self._turns = Turns(kernel)
+        self._words: BatchQueue[_Entry] = BatchQueue(self._keep, apart=_is_apart)
+        self._rows: BatchQueue[_Shown] = BatchQueue(self._show)
+
+    # ------------------------------------------------------------------ queue
+    def enqueue_user(self, turn: PendingTurn) -> None:
+        """Have the user's words kept, then what tools said, and the turn counted; refused where the log is full."""
+        if self._takes(turn):
+            self._put_user(turn)
+
+    def enqueue_answer(self, turn: PendingTurn, answer: str, *, complete: bool = True, asks: bool = False) -> None:
+        """Have the answer kept, and the user's words before it unless they are enqueued; queue what is due.
+
+        A turn that has not begun is refused where the log is full. An answer that was broken off is not `complete`;
+        one that `asks` for tools does not end a turn of Responses.
+        """
+        if turn.user_done is not None or (not turn.is_refused and self._takes(turn)):
+            self._put_answer(turn, answer, complete=complete, asks=asks)
+
+    def enqueue_injected(self, scope: Scope, fingerprints: frozenset[str]) -> None:
+        """Have it noted what was put into the prompt of what is said next."""
+        if fingerprints:
+            self._put(_Entry(scope=scope, injected=fingerprints))
+
+    async def keep_user(self, turn: PendingTurn) -> None:
+        """Keep the user's words, for a caller who waits for it and so is never refused; they can be searched then."""
+        self._put_user(turn)
+        await turn.user_episodes()
+        await self.shown()
+
+    async def keep_answer(self, turn: PendingTurn, answer: str, *, complete: bool = True) -> None:
+        """Keep the answer, and the user's words before it unless they are, for a caller who waits for it."""
+        self._put_answer(turn, answer, complete=complete, asks=False)
+        await turn.ended()
+        await self.shown()
+
+    def _takes(self, turn: PendingTurn) -> bool:
+        turn.is_refused = self.is_full
+        if turn.is_refused:
+            logger.warning("a turn is not kept: %d others wait for the ledger", len(self))
+            self._lost("no_room")
+        return not turn.is_refused
+
+    def _put_user(self, turn: PendingTurn) -> None:
+        turn.user_done = self._put(_Entry(scope=turn.conversation.scope, turn=turn, begins=True)).done
+
+    def _put_answer(self, turn: PendingTurn, answer: str, *, complete: bool, asks: bool) -> None:
+        begins = turn.user_done is None
+        if begins and turn.grant is not None:  # it must be lent before anyone may read the turn, which is counted first
+            self._put_user(turn)
+            begins = False
+        turn.answer, turn.complete, turn.asks = answer, complete, asks
+        entry = _Entry(scope=turn.conversation.scope, turn=turn, begins=begins, ends=True)
+        turn.answer_done = self._put(entry).done
+
+    def _put(self, entry: _Entry) -> _Entry:
+        self._words.put(entry, entry.size)
+        return entry
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that no further turn may."""
+        return len(self._words) >= MOST_WAITING or self._words.size >= MOST_CHARACTERS
+
+    async def room(self, seconds: float) -> bool:
+        """Wait until a turn may be kept, for so long at most; whether one may."""
+        if self.is_full and seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._words.until(lambda: not self.is_full)
+            except TimeoutError:
+                return False
+        return not self.is_full
+
+    async def so_far(self) -> None:
+        """Return once all that was said by now is kept, and can be searched."""
+        await self._words.so_far()
+        await self._rows.so_far()
+
+    async def shown(self) -> None:
+        """Return once all that is kept by now can be searched."""
+        await self._rows.so_far()
+
+    def __len__(self) -> int:
+        return len(self._words) + len(self._rows)
+
+    # ------------------------------------------------------------------ words
+    async def _keep(self, batch: list[_Entry]) -> None:
+        try:
+            with never_fail(_NOT_KEPT, []), degrade(_NOT_KEPT), self._kernel.lifecycle.in_flight():
+                await self._kernel.open()
+                await self._way.behind(self._kept(batch))
+        finally:
+            for each in batch:
+                if not each.done.done():
+                    if each.turn is not None and not each.is_kept:
+                        self._lost("failed")
+                    each.done.set_result(None)
+
+    async def _kept(self, batch: list[_Entry]) -> None:
+        ledger = None if self._kernel.config.episodes == "off" else self._kernel.ledger
+        made: list[_Made] = []
+        for parts in _turns_of(batch) if ledger is not None else [(each,) for each in batch]:
+            with never_fail(_NOT_KEPT, []), degrade(_NOT_KEPT):
+                if ledger is None or _is_uncounted(parts[0]):
+                    await self._heard(parts[0])
+                elif (one := await self._made(ledger, *parts)) is not None:
+                    made.append(one)
+        if ledger is not None and made:
+            await self._written(ledger, made)
+
+    async def _made(self, ledger: Ledger, each: _Entry, end: _Entry | None = None) -> _Made | None:
+        """An entry as the ledger is to keep it; None where the turn that it ends has not begun."""
+        parts = (each,) if end is None else (each, end)
+        turn, asked = each.turn, None
+        if turn is None:
+            return _Made(parts, Said(scope=each.scope, injected=each.injected))
+        conversation, episodes = turn.conversation, list[Episode]()
+        dialect, scope, before = conversation.dialect, conversation.scope, turn.episodes
+        if each.begins:
+            asked = await _last_turn(self._kernel, ledger, conversation) if each.goes_on else None
+            before = () if asked is None else asked.episodes
+            episodes += self._turns.opening(dialect, scope, turn.user, turn.tools, before)
+        elif turn.number == 0 or turn.session_id is None:
+            return None
+        else:
+            self._borrowing.lend(turn.session_id, turn.number, turn.grant)
+        is_over, last = False, parts[-1]
+        if last.ends:
+            ids = (*before, *(episode.id for episode in episodes))
+            said = self._turns.answer(dialect, scope, ids, turn.answer, complete=turn.complete)
+            # Where it asks for tools, or has no words, what follows belongs to the batch that is read of Responses.
+            is_over = (said is not None and not turn.asks) or not turn.complete or dialect == "chat"
+            episodes += [] if said is None else [said]
+        known = (turn.session_id, turn.number) if turn.session_id is not None else None
+        said_of = Said(
+            scope=scope,
+            name=conversation.session if each.begins else None,
+            store=store_mark(self._kernel),
+            turn=(asked.session_id, asked.number) if asked is not None else known,
+            episodes=tuple(episodes),
+            at=episodes[0].told_at if episodes else iso(self._kernel.clock.now()),
+            jobs=(lambda session_id, number: self._due(conversation, session_id, number)) if is_over else no_jobs,
+        )
+        if self._kernel.config.episodes != "search":
+            return _Made(parts, said_of, before)
+        small = frozenset(each.id for each in episodes if says_nothing(each, turn.user.content))
+        if isinstance(self._kernel.store, FileStore):  # where a message is a file, each of them is one
+            return _Made(parts, said_of, before, tuple(episodes), small)
+        return _Made(parts, said_of, before, tuple(each for each in episodes if each.id not in small))
+
+    async def _written(self, ledger: Ledger, made: Sequence[_Made]) -> None:
+        """Write all of it at once; where some of it cannot be written, each entry alone."""
+        try:
+            turns = await shielded(ledger.sessions.keep([one.said for one in made]))
+        except InvalidInputError:
+            entries = [each for one in made for each in one.parts]
+            if len(entries) == 1:
+                raise
+            for each in entries:
+                with degrade(_NOT_KEPT):
+                    await self._kept([each])
+            return
+        for one, turn in zip(made, turns, strict=True):
+            self._note(one, turn)
+        shown = [episode for one in made for episode in one.shown]
+        is_due = any(one.said.jobs is not no_jobs for one in made)
+        if shown:
+            self._rows.put(_Shown(shown, frozenset(id for one in made for id in one.small), is_due))
+        elif is_due:
+            self._wake()
+
+    def _note(self, made: _Made, counted: SessionTurn | None) -> None:
+        """Tell a turn that it is kept, and which one of its session it became."""
+        for part in made.parts:
+            part.is_kept = True
+        each = made.parts[0]
+        if each.turn is None or counted is None or not each.begins:
+            return
+        if made.said.jobs is not no_jobs:  # its end came without a grant: none of an erased session's may read it
+            self._borrowing.lend(counted.session_id, counted.number, None)
+        went_on = made.said.turn == (counted.session_id, counted.number)
+        ids = (*(made.before if went_on else ()), *counted.episodes)
+        turn = each.turn
+        turn.session_id, turn.number, turn.episodes = counted.session_id, counted.number, ids
+
+    async def _heard(self, each: _Entry) -> None:
+        """Take note of an entry where no ledger keeps it."""
+        if each.injected and self._kernel.ledger is not None:
+            await self._kernel.ledger.add_fingerprints(each.scope, each.injected)
+        turn = each.turn
+        if turn is None:
+            each.is_kept = True
+            return
+        conversation = turn.conversation
+        if each.begins:
+            episodes = self._turns.opening(conversation.dialect, conversation.scope, turn.user, turn.tools)
+            turn.number = self._unkept.begin(conversation, episodes, goes_on=each.goes_on)
+            turn.episodes = tuple(episode.id for episode in episodes)
+        if each.ends and turn.number:
+            said = self._turns.answer(
+                conversation.dialect, conversation.scope, turn.episodes, turn.answer, complete=turn.complete
+            )
+            self._borrowing.lend(named(conversation), turn.number, turn.grant)
+            self._unkept.end(conversation, turn.number, said)
+        each.is_kept = turn.number > 0  # where its beginning could not be kept, neither can this
+
+    # ------------------------------------------------------------------ rows
+    async def _show(self, batch: list[_Shown]) -> None:
+        """Let messages be searched that are kept; what follows them begins afterwards."""
+        episodes = [episode for some in batch for episode in some.episodes]
+        small = frozenset(id for some in batch for id in some.small)
+        with never_fail(_NOT_SHOWN, []), degrade(_NOT_SHOWN), self._kernel.lifecycle.in_flight():
+            await self._way.behind(self._shown(episodes, small))
+        if any(some.is_due for some in batch):
+            self._wake()
+
+    async def _shown(self, episodes: Sequence[Episode], small: frozenset[str]) -> None:
+        kernel, ledger = self._kernel, await self._kernel.required_ledger()
+        # Where the embedder cannot keep up, rows come without vectors: they get these when the memory is next opened.
+        is_late = len(self._rows) >= MOST_WAITING
+        texts = [] if is_late else [episode.content for episode in episodes]
+        vectors = (await kernel.embedding.texts(texts)).vectors or [None] * len(episodes)
+        items = [episode_item(episode) for episode in episodes]
+        points = [
+            Point(item.id, vector, (item.with_(type=SMALL_TALK) if item.id in small else item).to_payload())
+            for item, vector in zip(items, vectors, strict=True)
+        ]
+        rows = await with_derived(kernel.embedding, points)
+        # What was erased or hidden meanwhile must not come back as a row.
+        stand = {each.id for each in await ledger.get_episodes([each.id for each in episodes]) if not each.hidden}
+        await shielded(kernel.store.apply(kernel.collection, [row for row in rows if row.id in stand], []))
+        if kernel.file_observer is not None:
+            kernel.file_observer.note(())
+
+
+def _is_apart(batch: list[_Entry], each: _Entry) -> bool:
+    """Whether something can be kept only once what stands before it is.
+
+    A grant must be lent before the turn can be read that it ends, and that has to be counted first.
+    """
+    if each.goes_on:
+        return True
+    is_granted = each.ends and each.turn is not None and each.turn.grant is not None
+    return is_granted and any(before.begins and before.turn is each.turn for before in batch)
+
+
+def _is_uncounted(entry: _Entry) -> bool:
+    """Whether an entry ends a turn that no ledger counts."""
+    return entry.turn is not None and not entry.begins and entry.turn.session_id is None
+
+
+def _turns_of(batch: Sequence[_Entry]) -> list[tuple[_Entry, ...]]:
+    """What is kept as one: turns with their ends, where both are there."""
+    ends = {each.turn: each for each in batch if each.turn is not None and not each.begins}
+    begun = {each.turn for each in batch if each.turn is not None and each.begins}
+    return [
+        (each, ends[each.turn]) if each.begins and each.turn in ends else (each,)
+        for each in batch
+        if each.turn is None or each.begins or each.turn not in begun
+    ]
+
+
+async def _last_turn(kernel: Kernel, ledger: Ledger, conversation: Conversation) -> SessionTurn | None:
+    """The turn that the session stands at; None for one that has not begun, or that is over."""
+    session = await own_session(kernel, ledger, conversation.session, conversation.scope)
+    if session is None or session.ended_at is not None:
+        return None
+    turns = await ledger.sessions.turns(session.id, session.turns)
+    return turns[-1] if turns else None

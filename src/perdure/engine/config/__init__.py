@@ -1,0 +1,1 @@
+"""The settings of an engine: read, checked, and resolved to models."""

@@ -1,0 +1,471 @@
+"""MemoryConfig: spec 000 §8.1's keys and perdure's own; it only composes what each backend declares for itself."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from perdure.backends.registry import missing_driver
+from perdure.backends.validation import config_error
+from perdure.domain.errors import ConfigError
+from perdure.engine.chat.settings import GatewaySettings
+from perdure.engine.maintenance.settings import UpkeepSettings
+
+# The settings file of spec 001 §10, read as perdure's own settings (V59).
+#
+# `memory` and `external_models` are 001's tables; every other table of the file is perdure's own, and stands above
+# what these two come to. A model whose role is none of the memory's is the router's, and is left to it.
+
+MINILM = "all-minilm-l6-v2"
+MINILM_DIMENSION = 384
+"""001's own embedding model, which is the embedded set's."""
+TABLES = ("memory", "external_models")
+"""The tables that are 001's."""
+
+Role = Literal["memory_rewrite", "memory_extraction"]
+_T = TypeVar("_T", bound=BaseModel)
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Milvus(_Table):
+    address: str = Field(min_length=1)
+    collection: str = Field("agentic_memory", min_length=1)
+    dimension: int | None = Field(None, ge=1)
+
+
+class _Embedding(_Table):
+    model: str = Field("all-MiniLM-L6-v2", min_length=1)
+    dimension: int | None = Field(None, ge=1)
+
+
+class _Memory(_Table):
+    enabled: bool = True
+    auto_store: bool = True
+    milvus: _Milvus | None = None
+    embedding: _Embedding | None = None
+    default_retrieval_limit: int | None = Field(None, ge=1)
+    default_similarity_threshold: float | None = Field(None, ge=0, le=1)
+    extraction_batch_size: int | None = Field(None, ge=1)
+
+
+class _Endpoint(_Table):
+    address: str = Field(min_length=1)
+    port: int = Field(ge=1, le=65535)
+
+
+class _Model(_Table):
+    llm_provider: Literal["vllm", "openai"] = "vllm"
+    model_role: Role
+    llm_endpoint: _Endpoint
+    llm_model_name: str = Field(min_length=1)
+    llm_timeout_seconds: float = Field(30.0, gt=0)
+    max_tokens: int | None = Field(None, ge=1)
+    temperature: float = Field(0.1, ge=0, le=2)
+
+
+_TOKENS: Mapping[Role, int] = {"memory_rewrite": 100, "memory_extraction": 500}
+"""Tokens of an answer where the file names no number (V24, V61)."""
+
+
+def is_router_file(values: Mapping[str, Any]) -> bool:
+    """Whether a settings file has a table of 001's."""
+    return any(name in values for name in TABLES)
+
+
+def from_router_file(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Perdure's settings for those of a file; ConfigError names the key that is wrong, as the file spells it."""
+    memory = _read(_Memory, values.get("memory") or {}, "memory")
+    settings: dict[str, Any] = {"gateway": _gateway(memory)}
+    if memory.milvus is not None:
+        settings["vector_store"] = {
+            "provider": "milvus",
+            "config": {"uri": f"http://{memory.milvus.address}"},
+            "collection_name": memory.milvus.collection,
+        }
+    if memory.embedding is not None or memory.milvus is not None:
+        settings["embedder"] = _embedder(memory.embedding or _Embedding(), memory.milvus)
+    for role, model in _models(values.get("external_models") or []).items():
+        llm = {"provider": "openai", "config": _llm(model)}
+        settings |= {"extraction_llm": llm} if role == "memory_extraction" else {"rewrite_llm": llm, "rewrite": "llm"}
+    return settings
+
+
+def _gateway(memory: _Memory) -> dict[str, Any]:
+    names = ("default_retrieval_limit", "default_similarity_threshold", "extraction_batch_size")
+    given = {name: value for name in names if (value := getattr(memory, name)) is not None}
+    return {"enabled": memory.enabled, "auto_store": memory.auto_store, **given}
+
+
+def _embedder(embedding: _Embedding, milvus: _Milvus | None) -> dict[str, Any]:
+    """The embedder; ConfigError where its vectors would not fit the collection (V60)."""
+    name = embedding.model.rpartition("/")[2].lower()
+    dimension = embedding.dimension or (MINILM_DIMENSION if name == MINILM else None)
+    if name == MINILM and dimension != MINILM_DIMENSION:
+        raise ConfigError(
+            f"memory.embedding.dimension must be {MINILM_DIMENSION}, which vectors of {embedding.model} have, "
+            f"not {dimension}",
+            field="memory.embedding.dimension",
+            value=dimension,
+        )
+    if milvus is not None and milvus.dimension is not None and dimension not in (None, milvus.dimension):
+        raise ConfigError(
+            f"memory.milvus.dimension is {milvus.dimension}, but vectors of {embedding.model} have {dimension}",
+            field="memory.milvus.dimension",
+            value=milvus.dimension,
+        )
+    if name == MINILM:
+        return {"provider": "minilm"}
+    return {"provider": "huggingface", "config": {"model": embedding.model, "dimensions": dimension}}
+
+
+def _models(entries: object) -> dict[Role, _Model]:
+    """The models by their roles, of those that are the memory's."""
+    if not isinstance(entries, list):
+        raise ConfigError("external_models must be a list of models", field="external_models", value=entries)
+    found: dict[Role, _Model] = {}
+    for place, entry in enumerate(entries):
+        role = entry.get("model_role") if isinstance(entry, dict) else None
+        if isinstance(role, str) and not role.startswith("memory_"):
+            continue
+        model = _read(_Model, entry, f"external_models.{place}")
+        if model.model_role in found:
+            raise ConfigError(
+                f"external_models has two models of the role {model.model_role}",
+                field=f"external_models.{place}.model_role",
+                value=model.model_role,
+            )
+        found[model.model_role] = model
+    return found
+
+
+def _llm(model: _Model) -> dict[str, Any]:
+    """A server of one's own that speaks OpenAI's language, as vLLM does."""
+    return {
+        "model": model.llm_model_name,
+        "base_url": f"http://{model.llm_endpoint.address}:{model.llm_endpoint.port}/v1",
+        "timeout": model.llm_timeout_seconds,
+        "max_tokens": model.max_tokens or _TOKENS[model.model_role],
+        "temperature": model.temperature,
+    }
+
+
+def _read(table: type[_T], values: object, section: str) -> _T:
+    try:
+        return table.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, table, section) from error
+
+
+DEFAULT_PATH = Path("~/.memory")
+"""Where the embedded set keeps its files, and the ledger of spec 000 §3.1."""
+
+
+def _without_nul(path: Path) -> Path:
+    if "\x00" in str(path):
+        raise ValueError("a path holds no NUL")
+    return path
+
+
+FilePath = Annotated[Path, AfterValidator(_without_nul)]
+"""A path that the file system could have."""
+
+
+OPENAI_DEFAULT: dict[str, Any] = {
+    "vector_store": {"provider": "memory"},
+    "llm": {"provider": "openai", "config": {"model": "gpt-4o-mini"}},
+    "embedder": {"provider": "openai", "config": {"model": "text-embedding-3-small"}},
+}
+"""What `Memory()` is where OPENAI_API_KEY is set (spec 000 §3.1); its ledger is `~/.memory/history.db`."""
+
+
+class Section(BaseModel):
+    """A part of the configuration; keys that it does not know are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class VectorStoreConfig(Section):
+    """Which vector store, and its settings."""
+
+    provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+    collection_name: str = Field("memories", min_length=1, max_length=200, description="Collection for the memories")
+
+
+class LLMConfig(Section):
+    """Which language model, and its settings."""
+
+    provider: str = Field(description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+class EmbedderConfig(Section):
+    """Which embedder, and its settings."""
+
+    provider: str = Field("minilm", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+class RerankerConfig(Section):
+    """Which reranker, and its settings."""
+
+    provider: str = Field(description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+class HistoryConfig(Section):
+    """Which ledger, where it lies, and its settings."""
+
+    provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+    db_path: FilePath | None = Field(
+        None,
+        description="File of a `sqlite` ledger; by default `history.db` beside the vector store's file, else in `path`",
+    )
+
+
+class GraphStoreConfig(Section):
+    """Which graph store, and its settings."""
+
+    provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+def _without_none(value: Any) -> Any:
+    return None if isinstance(value, dict) and value.get("provider") == "none" else value
+
+
+ChosenGraphStore = Annotated[GraphStoreConfig | None, BeforeValidator(_without_none)]
+"""A graph store; the provider `none` says in a file, which knows no null, that there is to be none."""
+
+
+class ApproversConfig(Section):
+    """How many admins must approve a promotion to each level; 0 is at once (X50)."""
+
+    WORKING: int = Field(0, ge=0, description="For EPHEMERAL to WORKING")
+    VALIDATED: int = Field(1, ge=0, description="For WORKING to VALIDATED")
+    CANONICAL: int = Field(1, ge=0, description="For VALIDATED to CANONICAL")
+    PUBLIC: int = Field(1, ge=0, description="For CANONICAL to PUBLIC")
+
+
+class TeamConfig(Section):
+    """What holds for the memory of teams (spec 004)."""
+
+    approvers: ApproversConfig = Field(default_factory=ApproversConfig)
+    four_eyes: bool = Field(False, description="Whether nobody may approve what they asked for themselves (X48)")
+    ephemeral_days: int = Field(
+        30, ge=0, description="Days after which an EPHEMERAL memory expires unless it is promoted; 0 is never (X38)"
+    )
+
+
+class CustomPrompts(Section):
+    """Prompts that replace the built-in ones of the `llm` curator."""
+
+    fact_extraction: str | None = Field(None, description="System prompt for reading facts out of a conversation")
+    update_decision: str | None = Field(None, description="System prompt for deciding what becomes of a fact")
+
+
+class MemoryConfig(BaseSettings):
+    """Everything that can be set; each part left out is the embedded set's.
+
+    Sources in rising order: `PERDURE_...` variables (nested keys joined by two underscores, as in
+    `PERDURE_VECTOR_STORE__PROVIDER`), then the arguments. `from_file` puts a file below both.
+    """
+
+    model_config = SettingsConfigDict(
+        extra="forbid", frozen=True, env_prefix="PERDURE_", env_nested_delimiter="__", validate_default=True
+    )
+
+    path: FilePath = Field(DEFAULT_PATH, description="Folder of the embedded set's files")
+    vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
+    embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
+    llm: LLMConfig | None = Field(None, description="Language model; none by default")
+    extraction_llm: LLMConfig | None = Field(
+        None, description="Language model that reads the gateway's turns (001's `memory_extraction`); else the curator"
+    )
+    rewrite_llm: LLMConfig | None = Field(
+        None, description="Language model that puts questions anew, where it is another than `llm` (001 §10)"
+    )
+    history: HistoryConfig = Field(default_factory=HistoryConfig)
+    custom_prompts: CustomPrompts = Field(default_factory=CustomPrompts)
+    curator: Literal["llm", "rules"] | None = Field(
+        None, description="Who decides what to remember; by default `llm` if one is configured, else `rules`"
+    )
+    reading_limit: int = Field(
+        12_000,
+        ge=1_000,
+        description="Characters of one call that the rules read for facts, to the end of a sentence; what comes after "
+        "them is kept as words, and said in `warnings`",
+    )
+    reconcile: Literal["batch", "per_fact", "append"] = Field(
+        "batch", description="How the llm curator decides: all facts in one call, one call a fact, or never updating"
+    )
+    episodes: Literal["keep", "search", "off"] = Field(
+        "keep", description="Whether the messages themselves are kept, kept and searched, or not kept"
+    )
+    updates: Literal["in_place", "supersede"] = Field(
+        "in_place",
+        description="Whether an update keeps the id (the old text stays a version) or makes a new memory (U3)",
+    )
+    graph_store: ChosenGraphStore = Field(
+        None,
+        description="Graph of entities and relations; none by default, and `sqlite` under `perdure serve` unless its "
+        'provider is given as "none"',
+    )
+    team: TeamConfig = Field(default_factory=TeamConfig)
+    server: dict[str, Any] = Field(default_factory=dict, description="Settings of `perdure serve` (docs/server.md)")
+    gateway: GatewaySettings = Field(default_factory=GatewaySettings)
+    upkeep: UpkeepSettings = Field(default_factory=UpkeepSettings)
+    reranker: RerankerConfig | None = Field(None, description="Model that reads question and memory; none by default")
+    preset: Literal["best", "plain", "router", "proxy"] = Field(
+        "best", description="Steps of a search (docs/recall.md)"
+    )
+    rewrite: Literal["prepend", "llm", "hypothetical"] = Field(
+        "prepend",
+        description="What a question that leans on what was said before is searched as: with key words of it, as the "
+        "llm puts it, or, every question, by an answer that the llm makes up (HyDE)",
+    )
+    version: Literal["v1.0", "v1.1"] = Field("v1.1", description='"v1.0" answers `add` with a bare list (000 §8.1)')
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over `PERDURE_...` variables, and nothing else: no .env file is read unasked."""
+        return init_settings, env_settings
+
+    @property
+    def chosen_curator(self) -> Literal["llm", "rules"]:
+        """The curator in force."""
+        return self.curator or ("llm" if self.llm is not None else "rules")
+
+    @property
+    def ledger_path(self) -> Path:
+        """Where a `sqlite` ledger lies (DESIGN §4): as told, else beside a given store path, else in `path`."""
+        if self.history.db_path is not None:
+            return self.history.db_path.expanduser()
+        return self._folder / "history.db"
+
+    @property
+    def graph_path(self) -> Path:
+        """Where a `sqlite` graph lies that names no file: beside a given store path, else in `path`."""
+        return self._folder / "graph.db"
+
+    @property
+    def home(self) -> Path | None:
+        """The folder without which there is no memory yet; None where its store may lie elsewhere, as a server's."""
+        return self._folder if self.vector_store.provider in ("sqlite", "markdown") else None
+
+    @property
+    def _folder(self) -> Path:
+        store_path = self.vector_store.config.get("path")
+        if isinstance(store_path, (str, os.PathLike)):
+            found = Path(store_path).expanduser()
+            return found if self.vector_store.provider == "markdown" else found.parent
+        return self.path.expanduser()
+
+
+def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
+    """The configuration of a caller's argument; ConfigError names the key and the nearest right one.
+
+    None is spec 000 §3.1's default where OPENAI_API_KEY is set and no PERDURE_ variable is, else the embedded set.
+    """
+    if isinstance(config, MemoryConfig):
+        return config
+    if config is None and os.environ.get("OPENAI_API_KEY", "").strip() and not EnvSettingsSource(MemoryConfig)():
+        config = OPENAI_DEFAULT
+    if config is not None and not isinstance(config, dict):
+        raise ConfigError(f"config must be a MemoryConfig or an object, not {config!r}", field="config", value=config)
+    try:
+        return MemoryConfig(**(config or {}))
+    except ValidationError as error:
+        raise config_error(error, MemoryConfig) from error
+    except TypeError as error:  # keys that are not text
+        raise ConfigError(f"config must have text as its keys: {error}", field="config", value=config) from error
+
+
+IN_FILES: dict[str, Any] = {
+    "vector_store": {"provider": "markdown"},
+    "episodes": "search",
+    "updates": "supersede",
+}
+"""What a memory in files is opened with where nothing is told: messages are files too, for who gets a copy of them."""
+
+
+def read_folder(path: str | os.PathLike[str]) -> MemoryConfig:
+    """The embedded set in a folder, by what lies there: one with `entries/` and no `memories.db` is a memory in files.
+
+    So a clone or a copy of one opens as what it is. A store that a `PERDURE_...` variable names is that of any folder.
+    """
+    folder = Path(path).expanduser()
+    told = EnvSettingsSource(MemoryConfig)()
+    values = told if "vector_store" in told or not in_files(folder) else _merge(IN_FILES, told)
+    return read_config({**values, "path": os.fspath(path)})
+
+
+def in_files(folder: Path) -> bool:
+    """Whether what lies in a folder is a memory in files."""
+    return (folder / "entries").is_dir() and not (folder / "memories.db").exists()
+
+
+def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
+    """The configuration of a TOML or YAML file, under the `PERDURE_...` variables; 001's own tables are read too."""
+    file = Path(path).expanduser()
+    try:
+        values = read_tables(file)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"there is no file {file}: write one with `perdure init`", field="path", value=path
+        ) from error
+    except (OSError, ValueError) as error:
+        kind = "YAML" if file.suffix in _YAML else "TOML"
+        raise ConfigError(f"{file} cannot be read as {kind}: {error}", field="path", value=path) from error
+    if is_router_file(values):
+        own = {name: value for name, value in values.items() if name not in TABLES}
+        told = from_router_file(values)
+        values = {**told, **own, "gateway": _merge(told["gateway"], own.get("gateway", {}))}
+    # Variables stand above the file, so they are laid over its values before these become arguments.
+    return read_config(_merge(values, EnvSettingsSource(MemoryConfig)()))
+
+
+_YAML = (".yaml", ".yml")
+
+
+def read_tables(file: Path) -> dict[str, Any]:
+    """The tables of a settings file; ValueError where it has none."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix not in _YAML:
+        return tomllib.loads(text)
+    try:
+        import yaml  # of the extra `server`: TOML needs nothing
+    except ImportError as error:
+        raise missing_driver("server", error) from error
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(values, dict):
+        raise ValueError("it must be a table of settings")
+    return values
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged

@@ -1,0 +1,1 @@
+"""What every path stands on: the kernel, row mapping, embedding, history, access scopes."""

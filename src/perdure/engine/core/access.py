@@ -1,0 +1,91 @@
+"""Access scope (tenant isolation) and visibility: which rows a call may read and change.
+
+The engine enforces both, not the front ends: rows outside the access scope are neither found, reported nor changed,
+whichever id a call names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from perdure.domain.clock import iso
+from perdure.domain.errors import ForbiddenError
+from perdure.domain.event import HistoryRecord
+from perdure.domain.filter import And, Condition, Filter, Moment, Not, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE, VERSION, MemoryItem
+from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.text.readable import shown
+
+TRUSTED = Not(Condition("quarantined", "gte", ""))
+"""Filter for memories that may enter a prompt: those that are not quarantined."""
+
+
+def visible(
+    scope: Scope,
+    *,
+    now: datetime,
+    kinds: tuple[str, ...] = ("facts",),
+    as_of: datetime | None = None,
+    include_past: bool = False,
+    filters: Filter | None = None,
+    state: str = LIVE,
+) -> And:
+    """The filter of a read, of rows that stand now unless `state` or `as_of` says otherwise; without kinds, of any.
+
+    With `as_of`, rows that had been told by then and not yet replaced, versions included (DESIGN §5); what is past its
+    `valid_to` or `expires_at` at that moment (else now) is left out unless `include_past`.
+    """
+    kind: Filter | None = None
+    if kinds:
+        kind = eq("kind", kinds[0]) if len(kinds) == 1 else Condition("kind", "in", kinds)
+    moment = Moment(iso(as_of or now))
+    parts: list[Filter | None] = [scope_filter(scope), kind]
+    if as_of is None:
+        parts.append(eq("state", state))
+    else:
+        parts += [
+            Condition("state", "in", (LIVE, VERSION)),
+            Condition("told_at", "lte", moment),
+            Not(Condition("untold_at", "lte", moment)),
+        ]
+    if not include_past:
+        parts += [Not(Condition("valid_to", "lte", moment)), Not(Condition("expires_at", "lte", moment))]
+    parts.append(filters)
+    return all_of(*parts)
+
+
+UNRESTRICTED = Scope()
+"""No walls at all."""
+
+
+def scoped(walls: Scope, given: Scope) -> Scope:
+    """The scope of a call that gives these fields; ForbiddenError where one of them lies outside of the walls."""
+    fields = walls.given()
+    for name, value in given.given().items():
+        if fields.setdefault(name, value) != value:
+            raise ForbiddenError(f"{name} {shown(value)} lies outside of what this memory may be asked for")
+    return Scope(**fields)
+
+
+def is_inside(walls: Scope, item: MemoryItem) -> bool:
+    """Whether a memory stands inside of the walls."""
+    return reaches(walls, item.scope)
+
+
+def reaches(walls: Scope, scope: Scope) -> bool:
+    """Whether memories of a scope stand inside of the walls; a team's stand inside of those alone that name the team.
+
+    A team has visibilities of its own inside of its walls: who is not asking as a member has no part in them.
+    """
+    return (scope.team_id is None or walls.team_id is not None) and walls.holds(scope)
+
+
+def records_inside(walls: Scope, records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
+    """A memory's history, as far as it happened inside of the walls."""
+    return [record for record in records if reaches(walls, scope_of(record))]
+
+
+def scope_of(record: HistoryRecord) -> Scope:
+    """The scope of the memory that a record tells of."""
+    return Scope(**{name: getattr(record, name) for name in SCOPE_FIELDS})

@@ -1,0 +1,229 @@
+"""Embedding with the failures that spec 000 §14.3 and U21 allow: one text that fails costs that text alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from perdure.backends.embedders.base import Embedder
+from perdure.backends.vector_stores.base import Point, Vector, VectorStore
+from perdure.domain.errors import EmbeddingError, NotFoundError
+from perdure.domain.memory import LIVE
+from perdure.engine.aio.degrade import degrade
+from perdure.pipeline.retrieval.index.names import proper_nouns
+from perdure.pipeline.retrieval.index.scope_index import Cues, pack, passages
+from perdure.pipeline.retrieval.profile.directives import directive, preference
+from perdure.pipeline.retrieval.profile.standing_facts import is_standing
+from perdure.pipeline.retrieval.query.time_window import temporal_words
+
+logger = logging.getLogger("perdure")
+
+SERVICE_WIDE = frozenset({"connection", "authentication", "quota"})
+"""Codes of failures that every text would meet: after the retries of the batch, no further ones are waited for."""
+
+EMBED_MISSING = 256
+"""Memories without a vector that are embedded at a time, once an embedder is there (U21)."""
+
+_NOT_STORED = "not stored, because it could not be embedded"
+
+
+@dataclass(slots=True)
+class Embedded:
+    """Vectors in the order of the texts; None where there is none, with the texts whose embedding failed."""
+
+    vectors: list[Vector | None]
+    failed: set[int] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+    down: EmbeddingError | None = None
+    """Why none could be embedded, where that has to do with the service and with no text of these."""
+
+
+class Embedding:
+    """An embedder as the engine uses it: absent ones are said once and done without."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self._said = False
+        self._found = False
+
+    @property
+    def available(self) -> bool:
+        """Whether vectors can be had here; says once in the log what to install if not."""
+        if self._found:
+            return True
+        reason = self.embedder.unavailable()
+        self._found = reason is None
+        if reason is not None and not self._said:
+            self._said = True
+            logger.warning("memories are searched by their words alone: %s", reason)
+        return self._found
+
+    async def query(self, text: str) -> Vector | None:
+        """The vector of a query, or None where the embedder is absent; EmbeddingError if it fails."""
+        return await self.embedder.embed(text) if self.available else None
+
+    async def texts(self, texts: Sequence[str]) -> Embedded:
+        """The vectors of texts in one batch; if the batch fails, one by one, and a text that fails is named.
+
+        A blank text has none: what a model makes of it would be like anything.
+        """
+        places = [place for place, text in enumerate(texts) if text.strip()]
+        if not places or not self.available:
+            return Embedded([None] * len(texts))
+        if len(places) == len(texts):
+            return await self._all(texts)
+        some = await self._all([texts[place] for place in places])
+        vectors: list[Vector | None] = [None] * len(texts)
+        for place, vector in zip(places, some.vectors, strict=True):
+            vectors[place] = vector
+        return Embedded(vectors, {places[place] for place in some.failed}, some.warnings)
+
+    async def _all(self, texts: Sequence[str]) -> Embedded:
+        try:
+            return Embedded(list(await self.embedder.embed_batch(texts)))
+        except EmbeddingError as error:
+            if error.code in SERVICE_WIDE:
+                return self._none(texts, error)
+            return await self._one_by_one(texts)
+
+    def _none(self, texts: Sequence[str], error: EmbeddingError) -> Embedded:
+        result = Embedded([None] * len(texts), failed=set(range(len(texts))), down=error)
+        for text in texts:
+            with degrade(_NOT_STORED, result.warnings, text=text[:80]):
+                raise error
+        return result
+
+    async def _one_by_one(self, texts: Sequence[str]) -> Embedded:
+        result = Embedded([None] * len(texts))
+        for position, text in enumerate(texts):
+            result.failed.add(position)
+            with degrade(_NOT_STORED, result.warnings, text=text[:80]):
+                result.vectors[position] = await self.embedder.embed(text)
+                result.failed.discard(position)
+        return result
+
+
+async def wanting(store: VectorStore, collection: str, most: int) -> list[Point]:
+    """At most so many rows without a vector, of those that have a text to make one of."""
+    asked = most
+    while True:
+        rows = await store.unembedded(collection, asked)
+        found = [row for row in rows if str(row.payload.get("memory", "")).strip()]
+        if len(found) >= most or len(rows) < asked:
+            return found[:most]
+        asked *= 2
+
+
+async def embed_missing(store: VectorStore, collection: str, embedding: Embedding) -> None:
+    """Embed the memories that were stored while no embedder was there."""
+    while embedding.available:
+        points = await wanting(store, collection, EMBED_MISSING)
+        if not points:
+            return
+        embedded = await embedding.texts([point.payload.get("memory", "") for point in points])
+        done = 0
+        for point, vector in zip(points, embedded.vectors, strict=True):
+            if vector is not None:
+                with suppress(NotFoundError):  # deleted meanwhile by another process
+                    await store.update(collection, point.id, vector=vector)
+                done += 1
+        if not done:
+            return
+
+
+# What recall reads out of a memory when it is written, and keeps in its row: cues, and the vectors of passages.
+
+# The cues of a row: read out of its text when it is written, and kept in it, for reading them takes a third of a
+# millisecond and a scope may have a hundred thousand rows.
+
+CUES = "cues"
+"""The payload's key; no field of an item, so that a row that is written anew has it made anew."""
+
+
+def read_cues(payload: Mapping[str, Any]) -> Cues:
+    """The cues of a row from its text: those that its role and speaker let signals ask for."""
+    text = payload.get("memory")
+    role = payload.get("role", "memory")
+    if not isinstance(text, str):
+        return Cues()
+    if role == "memory":
+        return Cues(directive=is_standing(text))
+    named = bool(payload.get("speaker"))
+    user = role == "user"  # what an assistant advises is no instruction
+    return Cues(
+        temporal=temporal_words(text) if named else 0,
+        proper=len(proper_nouns(text)) if named else 0,
+        directive=user and directive(text) is not None,
+        preference=user and preference(text) is not None,
+    )
+
+
+def pack_cues(cues: Cues) -> str:
+    """The cues as text of a few letters."""
+    marks = ("d" if cues.directive else "") + ("p" if cues.preference else "")
+    return f"{cues.temporal}.{cues.proper}.{marks}"
+
+
+def cues_of(payload: Mapping[str, Any]) -> Cues:
+    """The cues that a row keeps, else those that its text has."""
+    kept = payload.get(CUES)
+    parts = kept.split(".") if isinstance(kept, str) else []
+    if len(parts) != 3 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+        return read_cues(payload)
+    return Cues(int(parts[0]), int(parts[1]), "d" in parts[2], "p" in parts[2])
+
+
+PASSAGES = "passages"
+"""The payload's key of the vectors of passages; no field of an item, so that a row that is written anew has it anew."""
+MOST = 64
+"""Passages of one memory that are embedded: some 5,000 words. Words of what follows are found all the same."""
+WHOLE_ROLES = frozenset({"assistant", "tool", "system"})
+"""Long messages of these are found by the vector of their whole and by their words: 78 % of what BEAM asks for is the
+user's own, and an assistant writes ten times as much."""
+
+
+DERIVED = frozenset({PASSAGES, CUES})
+"""Keys of a payload that are made of the rest of it."""
+
+
+async def with_derived(embedding: Embedding, points: Sequence[Point]) -> list[Point]:
+    """The rows with what is made of them, anew; where embedding fails they have no passages."""
+    done = [_with_cues(point) for point in points]
+    cut = {
+        place: passages(point.payload["memory"])[:MOST]
+        for place, point in enumerate(points)
+        if point.vector is not None and _is_live(point) and point.payload.get("role") not in WHOLE_ROLES
+    }
+    cut = {place: found for place, found in cut.items() if len(found) > 1}
+    if not cut:
+        return done
+    embedded = await embedding.texts([passage for found in cut.values() for passage in found])
+    vectors = iter(embedded.vectors)
+    for place, found in cut.items():
+        known = [vector for vector in islice(vectors, len(found)) if vector is not None]
+        if len(known) == len(found):
+            point = done[place]
+            done[place] = Point(point.id, point.vector, {**point.payload, PASSAGES: pack(np.stack(known))})
+    return done
+
+
+def without_derived(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload as it was given."""
+    return {key: value for key, value in payload.items() if key not in DERIVED}
+
+
+def _is_live(point: Point) -> bool:
+    return point.payload.get("state", LIVE) == LIVE and isinstance(point.payload.get("memory"), str)
+
+
+def _with_cues(point: Point) -> Point:
+    plain = without_derived(point.payload)
+    if not _is_live(point) or point.payload.get("role", "memory") == "memory":
+        return Point(point.id, point.vector, plain)  # of a fact they are read in no time
+    return Point(point.id, point.vector, {**plain, CUES: pack_cues(read_cues(plain))})

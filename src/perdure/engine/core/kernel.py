@@ -1,0 +1,568 @@
+"""The kernel: the backends of one engine, opened on first use, and the one way to change anything."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Protocol
+from uuid import uuid4
+
+from perdure.backends.embedders.base import Embedder
+from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
+from perdure.backends.llms.base import LLM
+from perdure.backends.rerankers.base import Reranker
+from perdure.backends.vector_stores.base import Point, Vector, VectorStore
+from perdure.domain.clock import Clock, MonotonicClock
+from perdure.domain.errors import (
+    ConflictError,
+    LedgerError,
+    NoCollectionError,
+    NotFoundError,
+    PerdureError,
+    ReadOnlyError,
+)
+from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
+from perdure.domain.job import Job
+from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.lifecycle import Lifecycle, RunOnce
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.config.config import MemoryConfig
+from perdure.engine.core.collections import embedded_elsewhere, generations, open_collection
+from perdure.engine.core.embedding import Embedding, embed_missing, with_derived
+from perdure.engine.core.rows import (
+    Write,
+    check_tags,
+    episode_item,
+    net_rows,
+    note_vectors,
+    stored_as_said,
+    tell_what_became,
+)
+from perdure.engine.core.store_identity import LossCheck
+from perdure.engine.write.curator import Answers, Curator
+
+# Following: what is derived from the memories outside of the store is kept up with every change (DESIGN §3).
+
+
+class ChangeObserver(Protocol):
+    """Work that follows changes; it never fails a write, and never holds one up where there is a queue."""
+
+    def jobs(self, changes: Sequence[Change]) -> list[Job]:
+        """The work that these changes make, for the ledger to keep beside them."""
+
+    async def at_once(self, changes: Sequence[Change], warnings: list[str]) -> None:
+        """Do that work now, where no ledger keeps it; a warning says what had to be given up."""
+
+    async def arrived(self, items: Sequence[MemoryItem]) -> None:
+        """Memories came into the store without a change: they were imported as they stand."""
+
+    def wake(self) -> None:
+        """There may be work."""
+
+    async def close(self) -> None:
+        """Stop, leaving what is not done to the next one, and let go of everything."""
+
+    def forsake(self) -> None:
+        """This process was forked: begin anew, and leave open connections to the parent."""
+
+
+class Quota(Protocol):
+    """How many memories one user may have (V75)."""
+
+    async def check(self, changes: Sequence[Change]) -> None:
+        """QuotaError where these changes go beyond, and further memories are refused."""
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """These changes were made."""
+
+
+class FileObserver(Protocol):
+    """What is done about memories that are files: others' edits become changes, and changes become versions (002)."""
+
+    async def opened(self) -> None:
+        """The backends were opened: take in what happened to the files meanwhile."""
+
+    def watch(self) -> None:
+        """Take in what changes in the files at once, from now on, or from when the backends are opened."""
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """These changes were made."""
+
+    async def stood(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
+        """The memories of a scope that stood at a moment, by the versions of the files; empty where none tells."""
+
+    async def close(self) -> None:
+        """Stop watching, and finish what is begun."""
+
+    def forsake(self) -> None:
+        """This process was forked: begin anew, and leave what runs to the parent."""
+
+
+# A memory where it may only be read: it is searched, and whatever would change it is refused at once.
+
+
+def check_writable(store: VectorStore, config: MemoryConfig) -> None:
+    """ReadOnlyError where the store can only be read."""
+    if store.read_only:
+        raise ReadOnlyError(
+            f"the memory in {config.home or 'its store'} may only be read, because its folder or disk is read-only: "
+            "nothing was changed"
+        )
+
+
+async def open_beside(ledger: Ledger, store: VectorStore) -> None:
+    """Open the ledger of a store that is open; LedgerError where it can only be read and the store can be written."""
+    await ledger.open()
+    if ledger.read_only and not store.read_only:
+        await ledger.close()
+        raise LedgerError("it may only be read, because its file, folder or disk is read-only")
+
+
+# Chronicle: what a kernel's ledger has on record, for the paths that ask for it.
+
+
+class HistoryQueries:
+    """Reads the ledger; a kernel is one."""
+
+    config: MemoryConfig
+    ledger: Ledger | None
+    bare: bool
+    _identity: str
+
+    def answers(self, scope: Scope) -> Answers:
+        """What a language model has answered in exactly this scope."""
+        return Answers(self.ledger, scope)
+
+    def _answer_key(self, key: str) -> str:
+        """The key as the ledger keeps it: the answer is about this store's memories, and others may share a ledger."""
+        return f"{self._identity}/{self.config.vector_store.collection_name}/{key}"
+
+    async def remembered(self, key: str | None, scope: Scope) -> AddResult | None:
+        """The answer that was given to this idempotency key, if one was given."""
+        if key is None or self.ledger is None:
+            return None
+        text = await self.ledger.remembered(self._answer_key(key), scope)
+        if text is None:
+            return None
+        loaded = json.loads(text)
+        return AddResult([MemoryEvent(**event) for event in loaded["results"]], loaded["warnings"], self.bare)
+
+    async def recent_episodes(self, scope: Scope, limit: int, before: str) -> list[Episode]:
+        """The last messages before a moment in a scope; none without a ledger."""
+        return await self.ledger.recent_episodes(scope, limit, before) if self.ledger else []
+
+    async def mark_extracted(self, ids: Sequence[str]) -> None:
+        """These messages have been read."""
+        if self.ledger and ids:
+            await self.ledger.mark_extracted(ids)
+
+    async def history(self, id: str) -> list[HistoryRecord]:
+        """The history of a memory; LedgerError where there is no ledger, for emptiness must not look like an answer."""
+        return await self._require_ledger().history(id)
+
+    async def event(self, event_id: str) -> tuple[Change, int]:
+        """The change behind a history record and its place in the order; an error that says why where there is none."""
+        ledger = self._require_ledger()
+        record = await ledger.history_record(event_id)
+        if record is None:
+            raise NotFoundError(f"there is no event with the id {event_id!r}")
+        change = None if record.erased else await ledger.event(event_id)
+        if change is None:
+            why = "its text was erased" if record.erased else "it was imported without its change"
+            raise ConflictError(f"event {event_id} cannot be undone: {why}", code="erased" if record.erased else None)
+        return change, record.sequence
+
+    async def later_events(self, change: Change, sequence: int) -> list[HistoryRecord]:
+        """What happened to the same memory, or its line, after this event and still stands, newest first.
+
+        An event and the one that took it back are both left out; what took back this event or an earlier one is not.
+        """
+        later = [record for record in await self.history(change.memory_id) if record.sequence > sequence]
+        ids = {record.id for record in later}
+        standing: list[HistoryRecord] = []
+        taken_back: set[str] = set()
+        for record in sorted(later, key=lambda record: -record.sequence):  # newest first: an undo may be undone
+            if record.id in taken_back:
+                continue
+            if record.undoes in ids:
+                taken_back.add(record.undoes)
+            else:
+                standing.append(record)
+        return standing
+
+    async def events_since(self, scope: Scope, moment: str) -> list[Change]:
+        """The changes of a scope after a moment of the clock, newest first."""
+        return await self._require_ledger().events_since(scope, moment)
+
+    def _require_ledger(self) -> Ledger:
+        if self.ledger is None:
+            raise LedgerError("there is no ledger: it could not be opened, so no history is kept (see the log)")
+        return self.ledger
+
+
+logger = logging.getLogger("perdure")
+
+SYNC_EVERY = 2_000
+"""Changes after which the store is synced and their journal entries dropped: a few megabytes of journal."""
+
+
+class Kernel(HistoryQueries):
+    """Backends, clock and configuration of one engine; every path works through it.
+
+    `reader` is the curator of what the gateway hears, and `extractor` its model; None where it goes by rules.
+    """
+
+    def __init__(
+        self,
+        config: MemoryConfig,
+        *,
+        store: VectorStore,
+        embedder: Embedder,
+        ledger: Ledger,
+        llm: LLM | None,
+        rewriter: LLM | None,
+        extractor: LLM | None,
+        reranker: Reranker | None,
+        curator: Curator,
+        reader: Curator,
+        clock: Clock,
+        fresh_store: Callable[[], VectorStore],
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.embedding = Embedding(embedder)
+        self.curator, self.reader = curator, reader
+        self.clock = MonotonicClock(clock)
+        self.collection = config.vector_store.collection_name
+        self.bare = config.version == "v1.0"
+        self.ledger: Ledger | None = None
+        self.lifecycle = Lifecycle()
+        self._given_ledger = ledger
+        self._fresh_store = fresh_store
+        self.llm = llm
+        self.rewriter, self.extractor = rewriter, extractor
+        self.reranker = reranker
+        self.change_observer: ChangeObserver | None = None
+        self.quota: Quota | None = None
+        self.file_observer: FileObserver | None = None
+        self.open = RunOnce(self._open_all)
+        self._reopen = RunOnce(self._open_ledger)
+        self._close = RunOnce(self._close_all)
+        self.loss_check = LossCheck(config)
+        self._identity = ""
+        self._unsynced = 0
+        _ALL.add(self)
+
+    # ------------------------------------------------------------------ life
+    async def ready(self) -> None:
+        """Open store and ledger on first use, and apply again what a crash left over."""
+        with self.lifecycle.in_flight():
+            await self.open()
+
+    async def open_backends(self) -> None:
+        """Open store and ledger, whatever embedder the memories were made with; `ready` checks that too."""
+        await self.store.open()
+        self._identity = await self.store.identity()
+        with degrade("the ledger could not be opened: no history, journal or episodes are kept"):
+            await open_beside(self._given_ledger, self.store)
+            self.ledger = self._given_ledger
+
+    async def required_ledger(self) -> Ledger:
+        """The ledger, opened now where it could not be before; LedgerError where it still cannot.
+
+        For who cannot work on without one: whoever only remembers goes by `ledger`, which may be None.
+        """
+        await self.open()
+        if self.ledger is None:
+            await self._reopen()
+        return self._given_ledger
+
+    async def ledger_alone(self) -> Ledger:
+        """The same, though the store cannot be opened: for what stands in the ledger and in no store, as keys do."""
+        if self.open.done:
+            return await self.required_ledger()
+        await self._given_ledger.open()
+        return self._given_ledger
+
+    async def _open_ledger(self) -> None:
+        await self._given_ledger.open()
+        self.ledger = self._given_ledger
+        if self.store.durable:
+            await self._heal()
+        if self.change_observer is not None:
+            self.change_observer.wake()
+
+    @property
+    def identity(self) -> str:
+        """Which store this is, once it is open."""
+        return self._identity
+
+    async def _open_all(self) -> None:
+        await self.open_backends()
+        self.collection = await open_collection(
+            self.store, self.config.vector_store.collection_name, self.embedding.embedder
+        )
+        if not self.store.durable:
+            logger.info("memories in the `memory` store do not outlive the process")
+        elif self.store.read_only:
+            logger.warning("the memory may only be read where it lies: it is searched, and nothing can be changed")
+            return
+        elif self.ledger is not None:
+            await self._heal()
+            with degrade("it cannot be told whether the store holds what the ledger knows"):
+                await self.loss_check.look(self.store, self.collection, self.ledger, self._identity)
+        if self.file_observer is not None:
+            await self.file_observer.opened()
+        if self.store.durable:
+            await embed_missing(self.store, self.collection, self.embedding)
+        if self.change_observer is not None:
+            self.change_observer.wake()
+
+    async def why_gone(self, error: NoCollectionError) -> PerdureError:
+        """What to tell a caller whose collection went while it was in use: another process embedded it anew (V60)."""
+        found = await generations(self.store, self.config.vector_store.collection_name)
+        return embedded_elsewhere(self.collection, self.embedding.embedder) if found else error
+
+    async def close(self) -> None:
+        """Let calls under way finish, sync the store, finish erasures that waited, and let go of every backend."""
+        self.lifecycle.refuse()
+        await self._close()
+
+    async def _close_all(self) -> None:
+        await self.lifecycle.wait_until_idle()
+        if self.file_observer is not None:
+            await self.file_observer.close()
+        if self.change_observer is not None:
+            await self.change_observer.close()
+        if self.open.done:
+            with degrade("the store could not be synced: the journal keeps what it may have lost"):
+                await self.sync()
+        # Opening may have failed half way, so what was never in use is closed too.
+        with degrade("the store could not be closed"):
+            await self.store.close()
+        with degrade("the ledger could not be closed"):
+            await self._given_ledger.close()
+        await self.embedding.embedder.close()
+        for model in dict.fromkeys((self.llm, self.rewriter, self.extractor, self.reranker)):
+            if model is not None:
+                await model.close()
+
+    def forsake(self) -> None:
+        """This process was forked from the one that opened the backends: leave those to it, and begin anew."""
+        self.lifecycle.reset()
+        self.open.reset()
+        self._reopen.reset()
+        self._close.reset()
+        self.clock.reset()
+        self.ledger = None
+        for beside in (self.change_observer, self.file_observer):
+            if beside is not None:
+                beside.forsake()
+        if self.store.durable:
+            # Connections must not be carried over a fork, closing them included (SQLite, "How To Corrupt").
+            _LEFT_TO_THE_PARENT.append(self.store)
+            self.store = self._fresh_store()
+
+    # ------------------------------------------------------------------ one writer at a time
+    @asynccontextmanager
+    async def lock(self, scope: Scope) -> AsyncIterator[None]:
+        """Hold off every other writer whose scope overlaps; what a dead one left over is applied first."""
+        check_writable(self.store, self.config)
+        if self.ledger is None:
+            yield
+            return
+        while True:
+            async with self.ledger.lock(scope, self._identity if self.store.durable else None) as held:
+                if not held.stranded:
+                    yield
+                    return
+            try:
+                await self._heal()
+            except PerdureError as error:
+                error.amend("nothing of this call was changed: what the journal holds of an earlier one comes first")
+                raise
+
+    async def _heal(self) -> None:
+        """Apply again the journal entries that a dead writer, or a failed call, left over."""
+        ledger = self.ledger
+        assert ledger is not None, "only an engine with a ledger has a journal"
+        async with ledger.lock(Scope()):
+            batches = await self.replay(ledger, self._identity)
+        if batches:
+            logger.info("applied %d batches of changes that an earlier process had left over", batches)
+
+    async def replay(self, ledger: Ledger, identity: str) -> int:
+        """Apply what a store's journal holds of the dead; how many batches. Call it with the lock of everything."""
+        batches: dict[str, list[JournalEntry]] = {}
+        for entry in await ledger.pending(identity):
+            batches.setdefault(entry.batch_id, []).append(entry)
+        for batch, entries in batches.items():
+            vectors: dict[str, Vector | None] = {}
+            for entry in entries:
+                note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
+            puts, deletes = await self._rows([entry.change for entry in entries], vectors)
+            collection = entries[0].collection if identity == self._identity else self.collection
+            await self.store.apply(collection, puts, deletes)
+            await ledger.applied(batch)
+        return len(batches)
+
+    # ------------------------------------------------------------------ the one way to change anything
+    async def commit(
+        self,
+        changes: Sequence[Change],
+        vectors: Mapping[str, Vector | None],
+        *,
+        episodes: Sequence[Episode] = (),
+        remember: tuple[str, Scope, AddResult] | None = None,
+    ) -> list[str]:
+        """Make the changes of one batch true: journal, store, history; all of them or none.
+
+        Call it with the lock of a scope that covers them. Once begun it ends, and a caller that is cancelled meanwhile
+        is cancelled then. Answers with warnings of what was put off. InvalidInputError where a team's memory would
+        stand without its tags, QuotaError where a user would have more than the quota.
+        """
+        check_writable(self.store, self.config)
+        check_tags(changes)
+        if self.quota is not None:
+            await self.quota.check(changes)
+        batch = str(uuid4())
+        puts, deletes = await self._rows(changes, vectors, episodes)
+        write = Write(
+            batch=batch,
+            entries=[
+                JournalEntry(
+                    change=change,
+                    batch_id=batch,
+                    store_identity=self._identity,
+                    collection=self.collection,
+                    vector=vectors.get(change.after.id) if change.after else None,
+                    keep_vector=vectors.get(change.keep.id) if change.keep else None,
+                )
+                for change in changes
+            ],
+            episodes=() if self.config.episodes == "off" else episodes,
+            answer=remember and Remembered(self._answer_key(remember[0]), remember[1], _dump(remember[2])),
+            puts=puts,
+            deletes=deletes,
+            jobs=self.change_observer.jobs(changes)
+            if self.change_observer is not None and self.ledger is not None
+            else [],
+        )
+        warnings = await shielded(self._carry_out(write))
+        for noting in (self.quota, self.file_observer):
+            if noting is not None:
+                noting.note(changes)
+        return warnings
+
+    async def _carry_out(self, write: Write) -> list[str]:
+        ledger = self.ledger
+        if ledger is not None and not self.store.durable:
+            await ledger.record([entry.change for entry in write.entries], write.episodes, write.answer)
+        if ledger is None or not self.store.durable:
+            if write.puts or write.deletes:
+                await self.store.apply(self.collection, write.puts, write.deletes)
+            return await self._followed(write)
+        if write.entries or write.episodes or write.answer:
+            await ledger.write(write.entries, write.episodes, write.answer, write.jobs)
+        warnings: list[str] = []
+        if write.entries:
+            await self._apply(write, ledger, warnings)
+            if write.jobs and self.change_observer is not None:
+                self.change_observer.wake()
+        elif write.puts or write.deletes:
+            # Messages alone: they are kept by now, and their rows can be made again from them.
+            with degrade("the messages are kept, but cannot be searched yet", warnings):
+                await self.store.apply(self.collection, write.puts, write.deletes)
+        return warnings
+
+    async def _followed(self, write: Write) -> list[str]:
+        """What follows a batch without a journal: its jobs come after its rows, which nobody could find before."""
+        warnings: list[str] = []
+        if self.change_observer is None:
+            return warnings
+        if self.ledger is None:
+            await self.change_observer.at_once([entry.change for entry in write.entries], warnings)
+        elif write.jobs:
+            with degrade("the graph does not follow this change", warnings):
+                await self.ledger.jobs.add(write.jobs)
+            self.change_observer.wake()
+        return warnings
+
+    async def _apply(self, write: Write, ledger: Ledger, warnings: list[str]) -> None:
+        try:
+            await self.store.apply(self.collection, write.puts, write.deletes)
+        except PerdureError as error:
+            refused = False
+            with degrade("a refused change stays in the journal"):
+                await ledger.abandon(write.batch)
+                refused = True
+            tell_what_became(error, refused=refused)
+            raise
+        # From here on the change is acknowledged: if its history cannot be written now, the journal will do it.
+        with degrade("the history is written later, from the journal", warnings):
+            await ledger.applied(write.batch)
+        await self._sync_now_and_then(len(write.entries))
+
+    async def _sync_now_and_then(self, changes: int) -> None:
+        self._unsynced += changes
+        if self._unsynced >= SYNC_EVERY:
+            with degrade("the journal is cleared later"):
+                await self.sync()
+
+    async def sync(self) -> None:
+        """Make what the store holds survive power loss, and drop the journal entries that ensured it."""
+        if self.ledger is None or not self.store.durable:
+            return
+        batches = await self.ledger.unsynced(self._identity)
+        await self.store.sync()
+        if batches:
+            await self.ledger.synced(self._identity, batches)
+        self._unsynced = 0
+
+    # ------------------------------------------------------------------ rows
+    async def _rows(
+        self, changes: Sequence[Change], vectors: Mapping[str, Vector | None], episodes: Sequence[Episode] = ()
+    ) -> tuple[list[Point], list[str]]:
+        """The rows that a batch writes and removes; where messages are searched too, theirs among them."""
+        puts, deletes = net_rows(changes, vectors)
+        if self.config.episodes == "search":
+            moved = {id: change.event != "DELETE" for change in changes for id in change.hides}
+            written = {point.id for point in puts}
+            shown = [id for id, is_shown in moved.items() if is_shown and id not in written]
+            again = await self.ledger.get_episodes(shown) if self.ledger and shown else []
+            away = {id for id, is_shown in moved.items() if not is_shown} | stored_as_said(changes)
+            puts += await self._episode_points([each for each in [*episodes, *again] if each.id not in away])
+            deletes += [id for id, is_shown in moved.items() if not is_shown]
+        return await with_derived(self.embedding, puts), deletes
+
+    async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
+        embedded = await self.embedding.texts([episode.content for episode in episodes])
+        return [
+            Point(episode.id, vector, episode_item(episode).to_payload())
+            for episode, vector in zip(episodes, embedded.vectors, strict=True)
+        ]
+
+
+def _dump(result: AddResult) -> str:
+    return json.dumps({"results": [event.model_dump() for event in result.results], "warnings": result.warnings})
+
+
+_ALL: weakref.WeakSet[Kernel] = weakref.WeakSet()
+_LEFT_TO_THE_PARENT: list[VectorStore] = []
+"""Stores that a forked process must neither use nor close."""
+
+
+def _after_fork() -> None:
+    for kernel in list(_ALL):
+        kernel.forsake()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,201 @@
+"""What the graph is asked: entities, their relations, and who lies around them, at a time (004, X59, X60, X66)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from perdure.backends.graphs.base import GraphStore
+from perdure.domain.clock import iso
+from perdure.domain.errors import NoGraphError, NotFoundError
+from perdure.domain.graph import MENTIONED_WITH, Edge, Entity, Neighbor, StatedRelation, entity_key
+from perdure.domain.job import QueueStatus
+from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import Scope
+from perdure.domain.text.readable import shown
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.graph.arguments import GraphQuery
+from perdure.engine.graph.sync import GraphSync
+from perdure.engine.graph.visibility import GraphVisibility
+from perdure.pipeline.curation.rules.relations.names import read_mentions
+from perdure.pipeline.curation.rules.relations.validity import edges
+
+WIDEST = 5_000
+"""Entities and relations that one question looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleGraph:
+    """What a caller sees around an entity: the entities by key, edges that hold, and the memories behind them."""
+
+    entities: Mapping[str, Entity]
+    edges: Sequence[Edge]
+    items: Mapping[str, MemoryItem]
+    relations: Sequence[StatedRelation]
+
+
+class GraphReads:
+    """Questions to the graph of one engine; NoGraphError where none is configured, GraphDownError where it is down."""
+
+    def __init__(self, kernel: Kernel, keeper: GraphSync | None) -> None:
+        self._kernel = kernel
+        self._keeper = keeper
+
+    @guarded
+    async def entities(
+        self, asked: GraphQuery, *, names: Sequence[str] | None = None, limit: int = 100
+    ) -> list[Entity]:
+        """The entities of a scope, those named by most of the caller's memories first; with names only these."""
+        store, sight = await self._begin(asked), self._sight(asked)
+        wide = limit
+        while True:
+            found = await store.entities(asked.scope, names=names, limit=wide, as_of=_text(asked.as_of))
+            items = await sight.items(id for entity in found for id in entity.memory_ids)
+            seen = [known for entity in found if (known := sight.entity(entity, items)) is not None]
+            if len(seen) >= limit or len(found) < wide:  # what others have must not use up the limit
+                seen.sort(key=lambda entity: (-len(entity.memory_ids), entity_key(entity.name)))
+                return seen[:limit]
+            wide *= 4
+
+    @guarded
+    async def relations(self, asked: GraphQuery, name: str, *, depth: int = 1) -> list[Edge]:
+        """The edges from and to an entity, or `depth` away, by their time; NotFoundError for an unknown one (X60)."""
+        around = await self.around(asked, [name], depth)
+        near = _within(around.edges, _known(around, name), depth - 1)
+        found = [edge for edge in around.edges if near & {*_ends(edge)}]
+        return sorted(found, key=lambda edge: (edge.valid_from or "", edge.relation, edge.source, edge.target))
+
+    @guarded
+    async def neighbors(self, asked: GraphQuery, name: str, *, depth: int = 1) -> list[Neighbor]:
+        """Who is reached over at most `depth` edges, and who is named beside the entity, nearest first (X59)."""
+        around = await self.around(asked, [name], depth)
+        key = _known(around, name)
+        found = [*_walked(around, key, depth), *_beside(around, key, asked.at or asked.as_of or self._now())]
+        return sorted(found, key=lambda each: (each.depth, each.relationship == MENTIONED_WITH, each.name.casefold()))
+
+    @guarded
+    async def queue_status(self, scope: Scope) -> QueueStatus:
+        """How much work waits for the graph inside a scope (X64)."""
+        keeper = self._configured()
+        if keeper.queue is None:
+            return QueueStatus(pending=0, processing=0, failed=0, oldest_pending_at=None, by_kind={})
+        return keeper.kinds.status(await keeper.queue.status(keeper.kinds.all, scope))
+
+    @guarded
+    async def revive(self) -> int:
+        """Let everything that waits for another try, or is parked, be done now; how much that is."""
+        keeper = self._configured()
+        count = 0 if keeper.queue is None else await keeper.queue.revive(keeper.kinds.all)
+        keeper.wake()
+        return count
+
+    async def around(self, asked: GraphQuery, names: Sequence[str], depth: int) -> VisibleGraph:
+        """What the caller sees around entities; for a call that is under way."""
+        store, sight, as_of = await self._begin(asked), self._sight(asked), _text(asked.as_of)
+        near = await store.neighbourhood(asked.scope, names, depth=depth, limit=WIDEST, as_of=as_of)
+        # What ends an edge may start outside: who leads the project now is two edges away from who led it.
+        reached = [entity.name for entity in near.entities]
+        wider = await store.neighbourhood(asked.scope, reached, depth=1, limit=WIDEST, as_of=as_of) if reached else near
+        relations = list(dict.fromkeys((*near.relations, *wider.relations)))
+        entities = {entity_key(entity.name): entity for entity in (*wider.entities, *near.entities)}
+        ids = [id for entity in entities.values() for id in entity.memory_ids]
+        items = await sight.items([*ids, *(each.memory_id for each in relations)])
+        seen = {key: known for key, entity in entities.items() if (known := sight.entity(entity, items)) is not None}
+        stated = sight.stated(relations, items)
+        moment = asked.at or (None if asked.include_past else asked.as_of or self._now())
+        return VisibleGraph(seen, edges(stated, at=_text(moment), include_past=asked.include_past), items, stated)
+
+    # ------------------------------------------------------------------ pieces
+    async def _begin(self, asked: GraphQuery) -> GraphStore:
+        keeper = self._configured()
+        await keeper.settle(asked.scope)
+        return await keeper.store()
+
+    def _configured(self) -> GraphSync:
+        if self._keeper is None:
+            raise NoGraphError
+        return self._keeper
+
+    def _sight(self, asked: GraphQuery) -> GraphVisibility:
+        return GraphVisibility(self._kernel, asked.scope, asked.sees, asked.as_of)
+
+    def _now(self) -> datetime:
+        return self._kernel.clock.now()
+
+
+def _known(around: VisibleGraph, name: str) -> str:
+    key = entity_key(name)
+    if key not in around.entities:
+        raise NotFoundError(f"there is no entity {shown(name)}")
+    return key
+
+
+def _ends(edge: Edge) -> tuple[str, str]:
+    return entity_key(edge.source), entity_key(edge.target)
+
+
+def _within(edges: Sequence[Edge], start: str, depth: int) -> set[str]:
+    """The entities that are at most `depth` edges away."""
+    reached = {start}
+    for _ in range(depth):
+        reached |= {end for edge in edges if reached & {*_ends(edge)} for end in _ends(edge)}
+    return reached
+
+
+def _walked(around: VisibleGraph, start: str, depth: int) -> Iterator[Neighbor]:
+    """The neighbours over edges that hold: each edge once, from the end that was reached first."""
+    reached, walked = {start}, set[Edge]()
+    for away in range(1, depth + 1):
+        here = set(reached)
+        for edge in around.edges:
+            source, target = _ends(edge)
+            if edge in walked or source == target or not {source, target} & here:
+                continue
+            walked.add(edge)
+            key = target if source in here else source
+            reached.add(key)
+            yield Neighbor(
+                name=edge.target if key == target else edge.source,
+                type=around.entities[key].type,
+                relationship=edge.relation,
+                direction="out" if key == target else "in",
+                depth=away,
+                valid_from=edge.valid_from,
+                valid_until=edge.valid_until,
+                memory_ids=edge.memory_ids,
+            )
+
+
+def _beside(around: VisibleGraph, start: str, moment: datetime) -> Iterator[Neighbor]:
+    """Entities that memories valid at a moment name beside one, where they do not relate the two."""
+    related: dict[str, set[frozenset[str]]] = {}
+    for each in around.relations:
+        pair = frozenset((each.relation.source_key, each.relation.target_key))
+        related.setdefault(each.memory_id, set()).add(pair)
+    found: dict[str, list[str]] = {}
+    names: dict[str, tuple[str, str]] = {}
+    for id in around.entities[start].memory_ids:
+        item = around.items[id]
+        mentions = {mention.key: mention for mention in read_mentions(item.metadata.get("entities"))}
+        if start not in mentions or not _holds(item, iso(moment)):
+            continue
+        for key, mention in mentions.items():
+            if key != start and frozenset((start, key)) not in related.get(id, set()):
+                found.setdefault(key, []).append(id)
+                names.setdefault(key, (mention.name, mention.type))
+    for key, ids in found.items():
+        name, type = names[key]
+        yield Neighbor(
+            name=name, type=type, relationship=MENTIONED_WITH, direction="both", depth=1, memory_ids=tuple(ids)
+        )
+
+
+def _holds(item: MemoryItem, moment: str) -> bool:
+    begun = item.valid_from is None or item.valid_from <= moment
+    return begun and (item.valid_to is None or item.valid_to > moment)
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else iso(moment)

@@ -1,0 +1,531 @@
+"""The keeper: the graph store of one engine, and the jobs that make it conform to the memories."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from perdure.backends.graphs.base import GraphStore
+from perdure.backends.ledgers.repositories.base import Jobs
+from perdure.backends.llms.base import LLM
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import GraphDownError, InvalidInputError, LLMError, PerdureError
+from perdure.domain.event import Change
+from perdure.domain.filter import all_of, eq, scope_filter
+from perdure.domain.graph import Entity, Mention, Relation, Statement, entity_key
+from perdure.domain.job import Job
+from perdure.domain.memory import LIVE, VERSION, MemoryItem, new_id
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.worker import Worker, is_ending
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.graph.jobs import ENTITIES, ERASE, GROWTH, PARKED_AFTER, TEMPORAL, JobKinds, later, pause_after
+from perdure.pipeline.curation.rules.relations.model import choose, read_with_model
+from perdure.pipeline.curation.rules.relations.names import read_mentions
+from perdure.pipeline.curation.rules.relations.resolve import resolve
+from perdure.pipeline.curation.rules.relations.roles import slot_of
+from perdure.pipeline.curation.rules.relations.rules import USER, read_relations
+
+# Resolving: a name that a memory writes becomes the name by which its scope knows the entity (deterministic first).
+
+Read = tuple[tuple[Mention, ...], tuple[Relation, ...]]
+"""What a memory names, and what it states."""
+
+CANDIDATES = 5
+"""Known entities that a model is shown for one name."""
+MOST_ASKED = 8
+"""Names of one memory that a model is asked about."""
+LOOKED_AT = 20
+"""Memories of a known entity that are looked at."""
+
+
+class EntityResolver:
+    """Resolves names against what is known in the memory's own scope, and may be known to whoever reads it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    async def __call__(self, graph: GraphStore, item: MemoryItem, read: Read, llm: LLM | None) -> Read:
+        """What was read with the names that are known; `llm` is asked for names that rules leave open."""
+        mentions, relations = read
+        types = {each.name: each.type for each in reversed(mentions)}
+        for relation in relations:
+            types.setdefault(relation.source, "")
+            types.setdefault(relation.target, "")
+        known: dict[str, str] = {}
+        asked = 0
+        for name, type in types.items():
+            if name == USER:
+                continue
+            candidates = await self._candidates(graph, item, name)
+            found = resolve(name, type, candidates)
+            if found is None and candidates and llm is not None and asked < MOST_ASKED:
+                asked += 1
+                found = await choose(llm, name, item.memory, candidates[:CANDIDATES])
+            if found is not None and entity_key(found) != entity_key(name):
+                known[name] = found
+        return (
+            tuple(dict.fromkeys(replace(each, name=known.get(each.name, each.name)) for each in mentions)),
+            tuple(dict.fromkeys(_renamed(each, known) for each in relations)),
+        )
+
+    async def _candidates(self, graph: GraphStore, item: MemoryItem, name: str) -> list[Entity]:
+        """Entities of the scope with a like name, but for those that this memory alone names."""
+        near = await graph.similar_names(item.scope, name)
+        others = [entity for entity in near if entity.memory_ids != (item.id,)]
+        return [entity for entity in others if item.tags is None or await self._is_common(entity, item)]
+
+    async def _is_common(self, entity: Entity, item: MemoryItem) -> bool:
+        """Whether all who may read a team's memory may read one that names the entity: else its name would get out."""
+        kernel = self._kernel
+        rows = await kernel.store.get_many(kernel.collection, entity.memory_ids[:LOOKED_AT])
+        return any(_is_wider(MemoryItem.from_payload(row.payload), item) for row in rows)
+
+
+def _is_wider(known: MemoryItem, item: MemoryItem) -> bool:
+    """Whether a memory that stands may be read by all who may read another."""
+    if known.state != LIVE or known.tags is None or item.tags is None:
+        return False
+    if known.tags.visibility == "team":
+        return True
+    same_project = known.scope.project_id == item.scope.project_id
+    if known.tags.visibility == "project":
+        return item.tags.visibility == "project" and same_project
+    return item.tags.visibility == "private" and known.tags.written_by == item.tags.written_by
+
+
+def _renamed(relation: Relation, known: Mapping[str, str]) -> Relation:
+    source, target = known.get(relation.source, relation.source), known.get(relation.target, relation.target)
+    if (source, target) == (relation.source, relation.target):
+        return relation
+    slot = slot_of(relation.relation, source, target) if relation.slot is not None else None
+    return replace(relation, source=source, target=target, slot=slot)
+
+
+# Reading: what a memory states, by the caller's own list, by rules, or by the language model that is configured.
+
+
+class StatementReader:
+    """Reads the memories of one engine."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._resolving = EntityResolver(kernel)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether no language model is asked."""
+        return self._kernel.llm is None or self._kernel.config.chosen_curator != "llm"
+
+    def is_due(self, item: MemoryItem) -> bool:
+        """Whether the graph must hold something of a memory; what a model would read in it is not known."""
+        return bool(listed(item) or (self.is_quick and any(_by_rules(item))))
+
+    def listed(self, item: MemoryItem) -> Statement:
+        """What the caller's own list of entities states."""
+        return _statement(item, ENTITIES, listed(item), ())
+
+    async def told(self, graph: GraphStore, item: MemoryItem) -> Statement:
+        """What the text states, for no longer than it is valid."""
+        llm = None if self.is_quick else self._kernel.llm
+        read = _by_rules(item) if llm is None else await read_with_model(llm, item.memory, told_at=item.told_at)
+        mentions, relations = await self._resolving(graph, item, read, llm)
+        return _statement(item, TEMPORAL, mentions, tuple(_bounded(each, item.valid_to) for each in relations))
+
+    def until(self, item: MemoryItem, end: str) -> list[Relation]:
+        """What an earlier text stated, by rules, from its own time until a moment."""
+        start = item.valid_from or item.told_at
+        return [
+            _bounded(replace(each, valid_from=each.valid_from or start), end)
+            for each in _by_rules(item)[1]
+            if each.polarity and (each.valid_from or start) < end
+        ]
+
+
+def listed(item: MemoryItem) -> tuple[Mention, ...]:
+    """The entities that the caller lists in the metadata; what no graph can hold is no name."""
+    return tuple(mention for mention in read_mentions(item.metadata.get("entities")) if _can_be_held(mention))
+
+
+def _can_be_held(mention: Mention) -> bool:
+    return bool(mention.key) and not any("\x00" in part for part in (mention.name, mention.type, mention.description))
+
+
+def _by_rules(item: MemoryItem) -> Read:
+    me = item.speaker or ("Assistant" if item.role == "assistant" else None)
+    return read_relations(item.memory, told_at=item.told_at, speaker=me, about=item.scope.project_id)
+
+
+def _bounded(relation: Relation, end: str | None) -> Relation:
+    if end is None or (relation.valid_to is not None and relation.valid_to <= end):
+        return relation
+    return replace(relation, valid_to=end)
+
+
+def _statement(item: MemoryItem, by: str, mentions: tuple[Mention, ...], relations: tuple[Relation, ...]) -> Statement:
+    return Statement(
+        memory_id=item.id, by=by, scope=item.scope, told_at=item.told_at, mentions=mentions, relations=relations
+    )
+
+
+# Conforming: a job looks at how its memory stands now, and makes the graph say so (DESIGN §3).
+#
+# However often and in whatever order jobs are done, the graph ends with what the memories say.
+
+
+class Reconciliation:
+    """Does jobs, one at a time."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._reading = StatementReader(kernel)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether no language model is asked."""
+        return self._reading.is_quick
+
+    async def __call__(self, graph: GraphStore, job: Job) -> None:
+        """Make the graph conform to one memory; fails as graph, store and model do, and may be done again."""
+        kind = JobKinds.bare(job.kind)
+        item = None if kind == ERASE else await self._present(job.memory_id)
+        moment = str(job.payload.get("at") or iso(self._kernel.clock.now()))
+        if item is None:
+            await self._leave(graph, job.memory_id, moment)
+            return
+        await graph.state(await self._statement(graph, kind, item), max(moment, item.told_at))
+        if await self._present(job.memory_id) is None:
+            # It went meanwhile. Whoever erased it looked at the graph before this was there, or will after.
+            await self._leave(graph, job.memory_id, moment)
+
+    async def _present(self, id: str) -> MemoryItem | None:
+        """The memory as it stands; None where it does not, or has run out."""
+        kernel = self._kernel
+        point = await kernel.store.get(kernel.collection, id)
+        item = None if point is None else MemoryItem.from_payload(point.payload)
+        if item is None or item.state != LIVE or item.kind != "facts":
+            return None
+        return None if item.expires_at and item.expires_at <= iso(kernel.clock.now()) else item
+
+    async def _leave(self, graph: GraphStore, id: str, moment: str) -> None:
+        """The memory is gone: from the present, or, where nothing keeps its text, from every time."""
+        if await self._earlier(id) or await self._present_row(id):
+            await graph.take_back([id], moment)
+        else:
+            await graph.erase([id])
+
+    async def _present_row(self, id: str) -> bool:
+        return await self._kernel.store.get(self._kernel.collection, id) is not None
+
+    async def _earlier(self, id: str) -> list[Point]:
+        kernel = self._kernel
+        return (await kernel.store.list(kernel.collection, eq("version_of", id))).points
+
+    # ------------------------------------------------------------------ what it states
+    async def _statement(self, graph: GraphStore, kind: str, item: MemoryItem) -> Statement:
+        if kind == ENTITIES:
+            return self._reading.listed(item)
+        read = await self._reading.told(graph, item)
+        present = {_pair(relation) for relation in read.relations}
+        past = [relation for relation in await self._outlived(item) if _pair(relation) not in present]
+        return replace(read, relations=tuple(dict.fromkeys((*read.relations, *past))))
+
+    async def _outlived(self, item: MemoryItem) -> list[Relation]:
+        """What earlier texts stated that life has moved on from, until it did.
+
+        An `add` that updates a memory says from when the new text holds; a text that was merely corrected, or an
+        update that was undone, held for no time of its own.
+        """
+        if item.version == 1:
+            return []
+        line = sorted((MemoryItem.from_payload(row.payload) for row in await self._line(item)), key=_version)
+        found: list[Relation] = []
+        for earlier, following in zip(line, [*line[1:], item], strict=True):
+            end = following.valid_from
+            if end is not None and end > (earlier.valid_from or earlier.told_at):
+                found += self._reading.until(earlier, end)
+        return found
+
+    async def _line(self, item: MemoryItem) -> list[Point]:
+        """The earlier texts of a memory, under whichever id it had."""
+        if item.lineage_id is None:
+            return await self._earlier(item.id)
+        kernel = self._kernel
+        line = all_of(scope_filter(item.scope), eq("lineage_id", item.lineage_id), eq("state", VERSION))
+        return (await kernel.store.list(kernel.collection, line)).points
+
+
+def _pair(relation: Relation) -> tuple[str, str, str]:
+    return relation.source_key, relation.relation, relation.target_key
+
+
+def _version(item: MemoryItem) -> int:
+    return item.version
+
+
+logger = logging.getLogger("perdure")
+
+AT_A_TIME = 16
+"""Jobs taken in one go."""
+LANES = 4
+"""Workers where a model reads the texts: one that hangs holds up no more than its own scope."""
+IDLE = 30.0
+"""Seconds after which the worker looks whether a process that died has left work."""
+BUSY = 0.05
+"""Seconds until it looks again where what is due is being done by another."""
+MOST_SETTLED = 200
+"""Jobs that a read does itself before it answers."""
+SETTLE_SECONDS = 10.0
+"""Seconds after which a read answers, whatever is still under way."""
+QUICK_SETTLE_SECONDS = 0.5
+"""The same for a search."""
+_FIRST_LOOK = 0.001
+_SLOWEST_LOOK = 0.02
+_PASSING = ("rate_limit", "timeout", "server", "connection", "authentication")
+"""Codes of a model's failures that have nothing to do with the text."""
+
+
+class GraphSync:
+    """Follows the changes of one kernel with a graph; nothing here ever fails a write."""
+
+    def __init__(self, kernel: Kernel, fresh: Callable[[], GraphStore]) -> None:
+        self._kernel = kernel
+        self._fresh = fresh
+        self._store = fresh()
+        self._conforming = Reconciliation(kernel)
+        self._workers = [Worker(self._work) for _ in range(1 if self.is_quick else LANES)]
+        self._under_way: dict[str, Job] = {}
+        self._taking: set[object] = set()
+        self._at_work: dict[str, Scope] = {}
+        self._pauses = 0
+        self._batch = AT_A_TIME if self.is_quick else 1
+
+    async def store(self) -> GraphStore:
+        """The graph, open; GraphDownError where it cannot be reached."""
+        await self._store.open()
+        return self._store
+
+    @property
+    def kinds(self) -> JobKinds:
+        """The kinds of this store's jobs."""
+        return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name)
+
+    @property
+    def queue(self) -> Jobs | None:
+        """The ledger's queue; None without a ledger."""
+        return None if self._kernel.ledger is None else self._kernel.ledger.jobs
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the work needs no language model, so that a search may wait for it."""
+        return self._conforming.is_quick
+
+    # ------------------------------------------------------------------ following changes
+    def jobs(self, changes: Sequence[Change]) -> list[Job]:
+        """The work that these changes make, for the ledger to keep beside them."""
+        return self.kinds.of_changes(changes)
+
+    async def at_once(self, changes: Sequence[Change], warnings: list[str]) -> None:
+        """Make the graph conform now, where no ledger keeps the work; a graph that fails falls behind."""
+        what = "the graph does not follow this change"
+        for job in self.kinds.of_changes(changes):
+            with never_fail(what, warnings), degrade(what, warnings):
+                await self.do_now([job])
+
+    async def do_now(self, jobs: Sequence[Job]) -> None:
+        """Do jobs that no queue holds."""
+        for job in jobs:
+            await self._conforming(await self.store(), job)
+
+    async def arrived(self, items: Sequence[MemoryItem]) -> None:
+        """Let the graph look at memories that were imported; what fails is left to the doctor."""
+        jobs, what = self.kinds.of_items(items, new_id()), "the graph does not hold what was imported"
+        with degrade(what):
+            if self.queue is not None:
+                await self.queue.add(jobs)
+                self.wake()
+            else:
+                await self.do_now(jobs)
+
+    def wake(self) -> None:
+        """There may be work."""
+        if self._kernel.ledger is not None:
+            for worker in self._workers:
+                worker.wake()
+
+    async def close(self) -> None:
+        """Stop the worker, leaving what is not done to the next one, and let go of the graph."""
+        for worker in self._workers:
+            await worker.stop()
+        with degrade("the graph could not be closed"):
+            await self._store.close()
+
+    def forsake(self) -> None:
+        """This process was forked: begin anew, and leave open connections to the parent."""
+        _LEFT_TO_THE_PARENT.append(self._store)
+        self._store = self._fresh()
+        for worker in self._workers:
+            worker.reset()
+        self._under_way.clear()
+        self._taking.clear()
+        self._at_work.clear()
+
+    # ------------------------------------------------------------------ doing what is due
+    async def _work(self) -> float:
+        """Do some of what is due; the seconds until there may be more."""
+        queue = self.queue
+        if queue is None:
+            return IDLE
+        try:
+            taken = await self._take(queue, self._batch)
+            if taken:
+                await self._do(queue, taken)
+                return 0.0
+            due = await queue.next_due(self.kinds.all)
+        except PerdureError as error:  # the ledger is locked or full: its own errors tell whoever writes
+            logger.warning("the graph's jobs wait: %s", error.message)
+            return pause_after(3)
+        return IDLE if due is None else min(IDLE, max(BUSY, _seconds_until(due)))
+
+    async def settle(self, scope: Scope) -> None:
+        """Do what is due inside a scope, or wait for who does it, so that a read sees what was written; bounded."""
+        await self._settle_within(scope, MOST_SETTLED, SETTLE_SECONDS, others=True)
+
+    async def settle_quickly(self, scope: Scope) -> int:
+        """The same for a search, which looks at what there is where much is due, or a model would be asked.
+
+        Answers how many jobs of the scope are still to be done then.
+        """
+        queue = self.queue
+        if queue is None:
+            return 0
+        if self.is_quick:
+            await self._settle_within(scope, MOST_SETTLED, QUICK_SETTLE_SECONDS, others=True)
+        status = await queue.status(self.kinds.all, scope)
+        return status.pending + status.processing
+
+    async def _settle_within(self, scope: Scope, most: int, patience: float, *, others: bool) -> None:
+        if self.queue is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self._settle(self.queue, scope, most, others)
+
+    async def _settle(self, queue: Jobs, scope: Scope, left: int, others: bool) -> None:
+        look = _FIRST_LOOK
+        while left > 0:
+            is_busy = self._is_at(scope)
+            taken = [] if is_busy else await self._take(queue, min(self._batch, left), scope)
+            left -= len(taken)
+            if taken:
+                if not await self._do(queue, taken):
+                    return
+                continue
+            is_busy = is_busy or self._is_at(scope)
+            if not is_busy and others:  # another process may have taken what was written here
+                is_busy = (await queue.status(self.kinds.all, scope)).processing > 0
+            if not is_busy:
+                return
+            await asyncio.sleep(look)
+            look = min(2 * look, _SLOWEST_LOOK)
+
+    def _is_at(self, scope: Scope) -> bool:
+        """Whether another task of this process does jobs of a scope, or is about to."""
+        return bool(self._taking) or any(scope.holds(job.scope) for job in list(self._under_way.values()))
+
+    async def _take(self, queue: Jobs, limit: int, scope: Scope | None = None) -> list[Job]:
+        """Take jobs; from before they are taken until they are done others can see that they are under way."""
+        mine = object()
+        self._taking.add(mine)
+        try:
+            taken = await queue.take(self.kinds.all, limit, scope)
+            self._under_way.update({job.id: job for job in taken})
+        finally:
+            self._taking.discard(mine)
+        return taken
+
+    async def _do(self, queue: Jobs, taken: Sequence[Job]) -> bool:
+        """Do jobs that were taken, in order; whether the graph could be reached."""
+        done: list[str] = []
+        waiting = {job.id: job for job in taken}
+        try:
+            for job in taken:
+                if any(worker.is_paused for worker in self._workers):
+                    return True
+                async with self._alone(job):
+                    reached = await self._try(queue, job, waiting)
+                if not reached:
+                    return False
+                if job.id in waiting:
+                    done.append(job.id)
+                    del waiting[job.id]
+            return True
+        finally:
+            # A task that is cancelled still says what it has done, and gives back the rest.
+            await shielded(_hand_in(queue, done, list(waiting)))
+            for job in taken:
+                self._under_way.pop(job.id, None)
+
+    @asynccontextmanager
+    async def _alone(self, job: Job) -> AsyncIterator[None]:
+        """One at a time where scopes overlap, so that a name is resolved against what was told before it."""
+        look = _FIRST_LOOK
+        while any(scope.overlaps(job.scope) for scope in list(self._at_work.values())):
+            await asyncio.sleep(look)
+            look = min(2 * look, _SLOWEST_LOOK)
+        self._at_work[job.id] = job.scope
+        try:
+            yield
+        finally:
+            del self._at_work[job.id]
+
+    async def _try(self, queue: Jobs, job: Job, waiting: dict[str, Job]) -> bool:
+        """Do one job, and tell the queue where that failed; False where nothing can be done for now."""
+        try:
+            await self._conforming(await self.store(), job)
+        except Exception as error:  # whatever it is, a job must not stop those after it
+            if is_ending(error):
+                raise
+            if isinstance(error, GraphDownError) or (isinstance(error, LLMError) and error.code in _PASSING):
+                self._pauses += 1
+                logger.warning("the graph's jobs wait: %s", _told(error))
+                await queue.give_back(list(waiting), not_before=later(pause_after(self._pauses)))
+                waiting.clear()
+                return False
+            del waiting[job.id]
+            park = job.attempts + 1 >= PARKED_AFTER
+            logger.warning("a job %s of memory %s failed: %s", JobKinds.bare(job.kind), job.memory_id, _told(error))
+            pause = pause_after(job.attempts + 1, GROWTH)
+            await queue.failed(job.id, _told(error), not_before=later(pause), park=park)
+            return True
+        self._pauses = 0
+        return True
+
+
+async def _hand_in(queue: Jobs, done: Sequence[str], waiting: Sequence[str]) -> None:
+    with degrade("jobs of the graph will be done again"):
+        if done:
+            await queue.done(done)
+        if waiting:
+            await queue.give_back(waiting, not_before=later(0.0))
+
+
+def _told(error: Exception) -> str:
+    """An error in one line without any text of a memory: what names values is told by its class alone."""
+    if isinstance(error, PerdureError) and not isinstance(error, InvalidInputError):
+        return f"{type(error).__name__}: {' '.join(error.message.split())}"
+    return type(error).__name__
+
+
+def _seconds_until(moment: str) -> float:
+    due = read_moment(moment)
+    return 0.0 if due is None else (due - datetime.now(UTC)).total_seconds()
+
+
+_LEFT_TO_THE_PARENT: list[GraphStore] = []
+"""Graphs that a forked process must neither use nor close."""

@@ -1,0 +1,106 @@
+"""The last event of every memory in history, as the digest of its text, deleted, or erased."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.event import HistoryRecord
+from perdure.domain.scope import Scope
+
+PAGE = 500
+"""Records read at a time."""
+
+DELETED = b"deleted"
+UNREADABLE = b"erased"
+
+
+@dataclass(slots=True)
+class Last:
+    """The last thing that history says of a memory: the digest of a text, or that it is gone."""
+
+    moment: tuple[str, int]
+    says: bytes
+
+
+def last_word(records: Iterable[HistoryRecord]) -> bytes | None:
+    """What the last of the records says: a digest, deleted or unreadable; None without records."""
+    last = max(records, key=lambda record: (record.timestamp, record.sequence), default=None)
+    return None if last is None else _says(last)
+
+
+async def last_words(ledger: Ledger) -> dict[str, bytes]:
+    """What history says last of every memory."""
+    return {id: last.says for id, last in (await _lasts(ledger)).items()}
+
+
+async def live_ids(ledger: Ledger) -> list[str]:
+    """The memories that history says to stand, with a text that can be read."""
+    last = await _lasts(ledger)
+    known = [id for id, each in last.items() if each.says not in (DELETED, UNREADABLE)]
+    replaced = await replaced_at(ledger) if known else {}
+    return [id for id in known if replaced.get(id, ("", 0)) <= last[id].moment]
+
+
+async def _lasts(ledger: Ledger) -> dict[str, Last]:
+    last: dict[str, Last] = {}
+    async for records in history_pages(ledger):
+        for record in records:
+            note_last(last, record)
+    return last
+
+
+def says_deleted(word: bytes) -> bool:
+    """Whether history says last that a memory was deleted."""
+    return word == DELETED
+
+
+def says_text(word: bytes, text: str) -> bool:
+    """Whether history says last that a memory has this text."""
+    return word == digest(text)
+
+
+async def history_pages(ledger: Ledger) -> AsyncIterator[list[HistoryRecord]]:
+    """All of history by sequence, some records at a time."""
+    after = 0
+    while records := await ledger.events_of_scope(Scope(), PAGE, after):
+        yield records
+        after = records[-1].sequence
+
+
+async def replaced_at(ledger: Ledger) -> dict[str, tuple[str, int]]:
+    """When memories were replaced under a new id (U3), by timestamp and sequence; history says nothing more of them."""
+    found: dict[str, tuple[str, int]] = {}
+    async for records in history_pages(ledger):
+        updates = {record.id: record for record in records if record.event == "UPDATE"}
+        for id, change in (await ledger.events(list(updates))).items():
+            if change.before is not None and change.before.id != change.memory_id:
+                moment = moment_of(updates[id])
+                found[change.before.id] = max(moment, found.get(change.before.id, moment))
+    return found
+
+
+def note_last(last: dict[str, Last], record: HistoryRecord) -> None:
+    """Note what a record says of its memory, if none that came after it has."""
+    moment = moment_of(record)
+    known = last.get(record.memory_id)
+    if known is None or known.moment < moment:
+        last[record.memory_id] = Last(moment, _says(record))
+
+
+def _says(record: HistoryRecord) -> bytes:
+    if record.event == "DELETE":
+        return DELETED
+    return UNREADABLE if record.erased else digest(record.new_value or "")
+
+
+def moment_of(record: HistoryRecord) -> tuple[str, int]:
+    """When it was, by the order of history."""
+    return record.timestamp, record.sequence
+
+
+def digest(text: str) -> bytes:
+    """By which texts are compared that need not be kept."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]

@@ -1,0 +1,356 @@
+"""Bench: recall measured on a store's own contents, by asking it for what it holds; only reads."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.embedders.base import Embedder
+from perdure.domain.bench import BenchReport, MissedProbe, ProbeScores
+from perdure.domain.event import SearchResult
+from perdure.domain.filter import all_of, eq, matches, scope_filter
+from perdure.domain.memory import LIVE, MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.arguments import read_limit, read_preset
+from perdure.engine.core.access import visible
+from perdure.engine.core.embedding import Embedding
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.read.search import CONTEXT_CANDIDATES, ReadPath
+from perdure.engine.requests import Query
+from perdure.pipeline.maintenance.duplicates import duplicate_pairs, folded
+from perdure.pipeline.maintenance.probes import Kind, Probe, message_probes, sample, slot_probes
+from perdure.pipeline.prompting.quoting import estimate_tokens
+from perdure.pipeline.retrieval.presets import Preset
+from perdure.pipeline.retrieval.query.rewrite import key_terms
+from perdure.pipeline.retrieval.reflection import fit
+
+# Asking probes: a search for each, what came of it, and how long it took without the embedding.
+
+BUDGET = 2_000
+"""Tokens of results in which recall is measured: the default of `context`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """What came of one probe."""
+
+    probe: Probe
+    scope: Scope
+    rank: int | None
+    """From 1, of the first memory that the probe is after."""
+    coverage: float
+    seconds: float
+    """Of the search, without the embedding."""
+    stale: bool
+    foreign: int
+    recall: float | None
+    """Share of the gold among the results that fit into the budget; of `messages` only."""
+
+
+class _Watch(Embedder):
+    """The engine's embedder, and how many seconds it took."""
+
+    name = "watch"
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.seconds = 0.0
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    @property
+    def local(self) -> bool:
+        return self._embedder.local
+
+    @property
+    def label(self) -> str:
+        return self._embedder.label
+
+    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        started = time.perf_counter()
+        try:
+            return await self._embedder.embed_batch(texts)
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    async def embed(self, text: str) -> NDArray[np.float32]:
+        started = time.perf_counter()
+        try:
+            return await self._embedder.embed(text)
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    def unavailable(self) -> str | None:
+        return self._embedder.unavailable()
+
+    def score(self, similarity: float) -> float:
+        return self._embedder.score(similarity)
+
+
+@dataclass(slots=True)
+class ProbeRunner:
+    """Asks probes one by one, through a read path of its own: other searches neither wait for it nor count in it."""
+
+    kernel: Kernel
+    scope: Scope
+    """Where probes are asked; the empty one leaves each in its own scope."""
+    limit: int
+    preset: Preset
+    warnings: dict[str, None] = field(default_factory=dict)
+    """What searches had to give up, each said once."""
+    _watch: _Watch = field(init=False)
+    _read: ReadPath = field(init=False)
+    _warm: Scope | None = None
+
+    def __post_init__(self) -> None:
+        self._watch = _Watch(self.kernel.embedding.embedder)
+        watched = copy.copy(self.kernel)
+        watched.embedding = Embedding(self._watch)
+        self._read = ReadPath(watched)
+
+    async def __call__(self, probe: Probe) -> ProbeAnswer:
+        """Search for it, and judge what came."""
+        scope = self.scope if self.scope.given() else probe.scope
+        query = Query(text=probe.question, scope=scope, limit=self.limit, preset=self.preset)
+        if scope != self._warm:
+            await self._read.find(query)  # reads the scope, which no later search does
+            self._warm = scope
+        result, seconds = await self._timed(query)
+        self.warnings.update(dict.fromkeys(result.warnings))
+        # Where messages are searched too, the one that lent its words comes first of all: it answers nothing.
+        ids = [item.id for item in result.results if item.id != probe.message]
+        stale = {folded(text) for text in probe.stale}
+        return ProbeAnswer(
+            probe,
+            scope,
+            rank=next((rank for rank, id in enumerate(ids, 1) if id in probe.gold), None),
+            coverage=result.coverage,
+            seconds=seconds,
+            stale=any(folded(item.memory) in stale for item in result.results),
+            foreign=sum(not scope.holds(item.scope) for item in result.results),
+            recall=await self._recall(probe, scope) if probe.kind == "messages" else None,
+        )
+
+    async def _timed(self, query: Query) -> tuple[SearchResult, float]:
+        embedded, started = self._watch.seconds, time.perf_counter()
+        result = await self._read.find(query)
+        return result, time.perf_counter() - started - (self._watch.seconds - embedded)
+
+    async def _recall(self, probe: Probe, scope: Scope) -> float:
+        query = Query(text=probe.question, scope=scope, limit=CONTEXT_CANDIDATES, preset=self.preset)
+        items = (await self._read.find(query)).results
+        kept = {items[place].id for place in fit([estimate_tokens(item.memory) for item in items], BUDGET)}
+        return sum(id in kept for id in probe.gold) / len(probe.gold)
+
+
+# What a store holds that can be asked for: facts with their earlier texts, the messages behind them, duplicates.
+
+PAGE = 500
+"""Rows and messages read at a time."""
+COMPARED = 10_000
+"""Newest memories of a scope among which duplicates are looked for: every pair of them is compared."""
+SHOWN_PAIRS = 20
+"""Duplicates whose ids are told: enough to see what they are."""
+
+
+@dataclass(slots=True)
+class Contents:
+    """The facts that a search can find now, and what came before them."""
+
+    facts: list[MemoryItem]
+    earlier: dict[str, set[str]]
+    """Earlier texts that no longer stand, by the id of the memory."""
+    sources: dict[str, list[str]]
+    """The messages behind the text that a memory now has, by its id; those behind an earlier one alone are not."""
+
+
+async def read_contents(kernel: Kernel, scope: Scope) -> Contents:
+    """The facts inside a scope that a search can find now; the empty scope is the whole store."""
+    facts: list[MemoryItem] = []
+    versions: dict[str, list[MemoryItem]] = defaultdict(list)
+    within = all_of(scope_filter(scope), eq("kind", "facts"))
+    now = kernel.clock.now()
+    cursor: str | None = None
+    while True:
+        page = await kernel.store.list(kernel.collection, within, PAGE, cursor)
+        for point in page.points:
+            item = MemoryItem.from_payload(point.payload)
+            if item.state != LIVE:
+                for line in {item.version_of, item.lineage_id} - {None}:
+                    versions[str(line)].append(item)
+            elif matches(visible(scope, now=now), point.payload):
+                facts.append(item)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    contents = Contents(facts, {}, {})
+    for item in facts:
+        lines = {item.id, item.lineage_id or item.id}
+        before = [
+            each for line in lines for each in versions.get(line, ()) if folded(each.memory) != folded(item.memory)
+        ]
+        old_sources = {source for each in before for source in each.sources}
+        contents.earlier[item.id] = {each.memory for each in before}
+        contents.sources[item.id] = [source for source in item.sources if source not in old_sources]
+    return contents
+
+
+async def topic_words(kernel: Kernel, contents: Contents) -> dict[str, list[str]]:
+    """The topic words of the messages behind the facts, by id, of those that are kept and not hidden."""
+    if kernel.ledger is None:
+        return {}
+    ids = list(dict.fromkeys(source for item in contents.facts for source in contents.sources[item.id]))
+    terms: dict[str, list[str]] = {}
+    for start in range(0, len(ids), PAGE):
+        for episode in await kernel.ledger.get_episodes(ids[start : start + PAGE]):
+            if not episode.hidden:
+                terms[episode.id] = key_terms(episode.content)
+    return terms
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Pairs of memories of one scope that say the same."""
+
+    count: int
+    shown: tuple[tuple[str, str], ...]
+    """The ids of the first of them."""
+    partly: bool
+    """Whether some scope was too large to compare all of it."""
+
+
+async def duplicates(kernel: Kernel, contents: Contents) -> Duplicates:
+    """The facts that say what another one of their scope says, among the newest `COMPARED` of each scope."""
+    by_scope: dict[Scope, list[MemoryItem]] = defaultdict(list)
+    for item in contents.facts:
+        by_scope[item.scope].append(item)
+    count, shown = 0, list[tuple[str, str]]()
+    for items in by_scope.values():
+        newest = items[-COMPARED:]
+        ids = [item.id for item in newest]
+        vectors: dict[str, NDArray[np.float32] | None] = {}
+        for start in range(0, len(ids), PAGE):
+            points = await kernel.store.get_many(kernel.collection, ids[start : start + PAGE])
+            vectors.update((point.id, point.vector) for point in points)
+        found, pairs = await run_blocking(
+            duplicate_pairs,
+            [item.memory for item in newest],
+            [vectors.get(id) for id in ids],
+            SHOWN_PAIRS - len(shown),
+        )
+        count += found
+        shown += [(ids[one], ids[other]) for one, other in pairs]
+    return Duplicates(count, tuple(shown), any(len(items) > COMPARED for items in by_scope.values()))
+
+
+Progress = Callable[[float], None]
+"""Called after each probe with the share in [0, 1] of them that has been asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRequest:
+    """A `bench`, checked."""
+
+    scope: Scope
+    """Where it is asked; the empty one asks each memory's question in the memory's own scope."""
+    probes: int
+    limit: int
+    preset: Preset
+
+
+def read_bench(
+    kernel: Kernel,
+    *,
+    scope: Scope,
+    probes: int,
+    preset: str | None,
+    limit: int,
+) -> BenchRequest:
+    """A `bench`, checked against what this engine has."""
+    return BenchRequest(
+        scope=scope,
+        probes=read_limit(probes, "probes"),
+        limit=read_limit(limit),
+        preset=read_preset(kernel, preset),
+    )
+
+
+async def bench(kernel: Kernel, request: BenchRequest, progress: Progress | None = None) -> BenchReport:
+    """Ask for what the store holds, and report how well it was found; the backends must be open."""
+    contents = await read_contents(kernel, request.scope)
+    terms = await topic_words(kernel, contents)
+    from_slots = slot_probes(contents.facts, contents.earlier)
+    from_messages = message_probes(contents.facts, contents.sources, terms, contents.earlier)
+    probes = sample([*from_slots, *from_messages], request.probes)
+    asking = ProbeRunner(kernel, request.scope, request.limit, request.preset)
+    answers = []
+    for number, probe in enumerate(probes, 1):
+        answers.append(await asking(probe))
+        if progress is not None:
+            progress(number / len(probes))
+    same = await duplicates(kernel, contents)
+    warnings = list(asking.warnings)
+    if same.partly:
+        warnings.append(f"duplicates were looked for among the newest {COMPARED} memories of each scope only")
+    of_kind: dict[Kind, list[ProbeAnswer]] = {"slots": [], "messages": []}
+    for answer in answers:
+        of_kind[answer.probe.kind].append(answer)
+    times = sorted(1_000 * answer.seconds for answer in answers)
+    return BenchReport(
+        preset=request.preset.name,
+        limit=request.limit,
+        memories=len(contents.facts),
+        scopes=len({item.scope for item in contents.facts}),
+        all=_scores(answers),
+        kinds={kind: _scores(some) for kind, some in of_kind.items()},
+        recall_2000=_mean(answer.recall for answer in answers if answer.recall is not None),
+        stale=sum(answer.stale for answer in answers),
+        foreign=sum(answer.foreign for answer in answers),
+        duplicates=same.count,
+        duplicate_pairs=same.shown,
+        coverage_found=_mean(answer.coverage for answer in answers if answer.rank is not None),
+        coverage_missed=_mean(answer.coverage for answer in answers if answer.rank is None),
+        search_p50_ms=_percentile(times, 0.5),
+        search_p95_ms=_percentile(times, 0.95),
+        missed=tuple(
+            MissedProbe(answer.probe.kind, answer.probe.question, answer.probe.gold, answer.scope.given())
+            for answer in answers
+            if answer.rank is None
+        ),
+        warnings=warnings,
+    )
+
+
+def _scores(answers: Sequence[ProbeAnswer]) -> ProbeScores:
+    ranks = [answer.rank for answer in answers]
+
+    def share(most: float) -> float:
+        return _mean(float(rank is not None and rank <= most) for rank in ranks) or 0.0
+
+    return ProbeScores(
+        probes=len(answers),
+        found_at_1=share(1),
+        found_at_5=share(5),
+        found_at_limit=share(math.inf),
+        mrr=_mean(0.0 if rank is None else 1 / rank for rank in ranks) or 0.0,
+    )
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else None
+
+
+def _percentile(ascending: Sequence[float], share: float) -> float | None:
+    """The nearest rank: the least value that so many of all do not exceed."""
+    return ascending[max(0, math.ceil(share * len(ascending)) - 1)] if ascending else None

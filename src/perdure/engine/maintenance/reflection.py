@@ -1,0 +1,195 @@
+"""Reflection: insights from what is remembered in a scope, kept there as memories of type `reflective` (V70, V71)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from uuid import NAMESPACE_URL, uuid5
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.vector_stores.base import Point, Vector
+from perdure.domain.derived import REFLECTION, Experience, Insight, Reflected
+from perdure.domain.filter import eq
+from perdure.domain.memory import LIVE, MemoryItem, text_hash
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.core.access import visible
+from perdure.engine.core.batch import Batch
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lineage import SESSION
+from perdure.engine.maintenance.deletion import walk
+from perdure.pipeline.curation.llm.insights import read_insights
+
+NEWEST = 1000
+"""Memories, and messages, of one scope that are read, the newest ones."""
+REFLECTIVE = "reflective"
+ACTOR = "reflect"
+
+_TIMES = re.compile(r"\s*\(\d+ times\)$")
+_BY_HAND = ("delete", "delete_all")
+"""Whoever took an insight away so, does not want it back."""
+
+
+class Reflect:
+    """Reads a scope for what its memories show together."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @guarded
+    async def __call__(self, scope: Scope, *, store: bool = True, about: str | None = None) -> Reflected:
+        """The insights of a scope, all or those about something; see `reflect_scope`."""
+        return await reflect_scope(self._kernel, scope, store=store, about=about)
+
+
+async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, about: str | None = None) -> Reflected:
+    """What the memories of a scope show together: by the rules, or by the model where the curator is one (V70).
+
+    Read are the newest 1,000 facts that may enter prompts; no earlier insight, no account of a session, none of a
+    team. A model that fails, or whose insights do not stand in what they name, leaves it to the rules. With `store`
+    each insight is kept as a memory of type `reflective`, of this scope, which names in `derived_from` what it came
+    from and is forgotten with it. Its id comes from what it tells, so that reflecting anew updates it; one that
+    holds no longer is removed. A lesson that is a memory of that type already is not kept twice, and an insight
+    that was deleted stays deleted.
+    With `about` those are returned, of all that are found and kept, that have one of its words, or whose memories do.
+    """
+    items = await _facts(kernel, scope)
+    reflected = Reflected()
+    found = await _read(kernel, scope, [_experience(item) for item in items], reflected)
+    by_id = {id_of(scope, insight): insight for insight in found}
+    known = {item.id: item for item in items}
+    own = {id: each.memory_ids[0] for id, each in by_id.items() if _is_a_memory(each, known)}
+    if store:
+        to_keep = {id: insight for id, insight in by_id.items() if id not in own}
+        await _keep(kernel, scope, to_keep, known, reflected)
+    standing = {row.id for row in await kernel.store.get_many(kernel.collection, list(by_id))}
+    reflected.insights = [replace(insight, id=id if id in standing else own.get(id)) for id, insight in by_id.items()]
+    if about is not None:
+        reflected.insights = [each for each in reflected.insights if _is_about(about, each, known)]
+    return reflected
+
+
+def id_of(scope: Scope, insight: Insight) -> str:
+    """The id of the memory that keeps an insight: that of what it tells in a scope, however often it was told."""
+    told = [scope.given(), insight.pattern, _TIMES.sub("", insight.content).casefold()]
+    return str(uuid5(NAMESPACE_URL, f"perdure:insight:{json.dumps(told, sort_keys=True)}"))
+
+
+# ------------------------------------------------------------------ reading
+async def _facts(kernel: Kernel, scope: Scope) -> list[MemoryItem]:
+    newest: deque[MemoryItem] = deque(maxlen=NEWEST)
+    async for items in walk(kernel, scope, visible(scope, now=kernel.clock.now())):
+        newest.extend(item for item in items if _may_be_read(item))
+    return sorted(newest, key=lambda item: (item.told_at, item.created_at, item.id))
+
+
+def _may_be_read(item: MemoryItem) -> bool:
+    is_the_users = item.role in ("memory", "user") and item.tags is None
+    return is_the_users and item.quarantined is None and item.source not in (REFLECTION, SESSION)
+
+
+def _experience(item: MemoryItem) -> Experience:
+    tellings = frozenset(item.sources) or frozenset({item.id})
+    return Experience(id=item.id, text=item.memory, type=item.type, tellings=tellings)
+
+
+async def _read(
+    kernel: Kernel, scope: Scope, memories: Sequence[Experience], reflected: Reflected
+) -> Sequence[Insight]:
+    if kernel.llm is not None and kernel.config.chosen_curator == "llm":
+        with degrade("the rules reflected, not the model", reflected.warnings):
+            found = await read_insights(kernel.llm, memories)
+            reflected.by = "llm"
+            return found
+    episodes = [] if kernel.ledger is None else await kernel.ledger.recent_episodes(scope, NEWEST)
+    said = [(episode.id, episode.content) for episode in episodes if episode.role == "user"]
+    from perdure.pipeline.maintenance.insight import insights  # heavy, and of no use to what does not reflect
+
+    return await run_blocking(insights, memories, said)
+
+
+def _is_a_memory(insight: Insight, known: Mapping[str, MemoryItem]) -> bool:
+    return len(insight.memory_ids) == 1 and known[insight.memory_ids[0]].type == REFLECTIVE
+
+
+def _is_about(topic: str, insight: Insight, known: Mapping[str, MemoryItem]) -> bool:
+    from perdure.pipeline.maintenance.insight import speaks_of
+
+    texts = [insight.content, *(known[id].memory for id in insight.memory_ids)]
+    return any(speaks_of(topic, text) for text in texts)
+
+
+# ------------------------------------------------------------------ keeping
+async def _keep(
+    kernel: Kernel, scope: Scope, wanted: Mapping[str, Insight], known: Mapping[str, MemoryItem], reflected: Reflected
+) -> None:
+    """Make the scope's kept insights those that are wanted, in one commit."""
+    embedded = await kernel.embedding.texts([insight.content for insight in wanted.values()])
+    vectors: dict[str, Vector | None] = dict(zip(wanted, embedded.vectors, strict=True))
+    async with kernel.lock(scope):
+        standing = await _kept(kernel, scope)
+        named = {id for insight in wanted.values() for id in insight.memory_ids}
+        rows = await kernel.store.get_many(kernel.collection, list(named))
+        there = {row.id for row in rows if row.payload.get("state") == LIVE}
+        batch = Batch(kernel.clock)
+        for id, insight in wanted.items():
+            if not there.issuperset(insight.memory_ids):
+                continue  # forgotten since it was read
+            members = [known[each] for each in insight.memory_ids]
+            if id in standing:
+                reflected.updated += _update(batch, standing.pop(id), insight, members, vectors[id])
+            elif not await _was_deleted(kernel, id):
+                batch.add(_item(kernel, id, scope, insight, members), vectors[id], actor=ACTOR, reason="insight")
+                reflected.added += 1
+        for row in standing.values():
+            batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor=ACTOR, reason="holds no longer")
+            reflected.removed += 1
+        if batch.changes:
+            reflected.warnings += await kernel.commit(batch.changes, batch.vectors)
+
+
+async def _kept(kernel: Kernel, scope: Scope) -> dict[str, Point]:
+    """The insights that are kept in exactly this scope."""
+    found: dict[str, Point] = {}
+    async for items in walk(kernel, scope, eq("source", REFLECTION), eq("type", REFLECTIVE)):
+        ids = [item.id for item in items if item.scope == scope]
+        found.update((row.id, row) for row in await kernel.store.get_many(kernel.collection, ids))
+    return found
+
+
+async def _was_deleted(kernel: Kernel, id: str) -> bool:
+    records = [] if kernel.ledger is None else await kernel.ledger.history(id)
+    return bool(records) and records[-1].is_deleted and records[-1].actor in _BY_HAND
+
+
+def _fields(insight: Insight, members: Sequence[MemoryItem]) -> dict[str, object]:
+    return {
+        "memory": insight.content,
+        "hash": text_hash(insight.content),
+        "derived_from": insight.memory_ids,
+        "sources": tuple(dict.fromkeys(source for member in members for source in member.sources)),
+    }
+
+
+def _item(kernel: Kernel, id: str, scope: Scope, insight: Insight, members: Sequence[MemoryItem]) -> MemoryItem:
+    moment = kernel.clock.tick()
+    blank = MemoryItem(
+        id=id, memory="", hash="", scope=scope, created_at=moment, updated_at=moment, told_at=moment,
+        valid_from=moment, type=REFLECTIVE, source=REFLECTION,
+        lineage_id=id if kernel.config.updates == "supersede" else None,
+    )  # fmt: skip
+    return blank.with_(**_fields(insight, members))
+
+
+def _update(batch: Batch, row: Point, insight: Insight, members: Sequence[MemoryItem], vector: Vector | None) -> bool:
+    """Bring a kept insight up to what it is now; whether anything was to be done."""
+    before = MemoryItem.from_payload(row.payload)
+    after = before.with_(**_fields(insight, members))
+    if after == before:
+        return False
+    batch.replace(before, after, row.vector, vector, actor=ACTOR, reason="insight")
+    return True

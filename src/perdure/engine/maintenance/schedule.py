@@ -1,0 +1,264 @@
+"""The schedule: what is due of upkeep is done as jobs of the ledger's queue, each by one process (U20).
+
+When a task was last done stands in the ledger. Whoever finds it due puts in a job whose id is made of that moment: all
+processes make the same one, the queue gives it to one of them, and to another one if that dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.clock import SKEW, iso, read_moment
+from perdure.domain.errors import PerdureError
+from perdure.domain.filter import eq
+from perdure.domain.job import Job
+from perdure.domain.memory import Answer, MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.engine import Engine
+from perdure.engine.graph.jobs import JobKinds, later, pause_after
+from perdure.engine.maintenance.deletion import walk
+from perdure.engine.transfer.backup import backup
+from perdure.engine.transfer.backup_erasure import erase_from_backups, settings_name
+
+# Owners: whose memories have grown since a task was last done, so that it looks at theirs alone.
+
+
+async def grown_since(kernel: Kernel, moment: str, at_least: int = 1) -> list[Scope]:
+    """The owners who were told something after a moment ("" is at all) and have so many memories or more.
+
+    An owner is a user, else the whole scope of a memory that names none. A team's memory has no owner.
+    """
+    counts: dict[Scope, int] = {}
+    grown: dict[Scope, None] = {}
+    async for items in walk(kernel, Scope(), eq("kind", "facts")):
+        for item in items:
+            if item.scope.team_id is None:
+                owner = _owner_of(item)
+                counts[owner] = counts.get(owner, 0) + 1
+                if item.updated_at > moment:
+                    grown[owner] = None
+    return [owner for owner in grown if counts[owner] >= at_least]
+
+
+def _owner_of(item: MemoryItem) -> Scope:
+    return item.scope if item.scope.user_id is None else Scope(user_id=item.scope.user_id)
+
+
+logger = logging.getLogger("perdure")
+
+LONGEST = 60.0
+"""Seconds after which a server looks again, for what a process that died has left."""
+_STATE = "upkeep"
+_SUBJECT = "upkeep"
+"""Whose jobs these are: of no memory, so that erasing one leaves them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to be done now and then."""
+
+    name: str
+    hours: float
+    """Between two times; 0 is never."""
+    work: Callable[[str], Awaitable[dict[str, Any]]]
+    """Does it, given when it was last begun ("" is never); what came of it in numbers, without text of a memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Answer):
+    """A task that was done, and what came of it; `error` where it failed and will be tried again."""
+
+    task: str
+    told: dict[str, Any]
+    error: str | None = None
+
+    def model_dump(self) -> dict[str, Any]:
+        """The task as plain values."""
+        return {"task": self.task, **self.told, **({} if self.error is None else {"error": self.error})}
+
+
+class Schedule:
+    """The tasks of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._kernel = engine.kernel
+        self._tasks = {task.name: task for task in tasks_of(engine) if task.hours > 0}
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """Those that are done at all."""
+        return list(self._tasks.values())
+
+    async def due(self) -> list[str]:
+        """The names of the tasks whose time has come."""
+        ledger = await self._ready()
+        last, now = await self._last(ledger), self._kernel.clock.now()
+        return [name for name, task in self._tasks.items() if _wait(task, last.get(name), now) <= 0]
+
+    async def run(self, *, everything: bool = False) -> list[Done]:
+        """Do what is due, or all of it, and answer when it is done; what another process is at is left to that."""
+        ledger = await self._ready()
+        last, now = await self._last(ledger), self._kernel.clock.now()
+        wanted = [task for name, task in self._tasks.items() if everything or _wait(task, last.get(name), now) <= 0]
+        await ledger.jobs.add([self._job(task.name, last.get(task.name, "")) for task in wanted])
+        if everything:  # what failed a moment ago, too
+            await ledger.jobs.revive(list(self._kinds))
+        return await self._take(ledger)
+
+    async def turn(self) -> float:
+        """Do what is due; the seconds until there may be more."""
+        for done in await self.run():
+            if done.error is None:
+                logger.info("upkeep: %s: %s", done.task, done.told)
+        ledger = await self._ready()
+        last, now = await self._last(ledger), self._kernel.clock.now()
+        waits = [_wait(task, last.get(name), now) for name, task in self._tasks.items()]
+        return min(LONGEST, max(1.0, min(waits, default=LONGEST)))
+
+    # ------------------------------------------------------------------ one turn
+    async def _ready(self) -> Ledger:
+        await self._kernel.ready()
+        return await self._kernel.required_ledger()
+
+    @property
+    def _kinds(self) -> dict[str, str]:
+        """The kinds of jobs as the ledger keeps them, and the tasks that they are of."""
+        kernel = self._kernel
+        kinds = JobKinds(kernel.identity, kernel.config.vector_store.collection_name)
+        return {kinds.named(f"upkeep-{name}"): name for name in self._tasks}
+
+    async def _last(self, ledger: Ledger) -> dict[str, str]:
+        return {name: str(at) for name, at in (await ledger.settings.get(self._state)).items()}
+
+    @property
+    def _state(self) -> str:
+        return settings_name(self._kernel, _STATE)
+
+    def _job(self, name: str, last: str) -> Job:
+        kind = next(kind for kind, task in self._kinds.items() if task == name)
+        id = str(uuid5(NAMESPACE_URL, f"perdure:{kind}:{last}"))
+        return Job(id=id, kind=kind, memory_id=_SUBJECT, scope=Scope(), payload={"last": last})
+
+    async def _take(self, ledger: Ledger) -> list[Done]:
+        done: list[Done] = []
+        kinds = self._kinds
+        while kinds and (taken := await ledger.jobs.take(list(kinds), 1)):
+            left = {job.id for job in taken}
+            try:
+                for job in taken:
+                    told = await self._do(ledger, job, kinds[job.kind])
+                    left.discard(job.id)
+                    if told is not None:
+                        done.append(told)
+            finally:
+                if left:  # cancelled on the way: another process, or the next one, does it
+                    await shielded(_give_back(ledger, left))
+        return done
+
+    async def _do(self, ledger: Ledger, job: Job, name: str) -> Done | None:
+        """Do one task, unless another process has done it since the job was made."""
+        last = (await self._last(ledger)).get(name, "")
+        if last != job.payload.get("last"):
+            await ledger.jobs.done([job.id])
+            return None
+        begun = iso(self._kernel.clock.now())
+        try:
+            told = await self._tasks[name].work(last)
+        except Exception as error:  # whatever it is, a task must not stop those after it
+            sentence = _told(error)
+            logger.warning("upkeep: %s failed and is tried again: %s", name, sentence)
+            pause = pause_after(job.attempts + 1)
+            await ledger.jobs.failed(job.id, sentence, not_before=later(pause), park=False)
+            return Done(name, {}, sentence)
+        await ledger.settings.merge(self._state, {name: begun})
+        await ledger.jobs.done([job.id])
+        return Done(name, told)
+
+
+def tasks_of(engine: Engine) -> list[Task]:
+    """Every task that there is, with the interval that the configuration gives it."""
+    settings, chores = engine.kernel.config.upkeep, engine.maintenance
+
+    async def expire(last: str) -> dict[str, Any]:
+        return {"count": await chores.expire.everywhere()}
+
+    async def prune(last: str) -> dict[str, Any]:
+        return {"count": (await chores.prune(Scope())).count}
+
+    async def quota(last: str) -> dict[str, Any]:
+        return {"count": (await chores.quotas(Scope())).count} if settings.when_full == "evict" else {"count": 0}
+
+    async def consolidate(last: str) -> dict[str, Any]:
+        count = merged = 0
+        for owner in await grown_since(engine.kernel, last, settings.consolidate_from):
+            done = await engine.consolidate.scope(owner, at_least=settings.consolidate_from)
+            count, merged = count + len(done), merged + sum(len(each.removed) for each in done)
+        return {"count": count, "merged": merged}
+
+    async def reflect(last: str) -> dict[str, Any]:
+        owners = await grown_since(engine.kernel, last)
+        return {"count": sum([len((await engine.reflect(owner)).insights) for owner in owners])}
+
+    async def back_up(last: str) -> dict[str, Any]:
+        owed = await erase_from_backups(engine.kernel, (), (), dry_run=False)
+        report = await backup(engine, scheduled=True)
+        told = {"file": report.file, "bytes": report.bytes, "removed": len(report.removed)}
+        return told if owed is None or not owed.note else {**told, "owed": owed.note}
+
+    return [
+        Task("expire", settings.expire_hours, expire),
+        Task("prune", settings.prune_hours, prune),
+        Task("quota", settings.quota_hours if settings.max_memories_per_user else 0.0, quota),
+        Task("consolidate", settings.consolidate_hours, consolidate),
+        Task("reflect", settings.reflect_hours, reflect),
+        Task("backup", settings.backup_hours, back_up),
+    ]
+
+
+@asynccontextmanager
+async def running_schedule(engine: Engine) -> AsyncIterator[None]:
+    """Do what is due, at once and again and again, until the block ends; nothing that fails ends it."""
+    task = asyncio.create_task(_keep(Schedule(engine)), name="perdure-upkeep")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _keep(schedule: Schedule) -> None:
+    while True:
+        pause = LONGEST
+        with degrade("upkeep is done later"):
+            pause = await schedule.turn()
+        await asyncio.sleep(pause)
+
+
+async def _give_back(ledger: Ledger, ids: set[str]) -> None:
+    with degrade("a task of upkeep is done again by the next process"):
+        await ledger.jobs.give_back(sorted(ids), not_before=later(0.0))
+
+
+def _wait(task: Task, last: str | None, now: datetime) -> float:
+    """Seconds until a task is due; 0 or below where it is, as where it was done by a clock that was wrong."""
+    done = None if last is None else read_moment(last)
+    if done is None or done - now > SKEW:  # what was done later than that would not be due again until then
+        return 0.0
+    return (done + timedelta(hours=task.hours) - now).total_seconds()
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error.message}" if isinstance(error, PerdureError) else type(error).__name__

@@ -1,0 +1,256 @@
+"""Chores: the deletions of upkeep and the feedback that steers them, over one kernel (issue 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from perdure.domain.clock import iso
+from perdure.domain.errors import ClosedError, QuotaError
+from perdure.domain.event import Change
+from perdure.domain.filter import Condition, Moment, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE, MemoryItem, level_of
+from perdure.domain.scope import Scope
+from perdure.domain.text.readable import shown
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.maintenance.deletion import Removal, pages, remove, remove_held, walk
+from perdure.engine.maintenance.feedback import Feedback
+from perdure.engine.read.access_counts import AccessCounts
+from perdure.engine.read.profile import is_directive
+from perdure.engine.team.teams import TeamExpiry
+from perdure.pipeline.lexicon import words
+from perdure.pipeline.maintenance.retention import is_new, retained
+
+# Expiry: what is past its `expires_at` is deleted, a person's memories and a team's (V68, X38, U20).
+
+
+class Expiry:
+    """Deletes what has run out; no read shows it before."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._of_teams = TeamExpiry(kernel)
+
+    @guarded
+    async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
+        """Delete the personal memories of a scope, or of all, whose time is over; actor `expiry`."""
+        kernel, now = self._kernel, iso(self._kernel.clock.now())
+        removal = Removal("expire", dry_run=dry_run)
+        found: list[MemoryItem] = []
+        async for items in walk(kernel, scope, Condition("expires_at", "lte", Moment(now))):
+            found += [item for item in items if item.scope.team_id is None]
+        removal.looked_at = len(found)
+
+        def is_over(item: MemoryItem) -> bool:
+            return item.expires_at is not None and item.expires_at <= now
+
+        removal.removed = found if dry_run else await remove(kernel, found, is_over, actor="expiry", reason="expired")
+        return removal
+
+    async def everywhere(self) -> int:
+        """Delete all that has expired, of persons and of teams; how many that were."""
+        count = (await self(Scope())).count
+        with degrade("what has expired of teams is deleted by the next sweep"):
+            count += await self._of_teams.sweep()
+        return count
+
+
+# Decay and prune: what nobody asked for in a long time is deleted, unless it is of a kind that stays (B8, V72).
+
+
+def is_exempt(item: MemoryItem) -> bool:
+    """Whether a memory stays whatever its age: VALIDATED or more, a summary, a directive, or a line of the profile."""
+    if item.tags is not None and level_of(item.tags.truth_level) >= level_of("VALIDATED"):
+        return True
+    if item.kind == "summaries" or item.role == "summary" or is_directive(item):
+        return True
+    return item.slots is not None and item.slots.polarity and item.slots.attribute in words("profile_attributes.txt")
+
+
+class Pruning:
+    """Deletes what has decayed."""
+
+    def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
+        self._kernel = kernel
+        self._accesses = accesses
+        self._settings = kernel.config.upkeep
+
+    @guarded
+    async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
+        """Delete the memories of a scope, or of all, whose R is below the threshold; actor `prune`."""
+        kernel, now = self._kernel, self._kernel.clock.now()
+        removal = Removal("prune", dry_run=dry_run)
+
+        def has_decayed(item: MemoryItem) -> bool:
+            return self._has_decayed(self._accesses.counted(item), now)
+
+        found: list[MemoryItem] = []
+        async for items in walk(kernel, scope, eq("kind", "facts")):
+            removal.looked_at += len(items)
+            found += [item for item in items if has_decayed(item)]
+        removal.removed = (
+            found if dry_run else await remove(kernel, found, has_decayed, actor="prune", reason="decayed")
+        )
+        return removal
+
+    def _has_decayed(self, item: MemoryItem, now: datetime) -> bool:
+        settings = self._settings
+        return (
+            retained(item, now, settings.initial_strength_days) < settings.prune_threshold
+            and not is_new(item, now, settings.grace_days)
+            and not is_exempt(item)
+        )
+
+
+# Quotas: how many memories one user may have, and what becomes of one more (V75, B8's cap).
+
+_TAKE_BACK = frozenset({"undo", "rollback", "repair"})
+"""Who brings back what was counted once, and is not refused."""
+_FACTS = eq("kind", "facts")
+
+
+class Quotas:
+    """The quota of every user of one memory; users do not count against one another, and a team's memory is nobody's.
+
+    Where `when_full` is `refuse`, a batch that would go beyond is a QuotaError and nothing of it is kept. Where it is
+    `evict`, the memories of the lowest R go right after it, in a task of their own: they may stand in other sessions of
+    the user's than the one that is being written.
+    """
+
+    def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
+        self._kernel = kernel
+        self._accesses = accesses
+        self._settings = kernel.config.upkeep
+        self._crowded: dict[Scope, object] = {}
+        """Users who may have too many, and what stands for the last time that this was noted."""
+        self._task: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------------ beside each write
+    async def check(self, changes: Sequence[Change]) -> None:
+        """QuotaError where these changes would give a user more memories than there may be."""
+        limit = self._settings.max_memories_per_user
+        if not limit or self._settings.when_full != "refuse":
+            return
+        for user, more in _growth(changes).items():
+            if more > 0 and await self._count(Scope(user_id=user)) + more > limit:
+                raise QuotaError(
+                    f"user {shown(user)} may have {limit} memories, and {more} more would be too many: delete some, or"
+                    f" raise upkeep.max_memories_per_user"
+                )
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """These changes were made: who has too many now loses the least valued, a moment later."""
+        if not self._settings.max_memories_per_user or self._settings.when_full != "evict":
+            return
+        users = [user for user, more in _growth(changes).items() if more > 0]
+        if not users:
+            return
+        self._crowded.update({Scope(user_id=user): object() for user in users})
+        task, loop = self._task, asyncio.get_running_loop()
+        if task is None or task.done() or task.get_loop() is not loop:
+            self._task = loop.create_task(self._settle(), name="perdure-quota")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a user may have too many still."""
+        return bool(self._crowded)
+
+    async def _settle(self) -> None:
+        with degrade("users beyond their quota are seen to later"):
+            try:
+                await self.settle()
+            except ClosedError:
+                return  # closing has seen to it
+
+    async def settle(self) -> None:
+        """See to the users who may have too many."""
+        while self._crowded:
+            scope, noted = next(iter(self._crowded.items()))
+            await self(scope)
+            if self._crowded.get(scope) is noted:  # else more was written meanwhile
+                self._crowded.pop(scope, None)
+
+    # ------------------------------------------------------------------ by itself
+    @guarded
+    async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
+        """Remove, of each user that a scope touches, the memories of the lowest R beyond the quota; actor `quota`.
+
+        What never decays (see `is_exempt`) is counted and stays, so that a user may keep more than the quota.
+        """
+        removal = Removal("quota", dry_run=dry_run)
+        limit = self._settings.max_memories_per_user
+        if not limit:
+            return removal
+        for user in [scope.user_id] if scope.user_id is not None else await self._users(scope):
+            walls = Scope(user_id=user)
+            count = await self._count(walls)
+            removal.looked_at += count
+            if count > limit and dry_run:
+                removal.removed += await self._least(walls, count - limit)
+            elif count > limit:
+                removal.removed += await self._trim(walls, limit)
+        return removal
+
+    async def _trim(self, walls: Scope, limit: int) -> list[MemoryItem]:
+        """Remove what is too many of one user, whose every session waits, so that nobody removes the same twice."""
+        gone: list[MemoryItem] = []
+        async with self._kernel.lock(walls):
+            chosen = await self._least(walls, await self._count(walls) - limit)
+            for ids in pages(item.id for item in chosen):
+                gone += await shielded(remove_held(self._kernel, ids, _is_live, actor="quota", reason="quota"))
+        return gone
+
+    async def _users(self, scope: Scope) -> list[str]:
+        found: dict[str, None] = {}
+        async for items in walk(self._kernel, scope, _FACTS):
+            found.update(dict.fromkeys(user for item in items if (user := _user_of(item)) is not None))
+        return list(found)
+
+    async def _least(self, walls: Scope, count: int) -> list[MemoryItem]:
+        now, days = self._kernel.clock.now(), self._settings.initial_strength_days
+        held: list[tuple[float, str, str, MemoryItem]] = []
+        async for items in walk(self._kernel, walls, _FACTS):
+            for item in items:
+                if item.scope.team_id is None and not is_exempt(item):
+                    value = retained(self._accesses.counted(item), now, days)
+                    held.append((value, item.created_at, item.id, item))
+        held.sort(key=lambda each: each[:3])
+        return [each[3] for each in held[: max(0, count)]]
+
+    async def _count(self, walls: Scope) -> int:
+        live = all_of(scope_filter(walls), eq("state", LIVE), _FACTS)
+        return await self._kernel.store.count(self._kernel.collection, live)
+
+
+def _growth(changes: Sequence[Change]) -> Counter[str]:
+    """How many memories more each user has after these changes."""
+    growth: Counter[str] = Counter()
+    for change in changes:
+        user = _user_of(change.item)
+        if user is not None and change.item.kind == "facts" and change.actor not in _TAKE_BACK:
+            growth[user] += (change.after is not None) - (change.before is not None)
+    return growth
+
+
+def _user_of(item: MemoryItem) -> str | None:
+    return item.scope.user_id if item.scope.team_id is None else None
+
+
+def _is_live(item: MemoryItem) -> bool:
+    return item.state == LIVE
+
+
+class MaintenanceTasks:
+    """What an engine does to stay small."""
+
+    def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
+        self.prune = Pruning(kernel, accesses)
+        self.expire = Expiry(kernel)
+        self.quotas = Quotas(kernel, accesses)
+        self.feedback = Feedback(kernel)
+        kernel.quota = self.quotas

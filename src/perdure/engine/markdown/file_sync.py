@@ -1,0 +1,126 @@
+"""Keep an open engine in step with its Markdown files: sync on opening, watch on request, commit versions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from perdure.backends.markdown.base import FileStore
+from perdure.domain.clock import iso
+from perdure.domain.event import Change
+from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.markdown.sync import sync_files
+from perdure.engine.markdown.versions_api import CommitWorker
+
+logger = logging.getLogger("perdure")
+
+MANY = 1_000
+"""Changed files from which on the whole folder is looked at, instead of each."""
+
+
+class Watcher:
+    """Follows one folder from `start` to `close`; what it could not take in is taken in at the next opening."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._task: asyncio.Task[None] | None = None
+        self._stop: asyncio.Event | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it watches."""
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Begin to watch, if the store has files; in a running event loop."""
+        if isinstance(self._kernel.store, FileStore) and not self.running:
+            self._stop = asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._watch(self._kernel.store, self._stop))
+
+    async def close(self) -> None:
+        """Stop, after what is being taken in."""
+        task, self._task = self._task, None
+        if task is not None and self._stop is not None:
+            self._stop.set()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def forsake(self) -> None:
+        """This process was forked: the parent goes on watching."""
+        self._task = self._stop = None
+
+    async def _watch(self, store: FileStore, stop: asyncio.Event) -> None:
+        with degrade("files are not watched any more: their changes are taken in at the next opening"):
+            async for paths in store.changes(stop):
+                await self._take(paths)
+
+    async def _take(self, paths: Collection[Path]) -> None:
+        what = "changed files are taken in later"
+        with never_fail(what, []), degrade(what):
+            await sync_files(self._kernel, None if len(paths) > MANY else paths)
+
+
+class FileSync:
+    """The kernel's `FileObserver` over a store of files."""
+
+    def __init__(self, kernel: Kernel, *, watch: bool) -> None:
+        self._kernel = kernel
+        self._watch = watch
+        self.watcher = Watcher(kernel)
+        versions = kernel.store.versions if isinstance(kernel.store, FileStore) else None
+        self.versioning = None if versions is None else CommitWorker(kernel, versions)
+
+    async def opened(self) -> None:
+        """Take in what happened to the files while nobody watched, and begin to watch."""
+        store = self._kernel.store
+        if isinstance(store, FileStore) and store.lost is not None:
+            self._kernel.loss_check.warn(
+                f"the files in {store.lost} are gone, and their memories stand in the index alone until something is "
+                f"written: put the folder back, or `perdure doctor --repair --path {store.root}` writes it anew"
+            )
+        if self._watch:
+            self.watcher.start()
+        what = "changed files are taken in later"
+        with never_fail(what, []), degrade(what):
+            await sync_files(self._kernel)
+        if self.versioning is not None:
+            await self.versioning.opened()
+
+    def watch(self) -> None:
+        """Watch, from now on, or from the opening; to be called in the event loop that goes on."""
+        self._watch = True
+        if self._kernel.open.done:
+            self.watcher.start()
+
+    def note(self, changes: Sequence[Change]) -> None:
+        """The files are written by then: they become a version."""
+        if self.versioning is not None:
+            self.versioning.note(changes)
+
+    async def stood(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
+        """The memories of a scope that stood at a moment, by the versions of the files; empty where none tells."""
+        items: list[MemoryItem] = []
+        if self.versioning is not None:
+            with degrade("the versions of the files could not be asked how memories stood"):
+                versions = self.versioning.versions
+                items = (await versions.step(None, await versions.resolve(iso(moment)))).learned
+        return {item.id: item for item in items if scope.holds(item.scope)}
+
+    async def close(self) -> None:
+        """Stop watching, and commit what is left."""
+        await self.watcher.close()
+        if self.versioning is not None:
+            await self.versioning.close()
+
+    def forsake(self) -> None:
+        """This process was forked."""
+        self.watcher.forsake()
+        if self.versioning is not None:
+            self.versioning.forsake()

@@ -1,0 +1,92 @@
+"""What a service asks about a memory as a whole, inside of walls: owners, counts, events, earlier answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.errors import LedgerError
+from perdure.domain.event import AddResult, HistoryRecord
+from perdure.domain.filter import Filter
+from perdure.domain.memory import OWNER_AXES, MemoryItem, Owner
+from perdure.domain.scope import Scope
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.core.access import reaches, scope_of, visible
+from perdure.engine.core.kernel import Kernel
+
+PAGE = 500
+"""Rows looked at at a time where everything inside of walls is walked."""
+
+
+class Overview:
+    """Looks over what stands inside of walls; a team's memories are told of inside of that team's walls alone."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @guarded
+    async def owners(self, walls: Scope) -> list[Owner]:
+        """Everybody that memories are kept for, by axis, the oldest first; reads every row inside of the walls."""
+        kernel = self._kernel
+        within = visible(walls, now=kernel.clock.now(), kinds=("facts", "messages"), include_past=True)
+        found: dict[tuple[str, str], Owner] = {}
+        cursor: str | None = None
+        while True:
+            page = await kernel.store.list(kernel.collection, within, PAGE, cursor)
+            for point in page.points:
+                item = MemoryItem.from_payload(point.payload)
+                if reaches(walls, item.scope):
+                    _note(found, item)
+            cursor = page.next_cursor
+            if cursor is None:
+                return sorted(found.values(), key=lambda owner: (OWNER_AXES.index(owner.axis), owner.created_at))
+
+    @guarded
+    async def count(self, scope: Scope, filters: Filter | None = None, *, include_past: bool = False) -> int:
+        """How many memories `get_all` would give, page by page."""
+        kernel = self._kernel
+        within = visible(scope, now=kernel.clock.now(), include_past=include_past, filters=filters)
+        return await kernel.store.count(kernel.collection, within)
+
+    @guarded
+    async def events(self, scope: Scope, *, limit: int, after: int = 0) -> list[HistoryRecord]:
+        """What happened inside of a scope, in order; the last one's `sequence` is the next page's `after`."""
+        ledger = self._ledger()
+        told: list[HistoryRecord] = []
+        while len(told) < limit:
+            page = await ledger.events_of_scope(scope, PAGE, after)
+            told += [record for record in page if reaches(scope, scope_of(record))]
+            if len(page) < PAGE:
+                break
+            after = page[-1].sequence
+        return told[:limit]
+
+    @guarded
+    async def event(self, id: str, walls: Scope) -> HistoryRecord | None:
+        """One event by the id of its history record, if it happened inside of the walls."""
+        record = await self._ledger().history_record(id)
+        return record if record is not None and reaches(walls, scope_of(record)) else None
+
+    @guarded
+    async def answer(self, idempotency_key: str, scope: Scope) -> AddResult | None:
+        """What an `add` with this key answered in exactly this scope in the last 24 hours."""
+        return await self._kernel.remembered(idempotency_key, scope)
+
+    def _ledger(self) -> Ledger:
+        if self._kernel.ledger is None:
+            raise LedgerError("there is no ledger: it could not be opened, so no history is kept (see the log)")
+        return self._kernel.ledger
+
+
+def _note(found: dict[tuple[str, str], Owner], item: MemoryItem) -> None:
+    given = item.scope.given()
+    for axis in OWNER_AXES:
+        if (name := given.get(axis)) is None:
+            continue
+        known = found.get((axis, name))
+        if known is None:
+            created, updated = item.created_at, item.updated_at
+            found[axis, name] = Owner(axis=axis, name=name, memories=1, created_at=created, updated_at=updated)
+        else:
+            last = max(known.updated_at, item.updated_at)
+            found[axis, name] = replace(known, memories=known.memories + 1, updated_at=last)

@@ -1,0 +1,144 @@
+"""What stands for every question of a scope: directives on how to answer, and the profile of who is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.fact import Fact
+from perdure.domain.filter import Condition, Filter, matches
+from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.core.access import TRUSTED, visible
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.read.fused import CachedIndex, ScopeIndexes, stamp_of
+from perdure.pipeline.lexicon import words
+from perdure.pipeline.retrieval.index.scope_index import DIRECTIVE, PREFERENCE
+from perdure.pipeline.retrieval.profile.directives import directive, preference
+from perdure.pipeline.retrieval.profile.standing_facts import is_standing
+
+_OF_ANSWERS = re.compile(r"\b(?:you|your|answers?|repl(?:y|ies)|responses?|explanations?)\b", re.IGNORECASE)
+
+MOST = 40
+"""Directives, and lines of the profile, that are told, the newest: more would fill a prompt."""
+LOOKED_AT = 2_000
+"""Newest memories that may be such, of which those are kept that are."""
+_KNOWN = 2_000
+"""Messages that are not read twice, as each would be with every later one, and the characters of such a message."""
+
+
+def is_directive(item: MemoryItem) -> bool:
+    """Whether a memory tells how to answer: a fact that says so, or a message of the user's that did."""
+    if item.role == "memory":
+        return is_standing(item.memory)
+    return item.role == "user" and _instruction(item.memory) is not None
+
+
+def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
+    """The facts, and one for each standing instruction of the user's that none of them tells of; where the instruction
+    alone stands as a fact, in place of it."""
+    kept = list(facts)
+    for position, message in enumerate(messages):
+        said = _instruction(message.content) if message.role == "user" else None
+        if said is None or any(position in fact.sources and is_standing(fact.text) for fact in kept):
+            continue
+        plain = said.rstrip(" .!").casefold()
+        kept = [
+            fact
+            for fact in kept
+            if fact.forget or position not in fact.sources or fact.text.rstrip(" .!").casefold() != plain
+        ]
+        text = f'{message.name or "User"} told the assistant: "{said}"'
+        kept.append(Fact(text=text, type="procedural", sources=(position,), rule="standing"))
+    return kept
+
+
+def _instruction(text: str) -> str | None:
+    """The sentence of a message that says how to answer; a preference counts where it is of answers."""
+    return _known_instruction(text) if len(text) <= _KNOWN else _read_instruction(text)
+
+
+@lru_cache(_KNOWN)
+def _known_instruction(text: str) -> str | None:
+    return _read_instruction(text)
+
+
+def _read_instruction(text: str) -> str | None:
+    told = directive(text)
+    if told is not None:
+        return told
+    liked = preference(text)
+    return liked if liked is not None and _OF_ANSWERS.search(liked) else None
+
+
+class Profile:
+    """Looks up what does not depend on the question."""
+
+    def __init__(self, kernel: Kernel, indexes: ScopeIndexes) -> None:
+        self._kernel = kernel
+        self._indexes = indexes
+
+    async def directives(self, scope: Scope) -> list[MemoryItem]:
+        """The scope's standing instructions and preferences about answers, oldest first; of messages what says it.
+
+        They are for prompts: what is quarantined is not among them, and neither is it in the profile.
+        """
+        kernel = self._kernel
+        within = visible(scope, now=kernel.clock.now(), kinds=self._indexes.kinds, filters=TRUSTED)
+        held = await self._indexes.of(scope, with_words=False)
+        points = await (self._newest(within) if held is None else self._marked(held))
+        items = [MemoryItem.from_payload(point.payload) for point in points if matches(within, point.payload)]
+        told = [_cut(item) for item in items if is_directive(item)]
+        noted = {source for item in told if item.role == "memory" for source in item.sources}
+        told = [item for item in told if item.role == "memory" or not noted.intersection(item.sources)]
+        return sorted(told, key=lambda item: (item.told_at, item.created_at, item.id))[-MOST:]
+
+    async def _marked(self, held: CachedIndex) -> list[Point]:
+        """The memories that are marked as such: preferences of other things are among them, and looked at once."""
+        kernel, stamps = self._kernel, held.index.stamps
+        marked = held.marked(DIRECTIVE | PREFERENCE)[-LOOKED_AT:]
+        asked = [id for id in marked if id not in held.plain or held.plain[id] != stamps.get(id)]
+        points = await kernel.store.get_many(kernel.collection, asked) if asked else []
+        for point in points:
+            if not is_directive(MemoryItem.from_payload(point.payload)):
+                held.plain[point.id] = stamp_of(point)
+        return points
+
+    async def _newest(self, within: Filter) -> list[Point]:
+        """The newest memories of a scope that has no index."""
+        points: list[Point] = []
+        cursor: str | None = None
+        while True:
+            page = await self._kernel.store.list(self._kernel.collection, within, LOOKED_AT, cursor)
+            points = [*points, *page.points][-LOOKED_AT:]
+            cursor = page.next_cursor
+            if cursor is None:
+                return points
+
+    async def profile(self, scope: Scope) -> list[MemoryItem]:
+        """The scope's current facts of single-valued attributes, in an order that only a change of them changes."""
+        kernel = self._kernel
+        attributes = tuple(sorted(words("profile_attributes.txt")))
+        wanted = visible(
+            scope,
+            now=kernel.clock.now(),
+            filters=Condition("attribute", "in", attributes),
+        )
+        page = await kernel.store.list(kernel.collection, wanted, LOOKED_AT)
+        items = [MemoryItem.from_payload(point.payload) for point in page.points if matches(TRUSTED, point.payload)]
+        held: dict[tuple[str, str], MemoryItem] = {}
+        for item in sorted(items, key=lambda item: (item.told_at, item.created_at)):  # runs may each know their own
+            if item.slots is not None and item.slots.polarity and not is_directive(item):
+                held[item.slots.subject, item.slots.attribute] = item
+        return sorted(held.values(), key=lambda item: (item.created_at, item.id))[-MOST:]
+
+
+def _cut(item: MemoryItem) -> MemoryItem:
+    """A message with only the sentences that tell how to answer."""
+    if item.role == "memory":
+        return item
+    said = _instruction(item.memory)
+    return item if said is None else item.with_(memory=said)

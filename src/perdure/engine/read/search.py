@@ -1,0 +1,548 @@
+"""The read path: a query becomes memories, best first, by the steps of its preset (DESIGN §5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+
+from perdure.backends.vector_stores.base import Hit, Point, Vector
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import RerankerError
+from perdure.domain.event import HistoryRecord, ListResult, SearchResult
+from perdure.domain.filter import Condition, Filter, Moment, all_of, matches
+from perdure.domain.memory import LIVE, VERSION, MemoryItem
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.tasks import background
+from perdure.engine.config.config import LLMConfig
+from perdure.engine.config.model_roles import asked_by_role, seconds_of
+from perdure.engine.core.access import TRUSTED, UNRESTRICTED, is_inside, records_inside, visible
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.graph.related import Reached, Related
+from perdure.engine.read.access_counts import AccessCounts, recalled
+from perdure.engine.read.fused import FusedMatches, FusedSearch
+from perdure.engine.read.profile import Profile
+from perdure.engine.requests import Query
+from perdure.pipeline.curation.rules.reconciliation import of_one_attribute
+from perdure.pipeline.prompting.context_block import quote, render_context
+from perdure.pipeline.prompting.injected_marks import fingerprint
+from perdure.pipeline.retrieval.diversify import mmr, without_repeats
+from perdure.pipeline.retrieval.fusion.fuse import adaptive_threshold
+from perdure.pipeline.retrieval.hybrid import hybrid, min_max
+from perdure.pipeline.retrieval.query.rewrite import (
+    CHARACTERS_PER_TOKEN,
+    MAX_ANSWER_LENGTH,
+    MAX_TOKENS,
+    TEMPERATURE,
+    Calling,
+    hypothetical,
+    is_self_contained,
+    rewrite,
+    with_history,
+)
+from perdure.pipeline.retrieval.query.time_window import Window, closeness, parse
+from perdure.pipeline.retrieval.recency import blend, newer_first, recency
+from perdure.pipeline.retrieval.reflection import Candidate, Reflection, choose
+from perdure.pipeline.retrieval.search_gate import is_greeting
+from perdure.pipeline.retrieval.type_routing import procedural_first
+from perdure.pipeline.retrieval.words import word_score
+
+# Asked time: what a question that names a time gone by means for presets that rank by similarity (V77).
+
+SHARE: Final = 0.5
+"""Share of what a score lacks that is made good by having been told in the time asked about.
+
+With it .2 reaches 001's threshold of .6. MiniLM gives "What did I do last week?" .25 to .38 against what somebody did,
+and .03 against what they like or own (measured)."""
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFilter:
+    """A stretch of time that is over, and that a question asks about."""
+
+    window: Window
+
+    @property
+    def within(self) -> Filter:
+        """What was told inside of it."""
+        start, end = self.window.start, self.window.end
+        return all_of(
+            None if start is None else Condition("told_at", "gte", Moment(iso(start))),
+            None if end is None else Condition("told_at", "lt", Moment(iso(end))),
+        )
+
+    def near(self, items: Sequence[MemoryItem]) -> dict[str, float]:
+        """How close each one's telling is to it, by id: 1 inside, 0 far off."""
+        days = [_day(item) for item in items]
+        found = closeness(self.window, np.array(days, np.float64))
+        return {item.id: float(value) for item, value in zip(items, found, strict=True)}
+
+
+def time_filter(query: Query, now: datetime) -> TimeFilter | None:
+    """The time that the call or its question names, where it is over: "today" is no reason to tell all of today."""
+    window = query.time_window or parse(query.text, query.reference_time or now)
+    if window is None or window.end is None or window.end > now:
+        return None
+    return TimeFilter(window)
+
+
+def raised(score: float, nearness: float) -> float:
+    """A score in [0, 1] with what the time asked about adds to it."""
+    return score + (1 - score) * SHARE * nearness
+
+
+def _day(item: MemoryItem) -> float:
+    told = read_moment(item.told_at)
+    return float("nan") if told is None else (told - _EPOCH) / timedelta(days=1)
+
+
+# Reranking: a model reads question and memory together; where it fails the order stands as it was (U21).
+
+
+async def relevance(
+    kernel: Kernel, query: str, texts: Sequence[str], scores: Sequence[float], warnings: list[str]
+) -> list[float]:
+    """The reranker's scores from 0 to 1 over the candidates (K28, K29); `scores`, likewise, where it fails."""
+    if kernel.reranker is not None and texts:
+        with degrade("the memories found are not reranked", warnings):
+            found = await kernel.reranker.rerank(query, list(texts))
+            if len(found) != len(texts) or not all(map(math.isfinite, found)):
+                raise RerankerError(f"{kernel.reranker.name} gave no finite score for each of {len(texts)} memories")
+            return min_max(found)
+    return min_max(scores)
+
+
+# Similarity search: the store's cosine and the steps that a preset names after it (U12); words without vectors.
+
+MOST_TOLD = 50
+"""Candidates fetched beyond those wanted, where some may be messages that the reader has before them."""
+
+Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
+"""Makes the item that readers see of a payload, a score and a similarity."""
+
+
+@dataclass(slots=True)
+class SimilaritySearch:
+    """Fetches candidates and takes the preset's steps."""
+
+    kernel: Kernel
+    shown: Shown
+    warnings: list[str]
+    """What had to be given up."""
+    considered: int = field(default=0, init=False)
+    """Candidates that the steps of the last search chose from."""
+
+    async def __call__(self, query: Query, text: str, *within: Filter) -> list[MemoryItem]:
+        """At most `limit` memories inside some of the filters, best first by `score`."""
+        preset = query.preset
+        now = query.as_of or self.kernel.clock.now()
+        time = time_filter(query, now) if preset.timely else None
+        if time is not None:
+            within = (*within, *(all_of(each, time.within) for each in within))
+        hits, items = await self._candidates(query, text, within)
+        near = {} if time is None else time.near(items)
+        self.considered = len(items)
+        scores = [item.score or 0.0 for item in items]
+        if preset.hybrid is not None:
+            scores = hybrid(text, [item.memory for item in items], scores, preset.hybrid)
+        if query.rerank or (preset.rerank and self.kernel.reranker is not None):
+            scores = await relevance(self.kernel, text, [item.memory for item in items], scores, self.warnings)
+        if near:
+            scores = [raised(score, near[item.id]) for item, score in zip(items, scores, strict=True)]
+        if preset.relative:
+            scores = min_max(scores)
+        items = _best_first(items, scores)
+        floor = preset.threshold if query.threshold is None else query.threshold
+        if preset.adaptive and items:
+            floor = adaptive_threshold([item.score or 0.0 for item in items], floor or 0.0)
+        items = [item for item in items if floor is None or (item.score or 0.0) >= floor]
+        ages = {item.id: _age(item, now) * (1 - near.get(item.id, 0.0)) for item in items}
+        if preset.recency_weight:
+            blended = [blend(item.score or 0.0, recency(ages[item.id]), preset.recency_weight) for item in items]
+            items = _best_first(items, blended)
+        if preset.reflection is not None:
+            items = _reflected(items, preset.reflection, ages)
+        if preset.diversity is not None:
+            items = [items[place] for place in without_repeats([(each.memory, each.slots) for each in items])]
+        if preset.diversity is not None and len(items) > query.limit:
+            items = await self._diverse(items, hits, query.limit, preset.diversity)
+        if preset.procedures_first:
+            items = [items[place] for place in procedural_first(text, [item.type for item in items])]
+        return items[: query.limit]
+
+    async def _candidates(
+        self, query: Query, text: str, withins: Sequence[Filter]
+    ) -> tuple[list[Hit], list[MemoryItem]]:
+        """The best of each filter, each memory once (K26)."""
+        vector = await self.kernel.embedding.query(query.meaning or text)
+        found: dict[str, Hit] = {}
+        for within in withins:
+            found.update((hit.id, hit) for hit in await self._within(query, text, vector, within))
+        hits = list(found.values())
+        if vector is not None:
+            score = self.kernel.embedding.embedder.score
+            items = [self.shown(hit.payload, score(hit.score), hit.score) for hit in hits]
+        else:
+            items = [self.shown(hit.payload, word_score(text, hit.payload.get("memory", "")), None) for hit in hits]
+        return hits, _best_first(items, [item.score or 0.0 for item in items])
+
+    async def _within(self, query: Query, text: str, vector: Vector | None, within: Filter) -> list[Hit]:
+        most = query.limit * query.preset.candidates
+        asked = most + min(len(query.told), MOST_TOLD)
+        hits = await self._ask(text, vector, asked, within)
+        if query.trusted and not all(matches(TRUSTED, hit.payload) for hit in hits):
+            # Only now is the store asked for it: for each row it would have to look into the payload.
+            hits = await self._ask(text, vector, asked, all_of(within, TRUSTED))
+        if query.told:
+            hits = [hit for hit in hits if not _is_told(hit.payload, query.told)]
+        return hits[:most]
+
+    async def _ask(self, text: str, vector: Vector | None, most: int, within: Filter) -> list[Hit]:
+        kernel = self.kernel
+        if vector is not None:
+            return await kernel.store.search(kernel.collection, vector, most, within)
+        return await kernel.store.keyword_search(kernel.collection, text, most, within) or []
+
+    async def _diverse(
+        self, items: Sequence[MemoryItem], hits: Sequence[Hit], limit: int, trade: float
+    ) -> list[MemoryItem]:
+        """MMR chooses who comes; the order stays that of the scores."""
+        rows: list[Point] = await self.kernel.store.get_many(self.kernel.collection, [hit.id for hit in hits])
+        vectors = {row.id: row.vector for row in rows}
+        chosen = mmr([item.score or 0.0 for item in items], [vectors.get(item.id) for item in items], limit, trade)
+        return [items[place] for place in sorted(chosen)]
+
+
+def _is_told(payload: dict[str, Any], told: frozenset[str]) -> bool:
+    return payload.get("kind") == "messages" and fingerprint(str(payload.get("memory", ""))) in told
+
+
+def _best_first(items: Sequence[MemoryItem], scores: Sequence[float]) -> list[MemoryItem]:
+    rescored = [
+        item if item.score == score else item.with_(score=score)  # a copy of an item costs more than all else here
+        for item, score in zip(items, scores, strict=True)
+    ]
+    return sorted(rescored, key=lambda item: (-(item.score or 0.0), item.id))
+
+
+def _age(item: MemoryItem, now: datetime) -> float:
+    """Days since it was told."""
+    told = read_moment(item.told_at)
+    return 0.0 if told is None else max(0.0, (now - told).total_seconds() / 86_400)
+
+
+def _reflected(items: Sequence[MemoryItem], reflection: Reflection, ages: Mapping[str, float]) -> list[MemoryItem]:
+    """`ages` are in days, by id."""
+    candidates = [Candidate(place, item.memory, item.score or 0.0, ages[item.id]) for place, item in enumerate(items)]
+    return [items[kept.place].with_(score=kept.score) for kept in choose(reflection)(candidates)]
+
+
+# Receipts: how the score of a memory came about, in numbers (`explain=True`).
+
+
+def explain_similarity(item: MemoryItem, text: str, query: Query) -> dict[str, Any]:
+    """Of a preset that goes by cosine."""
+    return {
+        "preset": query.preset.name,
+        "query": text,
+        "similarity": item.similarity,
+        "score": item.score,
+        "threshold": query.preset.threshold if query.threshold is None else query.threshold,
+        "matched_by": "words" if item.similarity is None else "meaning",
+    }
+
+
+def explain_fused(item: MemoryItem, found: FusedMatches, number: int, query: Query) -> dict[str, Any]:
+    """Of fused search: what each arm and signal gave, as it was added, and where the memory ranked."""
+    place = found.places[number]
+    unit = found.ranked.units[place]
+    shares = {name: round(float(values[unit]), 4) for name, values in found.ranked.shares.items() if values[unit]}
+    window = found.question.window
+    return {
+        "preset": query.preset.name,
+        "query": found.question.text,
+        "words": list(found.question.words),
+        "named": sorted(found.question.named),
+        "time_window": None if window is None else _told(window),
+        "similarity": item.similarity,
+        "score": item.score,
+        "threshold": query.threshold,
+        "rank": place + 1,
+        "of": len(found.ranked.ids),
+        "fused": round(float(found.ranked.fused[place]), 4),
+        "shares": shares,
+        "matched_by": max((name for name in ("lexical", "dense", "likeness")), key=lambda name: shares.get(name, 0.0)),
+    }
+
+
+def _told(window: Any) -> dict[str, Any]:
+    return {
+        "start": None if window.start is None else window.start.isoformat(),
+        "end": None if window.end is None else window.end.isoformat(),
+        "grain": window.grain,
+        "month": window.month,
+    }
+
+
+RERANKED = 50
+"""Memories that a reranker reads: a perfect one over 50 would gain nine points of recall@10 on LoCoMo."""
+CONTEXT_CANDIDATES = 50
+"""Memories that compete for a context block; ten lines fill the default budget of most prompts."""
+
+FAINT = 0.1
+"""Share of the best score under which a memory is no answer beside it. A person's single facts that have nothing to do
+with a question score 0.04 to 0.5 of the one that answers; on LoCoMo no evidence among the first ten is under 0.4."""
+
+
+class ReadPath:
+    """Finds, lists and tells the history of memories."""
+
+    def __init__(self, kernel: Kernel, related: Related | None = None, accesses: AccessCounts | None = None) -> None:
+        self._kernel = kernel
+        self.access_counts = AccessCounts(kernel) if accesses is None else accesses
+        self._related = related
+        self._fused = FusedSearch(kernel)
+        self._standing = Profile(kernel, self._fused.indexes)
+        self.erasures = 0
+        """How often something was erased by this process, for who keeps copies of what was read."""
+
+    @guarded
+    async def search(self, query: Query) -> SearchResult:
+        """The memories that answer the query, best first by `score`; they count as recalled once more."""
+        warnings: list[str] = []
+        found = await self.find(await self.rewritten(query, warnings))
+        if not query.reads_past:  # what stood then is looked up, and not used
+            self.access_counts.note(recalled(found.results, query.threshold))
+        if self._kernel.loss_check.warning is not None:
+            warnings.append(self._kernel.loss_check.warning)
+        return replace(found, warnings=[*warnings, *found.warnings]) if warnings else found
+
+    @guarded
+    async def look(self, query: Query) -> SearchResult:
+        """`search` for a question that has been put anew already."""
+        return await self.find(query)
+
+    async def rewritten(self, query: Query, warnings: list[str]) -> Query:
+        """The query as the configuration has the model put it; as it is where that fails (V88)."""
+        llm, how = self._kernel.rewriter, self._kernel.config.rewrite
+        if llm is None or how == "prepend" or (query.preset.gate and is_greeting(query.text)):
+            return query
+        calling = _calling(self._kernel.config.rewrite_llm)
+        with degrade("the question is searched as it was asked", warnings):
+            if how == "hypothetical":
+                told = with_history(query.text, query.history)
+                return replace(query, meaning=await hypothetical(llm, told, calling))
+            if query.history and not is_self_contained(query.text):
+                return replace(query, text=await rewrite(llm, query.text, query.history, calling), history=())
+        return query
+
+    async def find(self, query: Query) -> SearchResult:
+        """`search` for a call that is under way already."""
+        if query.preset.gate and is_greeting(query.text):
+            return SearchResult([])
+        text = with_history(query.text, query.history)
+        return await (self._by_fusion if query.preset.ranking == "fused" else self._by_similarity)(query, text)
+
+    async def _by_similarity(self, query: Query, text: str) -> SearchResult:
+        warnings: list[str] = []
+        search = SimilaritySearch(self._kernel, _shown, warnings)
+        scopes = [query.scope] if query.also in (None, query.scope) else [query.scope, query.also]
+        withins = [self._within(replace(query, scope=scope, trusted=False)) for scope in scopes]
+        async with background(self._reach(query, text)) as reaching:
+            results = newer_first(await search(query, text, *withins), _same_matter)
+            if query.explain:
+                results = [item.with_(explanation=explain_similarity(item, text, query)) for item in results]
+            results = await self._with_related(query, text, results, await reaching, warnings)
+        return SearchResult(
+            await self._hydrated(query, results),
+            coverage=results[0].score or 0.0 if results else 0.0,
+            warnings=warnings,
+            held_back=_earlier_texts(results),
+            considered=search.considered,
+        )
+
+    async def _by_fusion(self, query: Query, text: str) -> SearchResult:
+        warnings: list[str] = []
+        past = None if query.include_past else self._within(query, include_past=True)
+        asked = replace(query, limit=max(query.limit, RERANKED)) if query.rerank else query
+        async with background(self._reach(query, text)) as reaching:
+            found = await self._fused(asked, text, self._within(query), past)
+            items = [found.item(number, _shown) for number in range(len(found.points))]
+            if query.explain:
+                items = [
+                    item.with_(explanation=explain_fused(item, found, number, query))
+                    for number, item in enumerate(items)
+                ]
+            if query.rerank:
+                items = (await self._reranked(text, items, warnings))[: query.limit]
+            results = newer_first(_worth_showing(items, query.threshold), _same_matter)
+            coverage = found.coverage(results)
+            results = await self._with_related(query, text, results, await reaching, warnings)
+        return SearchResult(
+            await self._hydrated(query, results),
+            coverage=coverage.value,
+            facets=coverage.facets,
+            warnings=warnings,
+            held_back=_earlier_texts(results) + found.skipped_past,
+        )
+
+    async def _reach(self, query: Query, text: str) -> Reached:
+        if self._related is None or not query.related or query.versions:
+            return Reached()
+        return await self._related.reach(query, text)
+
+    async def _with_related(
+        self, query: Query, text: str, found: list[MemoryItem], reached: Reached, warnings: list[str]
+    ) -> list[MemoryItem]:
+        warnings += reached.warnings
+        if self._related is None or not reached.paths:
+            return found
+        return await self._related(query, text, self._within(query), found, reached, shown=_shown, warnings=warnings)
+
+    async def _reranked(self, text: str, items: list[MemoryItem], warnings: list[str]) -> list[MemoryItem]:
+        """The items by the mean of their rank's share and the reranker's; the best one's score stays the measure."""
+        scores = [item.score or 0.0 for item in items]
+        best = max(scores, default=0.0)
+        judged = await relevance(self._kernel, text, [item.memory for item in items], scores, warnings)
+        if not best or warnings:
+            return items
+        blended = [
+            item.with_(score=(score + best * share) / 2)
+            for item, score, share in zip(items, scores, judged, strict=True)
+        ]
+        return sorted(blended, key=lambda item: (-(item.score or 0.0), item.id))
+
+    def _within(self, query: Query, *, include_past: bool = False) -> Filter:
+        types = Condition("type", "in", query.types) if query.types else None
+        return visible(
+            query.scope,
+            now=self._kernel.clock.now(),
+            kinds=self._fused.indexes.searched if query.files else self._fused.indexes.kinds,
+            as_of=query.as_of,
+            include_past=query.include_past or include_past,
+            filters=all_of(types, query.filters, TRUSTED if query.trusted else None),
+            state=VERSION if query.versions else LIVE,
+        )
+
+    async def _hydrated(self, query: Query, items: list[MemoryItem]) -> list[MemoryItem]:
+        """The memories with the messages that they came from, as these were said; hidden ones stay hidden."""
+        ledger = self._kernel.ledger
+        if not query.hydrate or ledger is None:
+            return items
+        ids = dict.fromkeys(id for item in items for id in item.sources)
+        said = {episode.id: episode for episode in await ledger.get_episodes(list(ids)) if not episode.hidden}
+        return [
+            item.with_(messages=tuple(said[id].as_message() for id in item.sources if id in said)) for item in items
+        ]
+
+    @guarded
+    async def get(self, id: str, walls: Scope = UNRESTRICTED) -> MemoryItem | None:
+        """The memory with this id as it now stands, or None; so too where it lies outside of the walls."""
+        kernel = self._kernel
+        point = await kernel.store.get(kernel.collection, id)
+        if point is None:
+            return None
+        item = MemoryItem.from_payload(point.payload)
+        return self.access_counts.counted(item) if item.state == LIVE and is_inside(walls, item) else None
+
+    @guarded
+    async def get_all(
+        self,
+        scope: Scope,
+        *,
+        limit: int,
+        filters: Filter | None,
+        cursor: str | None,
+        as_of: datetime | None,
+        include_past: bool,
+        kinds: tuple[str, ...] = ("facts",),
+    ) -> ListResult:
+        """A page of the scope's memories, oldest first by (created_at, id)."""
+        kernel = self._kernel
+        within = visible(
+            scope, now=kernel.clock.now(), kinds=kinds, as_of=as_of, include_past=include_past, filters=filters
+        )
+        page = await kernel.store.list(kernel.collection, within, limit, cursor)
+        return ListResult(
+            [self.access_counts.counted(_shown(point.payload)) for point in page.points], page.next_cursor
+        )
+
+    @guarded
+    async def history(self, id: str, walls: Scope = UNRESTRICTED) -> list[HistoryRecord]:
+        """Every event of the memory, and of its whole line where updates make new memories, oldest first."""
+        return records_inside(walls, await self._kernel.history(id))
+
+    @guarded
+    async def context(self, query: Query, *, max_tokens: int) -> str:
+        """What stands for every question and what is remembered of this one, as a block for a prompt."""
+        directives = await self._standing.directives(query.scope)
+        profile = await self._standing.profile(query.scope)
+        found = await self.find(await self.rewritten(replace(query, trusted=True, files=False), []))
+        said = {item.id for item in (*directives, *profile)}
+        facts = [item for item in found.results if item.id not in said]
+        block = render_context(directives, profile, facts, max_tokens=max_tokens)
+        self.access_counts.note(item for item in facts if not item.is_said and quote(item.memory) in block)
+        return block
+
+    @guarded
+    async def directives(self, scope: Scope) -> list[MemoryItem]:
+        """How the user wants to be answered, oldest first: for prompts, so without what is quarantined."""
+        return await self._standing.directives(scope)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of rows that may enter prompts."""
+        return self._fused.indexes.kinds
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The kinds of rows that a caller's search finds."""
+        return self._fused.indexes.searched
+
+    @property
+    def index_bytes(self) -> int:
+        """What recall's indexes take of the process's memory."""
+        return self._fused.indexes.size
+
+    def forget_copies(self) -> None:
+        """Something was erased: let go of what was kept in memory of the store's text."""
+        self.erasures += 1
+        self._fused.indexes.forget()
+
+
+def _worth_showing(items: list[MemoryItem], threshold: float | None) -> list[MemoryItem]:
+    """The items that reach the threshold; where none is given, those that are not faint beside the best one."""
+    best = max((item.score or 0.0 for item in items), default=0.0)
+    floor = FAINT * best if threshold is None else threshold
+    return [item for item in items if (item.score or 0.0) >= floor]
+
+
+def _same_matter(newer: MemoryItem, older: MemoryItem) -> bool:
+    """Whether a newer memory may have replaced an older one: both speak of one attribute of one subject."""
+    return of_one_attribute(newer.memory, older.memory)
+
+
+def _calling(named: LLMConfig | None) -> Calling:
+    """How the model of the role `memory_rewrite` is asked (V24)."""
+    own = asked_by_role(named, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
+    most = named.config.get("max_tokens") if named is not None else None
+    longest = most * CHARACTERS_PER_TOKEN if isinstance(most, int) else 0
+    return Calling(**own, seconds=seconds_of(named), longest=max(longest, MAX_ANSWER_LENGTH))
+
+
+def _earlier_texts(items: list[MemoryItem]) -> int:
+    """Texts of these memories that later ones have replaced."""
+    return sum(item.version - 1 for item in items)
+
+
+def _shown(payload: dict[str, Any], score: float | None = None, similarity: float | None = None) -> MemoryItem:
+    """The item as readers see it: an earlier version answers under the id of its memory."""
+    item = MemoryItem.from_payload(payload, score=score, similarity=similarity)
+    return item if item.version_of is None else item.with_(id=item.version_of)

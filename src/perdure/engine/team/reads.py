@@ -1,0 +1,236 @@
+"""Reading a team's memory: each member finds what they see, and of the rest not even that it is there (X27 to X36)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.errors import InvalidInputError, NotFoundError
+from perdure.domain.event import HistoryRecord, ListResult, SearchResult
+from perdure.domain.filter import And, Filter, all_of, eq, matches, scope_filter
+from perdure.domain.memory import VISIBILITIES, Answer, MemoryItem
+from perdure.domain.scope import Scope
+from perdure.domain.text.readable import shown
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.arguments import read_limit, read_memory_id, read_text
+from perdure.engine.core.access import visible
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.read.access_counts import recalled
+from perdure.engine.read.search import ReadPath
+from perdure.engine.requests import Query
+from perdure.engine.team.items import read_project
+from perdure.engine.team.member import PUBLISHED, Member, at_least
+from perdure.pipeline.prompting.context_block import render
+from perdure.pipeline.retrieval.presets import PLAIN
+
+MOST_RESULTS = 100
+"""X31."""
+FACT_CHARACTERS = 280
+"""Of each fact that is put into a system prompt (X55)."""
+_FACT_TOKENS = 2 * FACT_CHARACTERS
+"""More than a fact of that length can take, whatever its script."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamSearchOptions:
+    """What a member looks for, checked."""
+
+    truth_level_min: str = "EPHEMERAL"
+    project_scope: str | None = None
+    visibility: str | None = None
+    limit: int = 10
+
+    def filter(self) -> And:
+        """The memories that it may be."""
+        project = None if self.project_scope is None else eq("project_id", self.project_scope)
+        level = None if self.visibility is None else eq("visibility", self.visibility)
+        return all_of(at_least(self.truth_level_min), project, level)
+
+
+def read_team_search(
+    *, truth_level_min: object, project_scope: object, visibility: object, limit: object, most: int = MOST_RESULTS
+) -> TeamSearchOptions:
+    """The arguments of a search or list, checked; InvalidInputError names the one that is wrong (X29 to X32)."""
+    if not isinstance(truth_level_min, str):
+        raise InvalidInputError(
+            f"truth_level_min must be text, not {shown(truth_level_min)}",
+            field="truth_level_min",
+            value=truth_level_min,
+        )
+    try:
+        at_least(truth_level_min)
+    except InvalidInputError as error:
+        sentence = error.message.replace("truth_level", "truth_level_min", 1)
+        raise InvalidInputError(sentence, field="truth_level_min", value=truth_level_min) from error
+    if visibility is not None and visibility not in VISIBILITIES:
+        raise InvalidInputError(
+            f"visibility must be one of {', '.join(VISIBILITIES)}, not {shown(visibility)}",
+            field="visibility",
+            value=visibility,
+        )
+    checked = read_limit(limit)
+    if checked > most:
+        raise InvalidInputError(f"limit must be from 1 to {most}, not {shown(limit)}", field="limit", value=limit)
+    return TeamSearchOptions(
+        truth_level_min=truth_level_min,
+        project_scope=read_project(project_scope),
+        visibility=None if visibility is None else str(visibility),
+        limit=checked,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SystemAddendum(Answer):
+    """What a team holds for true about a question, as a block for a system prompt; empty where there is nothing."""
+
+    system_addendum: str
+    fact_count: int
+
+    def model_dump(self) -> dict[str, object]:
+        """`{"system_addendum": ..., "fact_count": ...}`."""
+        return {"system_addendum": self.system_addendum, "fact_count": self.fact_count}
+
+
+class TeamReader:
+    """Searches, lists and tells the history of a team's memories."""
+
+    def __init__(self, kernel: Kernel, read_path: ReadPath) -> None:
+        self._kernel = kernel
+        self._read_path = read_path
+
+    @guarded
+    async def search(self, member: Member, query: str, looking: TeamSearchOptions) -> SearchResult:
+        """What answers the query of what the member sees, best first by `score`."""
+        found = await self._search(member.walls, query, all_of(member.sees(), looking.filter()), looking.limit)
+        return self._noted(found)
+
+    @guarded
+    async def public_search(self, query: str, looking: TeamSearchOptions) -> SearchResult:
+        """What answers the query of what any team has published (X36)."""
+        filters = all_of(PUBLISHED, looking.filter())
+        return self._noted(await self._search(Scope(), query, filters, looking.limit, related=False))
+
+    def _noted(self, found: SearchResult) -> SearchResult:
+        """What was found, which counts as recalled once more."""
+        self._read_path.access_counts.note(recalled(found.results, None))
+        return found
+
+    async def _search(
+        self, scope: Scope, query: str, filters: Filter, limit: int, *, related: bool = True, trusted: bool = False
+    ) -> SearchResult:
+        """By meaning alone; `related` adds what a graph leads to, which depends on how far its work is."""
+        asked = Query(
+            text=read_text(query, "query"),
+            scope=scope,
+            filters=filters,
+            limit=limit,
+            preset=PLAIN,
+            related=related,
+            trusted=trusted,
+        )
+        return await self._read_path.find(asked)
+
+    @guarded
+    async def get(self, member: Member, id: str) -> MemoryItem | None:
+        """The memory with this id, or None; so too where the member does not see it, or it has expired."""
+        found = await self.standing(member, id)
+        return None if found is None else found[0]
+
+    @guarded
+    async def get_all(self, member: Member, looking: TeamSearchOptions, cursor: str | None) -> ListResult:
+        """A page of what the member sees, oldest first."""
+        kernel = self._kernel
+        within = self._shown_to(member, looking.filter())
+        page = await kernel.store.list(kernel.collection, within, looking.limit, cursor)
+        return ListResult([MemoryItem.from_payload(point.payload) for point in page.points], page.next_cursor)
+
+    @guarded
+    async def history(self, member: Member, id: str) -> list[HistoryRecord]:
+        """What happened to a memory, oldest first, as far as the member sees; empty where they do not see it now.
+
+        Of a memory that was deleted it goes by how it last stood. A text that the member could not see when it stood
+        is left out of its record.
+        """
+        kernel = self._kernel
+        records = await kernel.history(read_memory_id(id))
+        stands = await self.standing(member, id) is not None
+        told = [(record, await self._told(member, record, stands)) for record in records]
+        if not told or not told[-1][1].is_seen:
+            return []
+        return [
+            replace(
+                record,
+                old_value=record.old_value if each.sees_before else None,
+                new_value=record.new_value if each.sees_after else None,
+            )
+            for record, each in told
+            if each.is_seen
+        ]
+
+    async def _told(self, member: Member, record: HistoryRecord, stands: bool) -> _Told:
+        """What of a record the member sees; of one without its change, erased or imported, only that it was."""
+        ledger = self._kernel.ledger
+        change = None if record.erased or ledger is None else await ledger.event(record.id)
+        if change is None:
+            return _Told(is_seen=stands, sees_before=False, sees_after=False)
+        seen = all_of(scope_filter(member.walls), member.sees())
+        before, after = (
+            item is not None and matches(seen, item.to_payload()) for item in (change.before, change.after)
+        )
+        return _Told(is_seen=before if change.after is None else after, sees_before=before, sees_after=after)
+
+    @guarded
+    async def system_addendum(self, member: Member, query: str, *, top_k: int, min_level: str) -> SystemAddendum:
+        """The facts that bear on a query, of a level or above it, quoted and delimited as data (X55)."""
+        looking = read_team_search(truth_level_min=min_level, project_scope=None, visibility=None, limit=top_k)
+        filters = all_of(member.sees(), looking.filter())
+        facts = await self._for_prompts(member, query, filters, looking.limit)
+        self._read_path.access_counts.note(facts)
+        return SystemAddendum(render(facts, max_tokens=_FACT_TOKENS * (len(facts) + 1)), len(facts))
+
+    @guarded
+    async def canonical(self, member: Member, query: str, limit: int) -> list[MemoryItem]:
+        """The CANONICAL facts, and those of a higher level, that bear on a message of the member's (X56)."""
+        return await self._for_prompts(member, query, all_of(member.sees(), at_least("CANONICAL")), limit)
+
+    async def _for_prompts(self, member: Member, query: str, filters: Filter, limit: int) -> list[MemoryItem]:
+        found = await self._search(member.walls, query, filters, limit, related=False, trusted=True)
+        return [item.with_(memory=_cut(item.memory)) for item in found.results]
+
+    # ------------------------------------------------------------------ for calls under way
+    async def standing(self, member: Member, id: str) -> tuple[MemoryItem, Point] | None:
+        """A memory that stands and that the member sees, with its row."""
+        kernel = self._kernel
+        try:
+            point = await kernel.store.get(kernel.collection, read_memory_id(id))
+        except NotFoundError:  # text that no memory can have as its id
+            return None
+        if point is None or not matches(self._shown_to(member), point.payload):
+            return None
+        return MemoryItem.from_payload(point.payload), point
+
+    async def seen_of(self, member: Member, ids: Sequence[str]) -> set[str]:
+        """Which of these memories stand and are seen by the member."""
+        kernel = self._kernel
+        shown_to = self._shown_to(member)
+        points = await kernel.store.get_many(kernel.collection, list(dict.fromkeys(ids)))
+        return {point.id for point in points if matches(shown_to, point.payload)}
+
+    def _shown_to(self, member: Member, filters: Filter | None = None) -> Filter:
+        return visible(member.walls, now=self._kernel.clock.now(), filters=all_of(member.sees(), filters))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What of one record of history a member sees."""
+
+    is_seen: bool
+    sees_before: bool
+    sees_after: bool
+
+
+def _cut(text: str) -> str:
+    """The text on one line, and of a long one the beginning."""
+    line = " ".join(text.split())
+    return line if len(line) <= FACT_CHARACTERS else line[: FACT_CHARACTERS - 1].rstrip() + "…"

@@ -1,0 +1,118 @@
+"""Backup: one state of a whole memory in a file, with its vectors, so that it can be as it was (V80)."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perdure.domain.clock import iso
+from perdure.domain.errors import InvalidInputError, PerdureError
+from perdure.domain.memory import Answer
+from perdure.domain.scope import Scope
+from perdure.engine.engine import Engine
+from perdure.engine.transfer.backup_erasure import BackupEntry, made_backups, note_backups
+from perdure.engine.transfer.report import ExportReport
+from perdure.engine.transfer.sealed_file import SUFFIX, SealedWriter, begins_sealed, clear_left_over
+from perdure.engine.transfer.transfer import export_archive
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport(Answer):
+    """Where a backup lies and what it holds."""
+
+    file: str
+    at: str
+    sha256: str
+    bytes: int
+    held: ExportReport
+    removed: tuple[str, ...] = ()
+    """Older scheduled backups that went for it."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """The report as plain values."""
+        told = {"file": self.file, "at": self.at, "sha256": self.sha256, "bytes": self.bytes}
+        return {**told, **self.held.model_dump(), "removed": list(self.removed)}
+
+
+def backup_folder(engine: Engine) -> Path:
+    """Where backups are written that name no place."""
+    config = engine.kernel.config
+    folder = config.upkeep.backup_folder or config.path / "backups"
+    return folder.expanduser()
+
+
+async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool = False) -> BackupReport:
+    """Write all of the memory into a file: memories, versions, history, messages and vectors, as of one moment.
+
+    Writers wait meanwhile. `place` is a file, or a folder for a file that is named by the moment. The file is there
+    whole or not at all, readable by its owner alone, and the ledger remembers it, so that `forget` reaches it.
+    InvalidInputError where another file than a backup is there, which stays; PerdureError where it cannot be written,
+    LedgerError where there is no ledger to remember it.
+    """
+    kernel = engine.kernel
+    await kernel.ready()
+    ledger = await kernel.required_ledger()
+    if engine.access_counts.waiting:
+        await engine.access_counts.write()
+    at = iso(kernel.clock.now())
+    file = _file_of(engine, place, at)
+    checksum = ""
+    if file.exists() and not begins_sealed(file):
+        raise InvalidInputError(
+            f"{file.name} is there already and is no backup: name another file, or a folder",
+            field="place",
+            value=str(file),
+        )
+    try:
+        clear_left_over(file.parent)
+        writer = SealedWriter(file)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+
+    async def seal() -> None:
+        # Before any writer goes on: what is forgotten from now on is looked for in this file, too.
+        nonlocal checksum
+        made = BackupEntry(file, at, platform.node(), scheduled)
+        await note_backups(kernel, ledger, [made])
+        checksum = await asyncio.to_thread(writer.close)
+
+    try:
+        held = await export_archive(engine, Scope(), writer, with_vectors=True, ended=seal)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+    finally:
+        writer.drop()
+    size = file.stat().st_size
+    removed = await _let_go_of_old(engine, at) if scheduled else ()
+    return BackupReport(str(file), at, checksum, size, held, removed)
+
+
+def _file_of(engine: Engine, place: Path | None, at: str) -> Path:
+    chosen = backup_folder(engine) if place is None else place.expanduser()
+    if place is None or chosen.is_dir():
+        moment = at.replace("-", "").replace(":", "").replace(".", "").replace("+0000", "Z")
+        chosen = chosen / f"perdure-{moment}{SUFFIX}"
+    return chosen.absolute()
+
+
+def _unwritable(file: Path, error: OSError) -> PerdureError:
+    return PerdureError(f"the backup {file.name} cannot be written: {error.strerror or type(error).__name__}")
+
+
+async def _let_go_of_old(engine: Engine, newest: str) -> tuple[str, ...]:
+    """Remove the oldest scheduled backups beyond those that are kept; one of later than the newest is of a wrong clock,
+    and goes before them."""
+    kernel = engine.kernel
+    ledger = await kernel.required_ledger()
+    known = sorted(await made_backups(kernel, ledger), key=lambda made: made.at <= newest)
+    mine = [made for made in known if made.is_scheduled and made.is_here]
+    old = mine[: -kernel.config.upkeep.backups_kept]
+    for made in old:
+        with suppress(FileNotFoundError):
+            made.place.unlink()
+    await note_backups(kernel, ledger, gone=[made.place for made in old])
+    return tuple(str(made.place) for made in old)

@@ -1,0 +1,239 @@
+"""Erasure in backups: files that were made here are written anew without what is forgotten (U4)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.errors import PerdureError
+from perdure.domain.event import ErasedPlace
+from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.graph.jobs import JobKinds
+from perdure.engine.transfer.sealed_file import SealedWriter, alone_in, clear_left_over, read_sealed
+
+# Which backups of a memory were made, and where: kept in the ledger, so that an erasure can reach them (U4).
+
+
+@dataclass(frozen=True, slots=True)
+class PendingErasure:
+    """What is to be taken out of a backup: memories, messages, and all of some scopes."""
+
+    memories: frozenset[str] = frozenset()
+    episodes: frozenset[str] = frozenset()
+    scopes: tuple[dict[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.memories or self.episodes or self.scopes)
+
+    def __or__(self, other: PendingErasure) -> PendingErasure:
+        scopes = [*self.scopes, *(scope for scope in other.scopes if scope not in self.scopes)]
+        return PendingErasure(self.memories | other.memories, self.episodes | other.episodes, tuple(scopes))
+
+    def model_dump(self) -> dict[str, Any]:
+        """The same as plain values: ids and names of scopes, no text."""
+        return {"memories": sorted(self.memories), "episodes": sorted(self.episodes), "scopes": list(self.scopes)}
+
+    @classmethod
+    def read(cls, value: Any) -> PendingErasure:
+        """What `model_dump` wrote; nothing for anything else."""
+        if not isinstance(value, dict):
+            return cls()
+        memories, episodes = (frozenset(value.get(name) or ()) for name in ("memories", "episodes"))
+        return cls(memories, episodes, tuple(value.get("scopes") or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class BackupEntry:
+    """One backup."""
+
+    place: Path
+    at: str
+    host: str
+    is_scheduled: bool = False
+    owed: PendingErasure = field(default_factory=PendingErasure)
+    """What could not be taken out of it yet."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it was written on this machine."""
+        return self.host == platform.node()
+
+    def model_dump(self) -> dict[str, Any]:
+        """The backup as the ledger keeps it."""
+        owed = {"owed": self.owed.model_dump()} if self.owed else {}
+        return {"at": self.at, "host": self.host, "scheduled": self.is_scheduled, **owed}
+
+
+def settings_name(kernel: Kernel, what: str) -> str:
+    """The name of settings that are of one store alone: ledgers are shared."""
+    return JobKinds(kernel.identity, kernel.config.vector_store.collection_name).named(what)
+
+
+async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
+    """The backups of this memory that the ledger knows of, oldest first."""
+    known = await ledger.settings.get(settings_name(kernel, "backups"))
+    found = [
+        BackupEntry(
+            Path(place), str(told.get("at", "")), str(told.get("host", "")), told.get("scheduled") is True,
+            PendingErasure.read(told.get("owed")),
+        )
+        for place, told in known.items()
+    ]  # fmt: skip
+    return sorted(found, key=lambda made: (made.at, str(made.place)))
+
+
+async def note_backups(
+    kernel: Kernel, ledger: Ledger, made: Iterable[BackupEntry] = (), gone: Iterable[Path] = ()
+) -> None:
+    """Keep these in the list, and let go of those that are not there any more."""
+    values: dict[str, Any] = {str(place): None for place in gone}
+    values.update({str(each.place): each.model_dump() for each in made})
+    if values:
+        await ledger.settings.merge(settings_name(kernel, "backups"), values)
+
+
+PLACE = "backups"
+_CHANGE_KEYS = ("before", "after", "keep", "old_value", "new_value", "sources", "hides")
+"""What a record of history has beside who, when and which: gone with its text."""
+
+
+async def erase_from_backups(
+    kernel: Kernel, memories: Collection[str], episodes: Collection[str], whole: Scope | None = None, *, dry_run: bool
+) -> ErasedPlace | None:
+    """Take memories, messages, or all of a scope out of every backup that was made here; None where none was.
+
+    A file is written anew beside the old one and takes its place whole. `count` is how many lines named what goes. One
+    that cannot be reached (another machine, a folder that is not there, a disk that fails) is `pending`: the ledger
+    remembers what is owed, and the next erasure or backup on that machine pays it. One that was moved or deleted is
+    told of, because a copy elsewhere keeps its text. Call it after the ledger has forgotten.
+    """
+    ledger = kernel.ledger
+    made = [] if ledger is None else await made_backups(kernel, ledger)
+    if ledger is None or not made:
+        return None
+    asked = PendingErasure(frozenset(memories), frozenset(episodes), () if whole is None else (whole.given(),))
+    count, changed, missing, notes = 0, [], [], []
+    for each in made:
+        owed = each.owed | asked
+        if not owed:
+            continue
+        try:
+            found = await asyncio.to_thread(_in_file, each, owed, dry_run)
+        except FileNotFoundError:
+            missing.append(each)
+            notes.append(f"{each.place.name} is not where it was written: a copy of it elsewhere keeps the text")
+            continue
+        except (OSError, PerdureError) as error:
+            changed.append(replace(each, owed=owed))
+            notes.append(f"{each.place.name}: {_why(each, error)}")
+            continue
+        count += found
+        if each.owed:
+            changed.append(replace(each, owed=PendingErasure()))
+    if not dry_run:
+        await note_backups(kernel, ledger, changed, [each.place for each in missing])
+    if not (count or notes):
+        return ErasedPlace(PLACE, 0, "none")
+    waits = any(each.owed for each in changed)
+    return ErasedPlace(PLACE, count, "found" if dry_run else "pending" if waits else "erased", "; ".join(notes))
+
+
+def _why(made: BackupEntry, error: Exception) -> str:
+    if isinstance(error, PerdureError):
+        return error.message
+    place = "another machine" if not made.is_here else "its folder"
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return f"it lies on {place} and cannot be rewritten now ({reason})"
+
+
+def _in_file(made: BackupEntry, owed: PendingErasure, dry_run: bool) -> int:
+    """How many lines of a file name what goes; unless dry, it is written anew without them."""
+    if not made.is_here or not made.place.parent.is_dir():
+        raise OSError(0, "it cannot be reached from here")
+    with alone_in(made.place.parent):
+        if not dry_run:
+            clear_left_over(made.place.parent)
+        if not made.place.exists():
+            raise FileNotFoundError(made.place)
+        count = sum(1 for line in read_sealed(made.place) if _without(json.loads(line), owed) is not _SAME)
+        if count and not dry_run:
+            _rewrite(made.place, owed)
+    return count
+
+
+def _rewrite(place: Path, owed: PendingErasure) -> None:
+    times = place.stat()
+    writer = SealedWriter(place)
+    try:
+        for line in read_sealed(place):
+            left = _without(json.loads(line), owed)
+            if left is _SAME:
+                writer(line)
+            elif left is not None:
+                writer(json.dumps(left, ensure_ascii=True, separators=(",", ":")) + "\n")
+        writer.close()
+        os.utime(place, ns=(times.st_atime_ns, times.st_mtime_ns))
+    finally:
+        writer.drop()
+
+
+_SAME: dict[str, Any] = {}
+"""Stands for a line in which nothing is to go."""
+
+
+def _without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | None:
+    """What is left of a line: itself (`_SAME`), a changed one, or None where all of it goes."""
+    record = value.get("record")
+    if record == "memory":
+        return _row_without(value, owed)
+    if record == "episode":
+        return None if value.get("id") in owed.episodes or _inside(value, owed) else _SAME
+    if record == "history":
+        return _event_without(value, owed)
+    return _SAME
+
+
+def _row_without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | None:
+    ids = {value.get("id"), value.get("version_of")}
+    if ids & owed.memories or value.get("id") in owed.episodes or _inside(value, owed):
+        return None
+    return _sourceless(value, owed)
+
+
+def _event_without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | None:
+    if value.get("memory_id") in owed.memories or _inside(value, owed):
+        if value.get("erased"):
+            return _SAME
+        bare = {key: each for key, each in value.items() if key not in _CHANGE_KEYS}
+        return {**bare, "erased": True}
+    left = _sourceless(value, owed)
+    for name in ("before", "after", "keep"):
+        row = value.get(name)
+        if isinstance(row, dict) and (cut := _sourceless(row, owed)) is not _SAME:
+            left = {**(value if left is _SAME else left), name: cut}
+    return left
+
+
+def _sourceless(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any]:
+    """A line without the messages that go among its sources."""
+    cut = {
+        name: [id for id in value[name] if id not in owed.episodes]
+        for name in ("sources", "hides")
+        if any(id in owed.episodes for id in value.get(name) or ())
+    }
+    return {**value, **cut} if cut else _SAME
+
+
+def _inside(value: Mapping[str, Any], owed: PendingErasure) -> bool:
+    if not owed.scopes:
+        return False
+    own = Scope(**{name: value[name] for name in SCOPE_FIELDS if value.get(name)})
+    return any(Scope(**scope).holds(own) for scope in owed.scopes)

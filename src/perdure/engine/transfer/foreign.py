@@ -1,0 +1,336 @@
+"""Import of other tools' exports: files of any known format, facts as they come, conversations in order of time.
+
+Readers (`pipeline/foreign_formats`) say what a file holds; here is decided what becomes of it. A fact is stored as it
+is, under its own id. A conversation goes through the curator in stretches, the oldest first whichever conversation it
+is of, so that what was said later corrects what was said earlier; a message that is kept here already is known by its
+id and not told twice. Facts and messages are what a second import knows: nothing else has to be remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+from perdure.domain.errors import InvalidInputError, ScopeError
+from perdure.domain.event import Episode
+from perdure.domain.scope import Scope
+from perdure.engine.engine import Engine
+from perdure.engine.transfer import archive
+from perdure.engine.transfer.archive import ConversationLine, Event, Line, Row
+from perdure.engine.transfer.report import ImportReport
+from perdure.engine.transfer.transfer import Chunks, Sink
+from perdure.engine.transfer.writer import ImportWriter, Kept, Numbered
+from perdure.pipeline.curation.importers import FORMATS, LOOKED_FOR, detect, reader_of
+from perdure.pipeline.curation.importers.json_pieces import DamagedError, Piece, pieces, unwrapped
+from perdure.pipeline.curation.importers.langgraph import NamespacePattern
+from perdure.pipeline.curation.importers.records import Damaged, ForeignTalk, Found, LeftOut, Reader, windows
+
+OWN = "perdure"
+LOOKED_AT = 50
+"""Items of a file among which one must be of a known format."""
+_CHATS = frozenset({"chatgpt", "claude"})
+_LAST = "9999"
+"""Sorts behind every moment: a conversation that tells no time is told now."""
+_HINTS = {"langgraph": 'give --namespace "memories,{user_id}" or --user-id'}
+
+
+class BrokenPartError(Exception):
+    """A file cannot be read any further; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of an export: its name for people, and how to read its bytes, a piece at a time."""
+
+    name: str
+    chunks: Callable[[], Iterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What is asked of an import.
+
+    `format` is one of FORMATS, or None to tell each file's by what it holds; `default` fills in the axes of scope that
+    an item does not name; `as_messages` stores each message as it is, without the curator.
+    """
+
+    format: str | None = None
+    default: Scope = field(default_factory=Scope)
+    as_messages: bool = False
+    patterns: Sequence[NamespacePattern] = ()
+
+    def __post_init__(self) -> None:
+        if self.format not in (None, *FORMATS):
+            raise InvalidInputError(
+                f"format must be one of {', '.join(FORMATS)}, not {self.format!r}", field="format", value=self.format
+            )
+
+
+Watch = Callable[[int, int], object]
+"""Told of stretches of conversations: how many are done, of how many."""
+
+
+async def import_parts(
+    engine: Engine, parts: Sequence[Part], wish: ImportOptions, watch: Watch | None = None, kept: Kept | None = None
+) -> ImportReport:
+    """Take in files of any known format, and tell what was left out or refused, and where it stands.
+
+    Run again, it takes what is not here yet. InvalidInputError if no file is of a known format; ScopeError if there are
+    conversations and no scope to put them into.
+    """
+    await engine.kernel.ready()
+    report = ImportReport()
+    intake = ImportWriter(engine, report, kept)
+    await intake.prepare()
+    await _Carrier(intake, report, wish, watch).carry(parts)
+    await intake.finish()
+    await engine.kernel.sync()
+    return report
+
+
+def survey_parts(parts: Sequence[Part], wish: ImportOptions) -> ImportReport:
+    """What an import would read, with every check but without a memory: it does not know what is here already."""
+    report = ImportReport(dry=True)
+    asyncio.run(_Carrier(_Survey(report), report, wish, None).carry(parts))
+    return report
+
+
+class _Survey:
+    """Counts lines instead of writing them."""
+
+    def __init__(self, report: ImportReport) -> None:
+        self._report = report
+
+    def begin(self, header: archive.Header) -> None:
+        """Nothing is written, so that no vectors are needed."""
+
+    async def known_messages(self, scope: Scope) -> set[str]:
+        return set()
+
+    async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
+        for numbered in chunk:
+            line = numbered.line
+            if isinstance(line, ConversationLine) and line.is_part:
+                self._report.count("messages", new=len(line.addition.messages))
+            else:
+                kinds = {Row: "memories", Event: "history", Episode: "episodes", ConversationLine: "conversations"}
+                self._report.count(kinds.get(type(line), "facts"), new=1)
+
+
+class _Carrier:
+    """Carries the parts of one export into a sink."""
+
+    def __init__(self, sink: Sink, report: ImportReport, wish: ImportOptions, watch: Watch | None) -> None:
+        self._sink = sink
+        self._chunks = Chunks(sink)
+        self._report = report
+        self._wish = wish
+        self._watch = watch
+        self._readers: dict[str, Reader] = {}
+        self._known: set[str] | None = None
+        self._stretches: list[tuple[str, int, str, bytes]] = []
+        """Moment, order, place and packed content of every stretch: a fraction of the file, and it can be sorted."""
+
+    async def carry(self, parts: Sequence[Part]) -> None:
+        """Read every part, then tell the conversations."""
+        unknown = await (self._one(parts[0]) if len(parts) == 1 else self._many(parts))
+        if unknown and not self._report.formats:
+            raise InvalidInputError(
+                f"{', '.join(unknown[:5])}{' and others' if unknown[5:] else ''}: nothing that import knows is in "
+                f"there. It looked for {LOOKED_FOR}",
+                field="format",
+            )
+        for name in unknown:
+            self._report.leave("a file of no known format, or of another than the one asked for", name)
+        for format, reader in self._readers.items():
+            for found in reader.finish():
+                await self._take(found, 0, format)
+        await self._chunks.flush()
+        await self._tell()
+
+    # ------------------------------------------------------------------ files
+    async def _one(self, part: Part) -> list[str]:
+        """Read a file that may be a pipe, and is read once; its name, if it is of no known format."""
+        faults: list[str] = []
+        with closing(_guarded(part, faults)) as chunks:
+            stream = pieces(chunks)
+            head = list(islice(stream, LOOKED_AT))
+            format = self._wish.format or _format_of(head)
+            if format is not None:
+                await self._pieces(chain(head, stream), format, "")
+        for fault in faults:
+            self._report.refuse(0, fault, part.name)
+        return [part.name] if head and format is None else []
+
+    async def _many(self, parts: Sequence[Part]) -> list[str]:
+        """Read the files of a bundle, of which some may be of other things; the names of those that are."""
+        formats: list[str | None] = []
+        all_faults: list[list[str]] = []
+        for part in parts:
+            all_faults.append([])
+            with closing(_guarded(part, all_faults[-1])) as chunks:
+                formats.append(_format_of(islice(pieces(chunks), LOOKED_AT)))
+        unknown: list[str] = []
+        for part, found, faults in zip(parts, formats, all_faults, strict=True):
+            format = self._wanted(found, formats)
+            if format is not None:
+                faults.clear()
+                with closing(_guarded(part, faults)) as chunks:
+                    await self._pieces(pieces(chunks), format, f"{part.name}: ")
+            elif not faults:
+                unknown.append(part.name)
+            for fault in faults:
+                self._report.refuse(0, fault, part.name)
+        return unknown
+
+    def _wanted(self, found: str | None, all_found: Sequence[str | None]) -> str | None:
+        """As what a file of a bundle is read; None if it is not."""
+        wanted = self._wish.format
+        if wanted is not None:
+            alike = {found, wanted} <= {OWN, "mem0"}  # a bare fact may be of either
+            return wanted if found == wanted or alike else None
+        # Beside a vendor's chats, what merely looks like a line of perdure's is feedback, settings and the like.
+        return None if found == OWN and not _CHATS.isdisjoint(all_found) else found
+
+    async def _pieces(self, stream: Iterable[Piece], format: str, file: str) -> None:
+        for piece in stream:
+            await self._piece(piece, format, file)
+
+    async def _piece(self, piece: Piece, format: str, file: str) -> None:
+        where = f"{file}{'line' if piece.is_line else 'item'} {piece.number}"
+        for name in piece.beside:
+            self._report.leave(f"`{name}`, which stands beside the list of the file", file.removesuffix(": "))
+        if piece.beside:
+            return
+        if format == OWN:
+            await self._own(piece, where if file or not piece.is_line else "")
+            return
+        try:
+            value = piece.value()
+        except DamagedError as error:
+            self._count(format)
+            self._report.refuse(piece.number, str(error), where)
+            return
+        reader = self._readers.setdefault(format, reader_of(format, self._wish.patterns))
+        for each, place in self._flat(value, where):
+            self._count(format)
+            for found in reader.read(each, place):
+                await self._take(found, piece.number, format)
+
+    def _count(self, format: str) -> None:
+        self._report.lines += 1
+        self._report.formats[format] = self._report.formats.get(format, 0) + 1
+
+    def _flat(self, value: Any, where: str) -> Iterator[tuple[Any, str]]:
+        """The items of a page, or of a list of items or pages; anything else is an item itself."""
+        pages = [(value, where)]
+        if isinstance(value, list):
+            pages = [(each, f"{where}, item {number}") for number, each in enumerate(value, 1)]
+        for page, place in pages:
+            wrapped = unwrapped(page)
+            if wrapped is None:
+                yield page, place
+                continue
+            for name in wrapped[1]:
+                self._report.leave(f"`{name}`, which stands beside the list of the file", place)
+            for number, each in enumerate(wrapped[0], 1):
+                yield each, f"{place}, item {number}"
+
+    async def _own(self, piece: Piece, where: str) -> None:
+        self._count(OWN)
+        try:
+            if piece.fault is not None:
+                raise InvalidInputError(piece.fault)
+            line = archive.read_line(piece.text, self._wish.default)
+        except InvalidInputError as error:
+            self._report.refuse(piece.number, error.message, where)
+        else:
+            await self._chunks.add(Numbered(piece.number, line, where))
+
+    # ------------------------------------------------------------------ what readers find
+    async def _take(self, found: Found, number: int, format: str) -> None:
+        if isinstance(found, LeftOut):
+            self._report.leave(found.reason, found.where)
+        elif isinstance(found, Damaged):
+            self._report.refuse(number, found.reason, found.where)
+        elif isinstance(found, ForeignTalk):
+            await self._gather(found, format)
+        else:
+            line = self._read(found.line, found.where, number, format)
+            if line is not None:
+                await self._chunks.add(line)
+
+    def _read(self, line: dict[str, Any], where: str, number: int, format: str) -> Numbered[Line] | None:
+        try:
+            return Numbered(number, archive.read_foreign(line, where, self._wish.default), where)
+        except ScopeError as error:
+            self._report.refuse(number, f"{error.message}: {_HINTS.get(format, 'give --user-id')}", where)
+        except InvalidInputError as error:
+            self._report.refuse(number, error.message, where)
+        return None
+
+    # ------------------------------------------------------------------ conversations
+    async def _gather(self, talk: ForeignTalk, format: str) -> None:
+        """Put aside what of a conversation is not here yet, in stretches."""
+        if self._known is None:
+            try:
+                scope = self._wish.default.require_owner()
+            except ScopeError as error:
+                message = f"{error.message}: an export of {format} does not say whose it is, so give --user-id"
+                raise ScopeError(message) from None
+            self._known = await self._sink.known_messages(scope)
+        ids = [message["id"] for message in talk.messages]
+        begin = 1 + max((place for place, id in enumerate(ids) if id in self._known), default=-1)
+        for id in ids[:begin]:
+            if id in self._known:
+                self._report.count("messages", skipped=1)
+            else:  # later messages of the conversation are here, and messages come in their order
+                self._report.leave("was here once, and was forgotten", talk.where)
+        self._known.update(ids)
+        about = {"imported_from": talk.source, "conversation_id": talk.id}
+        about |= {"conversation_title": talk.title} if talk.title else {}
+        moment = ""
+        for stretch in windows(talk.messages[begin:]):
+            # A clock that went back must not change the order within a conversation, on which `begin` relies.
+            moment = max(moment, stretch[0].get("timestamp") or _LAST)
+            line = {"messages": stretch, "metadata": about, "infer": not self._wish.as_messages}
+            packed = zlib.compress(json.dumps(line).encode(), 1)
+            self._stretches.append((moment, len(self._stretches), talk.where, packed))
+
+    async def _tell(self) -> None:
+        """Hand over the stretches, one at a time: a kill costs the one that is being told, which is told again."""
+        self._stretches.sort(reverse=True)
+        total = len(self._stretches)
+        while self._stretches:
+            _, _, where, packed = self._stretches.pop()
+            line = self._read(json.loads(zlib.decompress(packed)), where, 0, "")
+            if line is not None:
+                await self._sink.take([line])
+            if self._watch is not None:
+                self._watch(total - len(self._stretches), total)
+
+
+def _format_of(head: Iterable[Piece]) -> str | None:
+    """The format of the first item that is of one."""
+    for piece in head:
+        try:
+            found = detect(piece.value())
+        except DamagedError:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _guarded(part: Part, faults: list[str]) -> Generator[bytes, None, None]:
+    """The bytes of a file as far as they can be read; why not further goes into `faults`."""
+    try:
+        yield from part.chunks()
+    except BrokenPartError as error:
+        faults.append(str(error))

@@ -1,0 +1,189 @@
+"""Export and import: a whole memory as lines of text, and back without loss (DESIGN §6)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
+
+from perdure import __version__
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.clock import iso
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.filter import Condition, Filter, Not, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE
+from perdure.domain.scope import Scope
+from perdure.engine.engine import Engine
+from perdure.engine.transfer import archive
+from perdure.engine.transfer.archive import Header, Line, Seal, episode_line, event_line, header_line, row_line
+from perdure.engine.transfer.report import ExportReport, ImportReport
+from perdure.engine.transfer.writer import ImportWriter, Numbered
+
+PAGE = 500
+"""Rows, events and episodes read at a time."""
+CHUNK = 256
+"""Lines written at a time: one transaction, one batch of texts to embed, and what a kill can cost."""
+
+
+# ------------------------------------------------------------------ export
+
+
+async def export_archive(
+    engine: Engine,
+    scope: Scope,
+    write: Callable[[str], object],
+    *,
+    with_vectors: bool = False,
+    ended: Callable[[], Awaitable[None]] | None = None,
+) -> ExportReport:
+    """Hand every row, event and episode of a scope to `write`, a line of text each with its newline.
+
+    The empty scope is everything. It is one state of the memory: other writers of the scope wait, so that `write`
+    must be quick (a file, not a pipe); they wait for `ended` too, which is awaited after the last line.
+    """
+    kernel = engine.kernel
+    await kernel.ready()
+    report = ExportReport()
+    head = header_line(
+        written_by=__version__,
+        written_at=iso(kernel.clock.now()),
+        scope=scope,
+        embedder=kernel.embedding.embedder.label,
+    )
+    write(f"{head}\n")
+    async with kernel.lock(scope):
+        async for point in _rows(engine, scope, with_vectors):
+            write(f"{row_line(point.payload, point.vector if with_vectors else None)}\n")
+            report.memories += 1
+        async for line in _events(engine, scope):
+            write(f"{line}\n")
+            report.history += 1
+        async for line in _episodes(engine, scope):
+            write(f"{line}\n")
+            report.episodes += 1
+        if ended is not None:
+            await ended()
+    return report
+
+
+async def _rows(engine: Engine, scope: Scope, with_vectors: bool) -> AsyncIterator[Point]:
+    """Memories, then their versions, then searched messages: an import knows what is live before it reads the rest."""
+    own = Condition("unique", "in", (True, False))  # a runtime's messages are memories like any other
+    live, message = eq("state", LIVE), all_of(eq("kind", "messages"), Not(own))
+    parts: tuple[tuple[Filter, ...], ...] = ((live, Not(message)), (Not(live),), (live, message))
+    for part in parts:
+        cursor: str | None = None
+        while True:
+            within = all_of(scope_filter(scope), *part)
+            page = await engine.kernel.store.list(
+                engine.kernel.collection, within, PAGE, cursor, with_vectors=with_vectors
+            )
+            for point in page.points:
+                yield point
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+
+
+async def _events(engine: Engine, scope: Scope) -> AsyncIterator[str]:
+    ledger = engine.kernel.ledger
+    after = 0
+    while ledger is not None and (records := await ledger.events_of_scope(scope, PAGE, after)):
+        for record in records:
+            change = None if record.erased else await ledger.event(record.id)
+            yield event_line(record, change)
+        after = records[-1].sequence
+
+
+async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
+    ledger = engine.kernel.ledger
+    cursor: str | None = None
+    while ledger is not None:
+        page = await ledger.list_episodes(scope, PAGE, cursor, include_hidden=True)
+        for episode in page.episodes:
+            yield episode_line(episode)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+
+
+# ------------------------------------------------------------------ import
+
+
+class Sink(Protocol):
+    """Where lines go: into a memory, or nowhere, to see what they are."""
+
+    def begin(self, header: Header) -> None:
+        """An archive begins with this header."""
+        ...
+
+    async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
+        """Take lines of one kind."""
+        ...
+
+    async def known_messages(self, scope: Scope) -> set[str]:
+        """The ids, where they come from, of messages that are there already."""
+        ...
+
+
+class Chunks:
+    """Gathers lines of one kind, so that a sink takes many at once and in their order."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._chunk: list[Numbered[Line]] = []
+
+    async def add(self, numbered: Numbered[Line]) -> None:
+        """Take one more line; a header is only looked at."""
+        if isinstance(numbered.line, Header):
+            _check_format(numbered.line)
+            self._sink.begin(numbered.line)
+            return
+        if isinstance(numbered.line, Seal):
+            return
+        if self._chunk and (len(self._chunk) >= CHUNK or type(self._chunk[0].line) is not type(numbered.line)):
+            await self.flush()
+        self._chunk.append(numbered)
+
+    async def flush(self) -> None:
+        """Hand over what was gathered."""
+        chunk, self._chunk = self._chunk, []
+        await self._sink.take(chunk)
+
+
+async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope | None = None) -> ImportReport:
+    """Take in an archive, or lines that others wrote, and tell line by line what could not be taken.
+
+    Ids, times, history, episodes and versions are kept; vectors are made anew. What is there already is skipped, so
+    that an import that was interrupted is finished by running it again. What has been changed, deleted or forgotten
+    here since the archive was written stays as it is here. `default` fills in the axes of scope that conversations
+    and facts of others do not name. InvalidInputError if the archive was written by a newer perdure.
+    """
+    await engine.kernel.ready()
+    report = ImportReport()
+    intake = ImportWriter(engine, report)
+    await intake.prepare()
+    chunks = Chunks(intake)
+    for number, text in enumerate(lines, 1):
+        stripped = text.removeprefix("\ufeff").strip() if number == 1 else text.strip()
+        if not stripped:
+            continue
+        report.lines += 1
+        try:
+            line = archive.read_line(stripped, default or Scope())
+        except InvalidInputError as error:
+            report.refuse(number, error.message)
+        else:
+            await chunks.add(Numbered(number, line))
+    await chunks.flush()
+    await intake.finish()
+    await engine.kernel.sync()
+    return report
+
+
+def _check_format(header: Header) -> None:
+    if header.format > archive.FORMAT:
+        raise InvalidInputError(
+            f"the archive is of format {header.format}, and this perdure reads up to {archive.FORMAT}: upgrade perdure",
+            field="perdure",
+            value=header.format,
+        )

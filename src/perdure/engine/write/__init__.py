@@ -1,0 +1,1 @@
+"""The write path: add, update, delete, forget, and what decides each."""

@@ -1,0 +1,460 @@
+"""The write path: what was said becomes facts, and facts become changes (DESIGN §3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import wraps
+from typing import Any, ParamSpec
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.shared.metering import metered
+from perdure.backends.vector_stores.base import Vector
+from perdure.domain.clock import SKEW, iso, read_moment
+from perdure.domain.errors import ConflictError
+from perdure.domain.event import AddResult, Change, Episode, MemoryEvent
+from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.filter import Filter, Not, all_of, eq
+from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.core.access import visible
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lineage import SESSION
+from perdure.engine.read.profile import unnoted
+from perdure.engine.write.change_set import (
+    LLM_NEIGHBOURS,
+    RULES_NEIGHBOURS,
+    ChangeSet,
+    FactContext,
+    Neighbourhood,
+    SourcedFact,
+    told_at,
+)
+from perdure.engine.write.curator import Reading
+from perdure.engine.write.provenance import (
+    INLINE_CHARACTERS,
+    explicit_fact,
+    with_provenance,
+    without_echoes,
+    without_memory_blocks,
+)
+from perdure.pipeline.curation.rules.reconciliation import same_matter
+from perdure.pipeline.curation.rules.slots import read_slots
+from perdure.pipeline.curation.similarity_bands import decide_by_bands
+from perdure.pipeline.quarantine import INSTRUCTION, origin_of, suspect
+
+# Dates that come with what is told. Those that no clock has shown yet are told now, so that later news wins.
+
+
+def given_dates(timestamp: datetime | None, messages: Sequence[Message]) -> frozenset[str]:
+    """The times that came with an addition, its own and its messages'."""
+    given = (timestamp, *(message.timestamp for message in messages))
+    return frozenset(iso(each) for each in given if each is not None)
+
+
+def dated_ahead(timestamp: datetime | None, messages: Sequence[Message], now: datetime) -> list[str]:
+    """A warning where a call's date or a message's is later than now by more than clocks differ."""
+    given = [("timestamp", timestamp)]
+    given += [(f"messages[{place}].timestamp", message.timestamp) for place, message in enumerate(messages)]
+    ahead = [(name, moment) for name, moment in given if moment is not None and moment > now + SKEW]
+    if not ahead:
+        return []
+    (name, moment), others = ahead[0], len(ahead) - 1
+    more = f", and so {'is' if others == 1 else 'are'} {others} more" if others else ""
+    return [
+        f"{name} {iso(moment)} is later than now{more}: what was said counts as told now, so that later news replaces"
+        " it, and as true from that date on"
+    ]
+
+
+# Says with every write what it took from language models and embedders.
+
+P = ParamSpec("P")
+
+
+def counted(method: Callable[P, Coroutine[Any, Any, AddResult]]) -> Callable[P, Coroutine[Any, Any, AddResult]]:
+    """Lay the usage of the call into its result."""
+
+    @wraps(method)
+    async def with_usage(*args: P.args, **kwargs: P.kwargs) -> AddResult:
+        with metered() as meter:
+            result = await method(*args, **kwargs)
+        return replace(result, usage=meter.usage)
+
+    return with_usage
+
+
+CONTEXT_MESSAGES = 24
+"""Earlier messages that a curator may look back to: who is who was often said in an earlier conversation."""
+
+FORGOTTEN = "forgotten"
+"""The code of the ConflictError for facts whose messages are not to be read any more."""
+
+_FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
+_ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
+"""The same of any speaker, in facts that the curator has marked as requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """One call of `add`, checked."""
+
+    messages: list[Message]
+    scope: Scope
+    metadata: dict[str, Any] = field(default_factory=dict)
+    filters: Filter | None = None
+    prompt: str | None = None
+    infer: bool = True
+    timestamp: datetime | None = None
+    type: str | None = None
+    expires_at: str | None = None
+    idempotency_key: str | None = None
+    whole: bool = False
+    """Whether all is read for facts, however long: an import has the time, and its lines are not told again."""
+
+
+class WritePath:
+    """Adds what was said, and what is given as facts."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @guarded
+    @counted
+    async def add(self, addition: Addition) -> AddResult:
+        """Keep the messages as episodes and their facts as memories; answers with an event for each fact."""
+        remembered = await self._kernel.remembered(addition.idempotency_key, addition.scope)
+        if remembered is not None:
+            return remembered
+        messages, forged = without_memory_blocks(addition.messages)
+        clock = self._kernel.clock.moment()
+        now = addition.timestamp or clock
+        moments = [message.timestamp or now for message in messages]
+        ahead = dated_ahead(addition.timestamp, messages, clock)
+        episodes = self._episodes(messages, [min(moment, clock) for moment in moments], addition.scope)
+        if not addition.infer:
+            result = await self._store_as_said(addition, messages, moments, episodes, forged)
+            return replace(result, warnings=[*ahead, *result.warnings])
+        reading = Reading([])
+        if messages:
+            earlier = await self._context(addition.scope, min(*moments, clock))
+            messages = await without_echoes(self._kernel, messages, addition.scope)
+            reading = await self._kernel.curator.read(
+                messages,
+                context=earlier,
+                now=now,
+                prompt=addition.prompt,
+                answers=self._kernel.answers(addition.scope),
+                whole=addition.whole,
+            )
+        if reading.unread:
+            episodes = [replace(episode, pending=True) for episode in episodes]
+        sourced = [
+            (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
+            for fact in await with_provenance(
+                self._kernel, messages, unnoted(messages, reading.facts), addition.scope, forged
+            )
+        ]
+        context = FactContext(
+            scope=addition.scope,
+            metadata=addition.metadata,
+            actor="add",
+            type=addition.type,
+            expires_at=addition.expires_at,
+            dates=given_dates(addition.timestamp, addition.messages),
+        )
+        return await self._reconcile(
+            sourced,
+            context,
+            addition.filters,
+            episodes=episodes,
+            idempotency_key=addition.idempotency_key,
+            warnings=[*ahead, *reading.warnings],
+        )
+
+    @guarded
+    @counted
+    async def add_facts(self, facts: Sequence[str], scope: Scope, metadata: dict[str, Any]) -> AddResult:
+        """Reconcile texts that are facts already."""
+        now = self._kernel.clock.tick()
+        read = [Fact(text=text, forget=bool(_FORGET.match(text)), rule="given") for text in facts]
+        context = FactContext(scope=scope, metadata=metadata, actor="add_facts", source="facts")
+        return await self._reconcile([(fact, now, ()) for fact in read], context, None)
+
+    @guarded
+    @counted
+    async def keep_facts(
+        self,
+        sourced: Sequence[tuple[Fact, str, tuple[str, ...]]],
+        context: FactContext,
+        *,
+        banded: bool = False,
+        idempotency_key: str | None = None,
+        read: Sequence[str] = (),
+    ) -> AddResult:
+        """Reconcile facts that were read elsewhere, each with when it was told and the episodes that it came from.
+
+        ConflictError with the code `FORGOTTEN`, and nothing is stored, where one of the episodes that were `read` has
+        been forgotten or taken back since.
+
+        With `banded`, a fact that the curator would add updates a near-equal memory of its type about the same matter
+        (001 §6, V38 to V42, U8). EmbeddingError, and nothing is stored, where the embedder's service is down: who reads
+        the facts elsewhere can do so again. A fact that alone cannot be embedded is left out, and named in warnings.
+        """
+        return await self._reconcile(
+            sourced, context, None, banded=banded, idempotency_key=idempotency_key, again_later=True, read=read
+        )
+
+    @guarded
+    @counted
+    async def extract_pending(self, episodes: Sequence[Episode], scope: Scope) -> AddResult:
+        """Extract the messages of one call whose extraction had failed (`doctor --repair`)."""
+        messages = [
+            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
+        ]
+        now = self._kernel.clock.now()
+        moments = [message.timestamp or now for message in messages]
+        answers = self._kernel.answers(scope)
+        reading = await self._kernel.curator.read(
+            messages, context=(), now=max(moments, default=now), prompt=None, answers=answers, whole=True
+        )
+        if reading.unread:
+            return AddResult([], reading.warnings)
+        sourced = [
+            (fact, told_at(fact, moments, now), _sources(fact, episodes, self._kernel.config.episodes))
+            for fact in await with_provenance(self._kernel, messages, reading.facts, scope)
+        ]
+        context, ids = FactContext(scope=scope, metadata={}, actor="repair"), [episode.id for episode in episodes]
+        return await self._reconcile(sourced, context, None, pending=ids, read=ids)
+
+    # ------------------------------------------------------------------ as said
+    async def _store_as_said(
+        self,
+        addition: Addition,
+        messages: list[Message],
+        moments: list[datetime],
+        episodes: list[Episode],
+        forged: set[int],
+    ) -> AddResult:
+        embedded = await self._kernel.embedding.texts([message.content for message in messages])
+        suspected = await _suspected(messages)
+        dates = given_dates(addition.timestamp, addition.messages)
+        changes: list[Change] = []
+        vectors: dict[str, Vector | None] = {}
+        for position, message in enumerate(messages):
+            if position in embedded.failed:
+                continue
+            moment = self._kernel.clock.tick()
+            dated = iso(moments[position])
+            told = min(dated, moment)
+            id = new_id()
+            item = MemoryItem(
+                id=id,
+                memory=message.content,
+                hash=text_hash(message.content),
+                scope=addition.scope,
+                created_at=moment,
+                updated_at=moment,
+                told_at=told,
+                first_told_at=dated if dated in dates else None,
+                valid_from=dated,
+                role=message.role,
+                speaker=message.name,
+                type=addition.type or "semantic",
+                metadata=dict(addition.metadata),
+                origin=origin_of(message.role),
+                quarantined=suspected[position] or (INSTRUCTION if position in forged else None),
+                sources=(episodes[position].id,) if self._kernel.config.episodes != "off" else (),
+                expires_at=addition.expires_at,
+                lineage_id=id if self._kernel.config.updates == "supersede" else None,
+                position=position,
+            )
+            vectors[item.id] = embedded.vectors[position]
+            changes.append(
+                Change(
+                    id=new_id(), event="ADD", memory_id=item.id, at=moment, told_at=told, after=item,
+                    actor="add", reason="as said", sources=item.sources,
+                )
+            )  # fmt: skip
+        result = AddResult([MemoryEvent.of(change) for change in changes], embedded.warnings, self._kernel.bare)
+        key, scope = addition.idempotency_key, addition.scope
+        async with self._kernel.lock(scope):
+            remembered = await self._kernel.remembered(key, scope)
+            if remembered is not None:  # by a call with the same key that came first
+                return remembered
+            remember = None if key is None else (key, scope, result)
+            warnings = await self._kernel.commit(changes, vectors, episodes=episodes, remember=remember)
+        return replace(result, warnings=[*result.warnings, *warnings])
+
+    # ------------------------------------------------------------------ reconciled
+    async def _reconcile(
+        self,
+        facts: Sequence[tuple[Fact, str, tuple[str, ...]]],
+        context: FactContext,
+        filters: Filter | None,
+        *,
+        episodes: Sequence[Episode] = (),
+        pending: Sequence[str] = (),
+        idempotency_key: str | None = None,
+        warnings: Sequence[str] = (),
+        banded: bool = False,
+        again_later: bool = False,
+        read: Sequence[str] = (),
+    ) -> AddResult:
+        """Store what becomes of the facts; `pending` are kept messages that have been read by now.
+
+        ConflictError where a kept message of those that were `read` is not to be read any more: an erasure that happens
+        while a model reads would come back as a fact.
+
+        A fact that could not be embedded is not stored: its messages wait, or go on waiting, to be read again. With
+        `again_later` an embedder that is down is an EmbeddingError instead.
+        """
+        kernel = self._kernel
+        embedded = await kernel.embedding.texts([_meant(fact) for fact, _, _ in facts])
+        if again_later and embedded.down is not None:
+            raise embedded.down
+        if embedded.failed:
+            episodes = [replace(episode, pending=True) for episode in episodes]
+        now = iso(kernel.clock.moment())
+        sourced = [
+            SourcedFact.by(now, moment, fact=explicit_fact(fact), vector=embedded.vectors[position], sources=sources)
+            for position, (fact, moment, sources) in enumerate(facts)
+            if position not in embedded.failed
+        ]
+        async with kernel.lock(context.scope):
+            remembered = await kernel.remembered(idempotency_key, context.scope)
+            if remembered is not None:  # by a call with the same key that came first
+                return remembered
+            if not await self._stand(read):
+                raise ConflictError("what was read has been forgotten since", code=FORGOTTEN)
+            apart = all_of(filters, Not(eq("source", SESSION)))
+            within = visible(context.scope, now=kernel.clock.now(), filters=apart)
+            plan = ChangeSet(
+                kernel, context, Neighbourhood(kernel.store, kernel.collection, within), kernel.clock.now()
+            )
+            plan.warnings += [*warnings, *embedded.warnings]
+            await self._decide(plan, sourced, banded)
+            result = AddResult(plan.events, plan.warnings, kernel.bare)
+            remember = None if idempotency_key is None else (idempotency_key, context.scope, result)
+            late = await kernel.commit(plan.changes, plan.vectors, episodes=episodes, remember=remember)
+            if not embedded.failed:
+                await kernel.mark_extracted(pending)
+        return replace(result, warnings=[*plan.warnings, *late])
+
+    async def _decide(self, plan: ChangeSet, sourced: list[SourcedFact], banded: bool) -> None:
+        """Carry out what becomes of each fact: exact repeats without asking, the rest as the curator says."""
+        kernel = self._kernel
+        known = await plan.neighbourhood.same_text(
+            text_hash(each.fact.text) for each in sourced if not each.fact.forget
+        )
+        seen: set[str] = set()
+        open_facts: list[SourcedFact] = []
+        for each in sorted(sourced, key=lambda each: each.fact.quarantined is not None):
+            hash = text_hash(each.fact.text)
+            if each.fact.quarantined is not None and each.fact.forget:
+                plan.note_known(each, None, "not the user's to ask")
+            elif hash in known and hash not in seen and _releases(each, known[hash]):
+                seen.add(hash)
+                await plan.release(each, known[hash])
+            elif not each.fact.forget and (hash in known or hash in seen):
+                plan.note_known(each, known[hash].id if hash in known else None, "exact repeat")
+            else:
+                seen.add(hash)
+                if each.fact.quarantined is None:
+                    open_facts.append(each)
+                else:  # beside what is known, which it is not compared with: it changes nothing, and no model reads it
+                    await plan.carry_out(each, [Decision(event="ADD", rule=f"quarantined: {each.fact.quarantined}")])
+        for batch in [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]:
+            judged = await self._judge(plan, batch, banded)
+            for each, first in zip(batch, judged, strict=True):
+                decisions = first
+                if kernel.curator.asks_again and any(plan.has_changed(decision.target) for decision in first):
+                    (decisions,) = await self._judge(plan, [each], banded)
+                await plan.carry_out(each, decisions)
+
+    async def _judge(self, plan: ChangeSet, batch: Sequence[SourcedFact], banded: bool) -> list[list[Decision]]:
+        limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
+        near = [
+            await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit) for each in batch
+        ]
+        answers = self._kernel.answers(plan.context.scope)
+        judged = await self._kernel.curator.judge([each.fact for each in batch], near, answers=answers)
+        plan.warnings += judged.warnings
+        if not banded:
+            return judged.decisions
+        return [
+            [_by_bands(each.fact, plan.context.type, decision, neighbours) for decision in decisions]
+            for each, neighbours, decisions in zip(batch, near, judged.decisions, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ episodes
+    async def _stand(self, ids: Sequence[str]) -> bool:
+        """Whether messages are all there, and none of them was taken back."""
+        ledger = self._kernel.ledger
+        if ledger is None or not ids:
+            return True
+        standing = {episode.id for episode in await ledger.get_episodes(list(ids)) if not episode.hidden}
+        return standing.issuperset(ids)
+
+    def _episodes(self, messages: list[Message], moments: list[datetime], scope: Scope) -> list[Episode]:
+        add_id = new_id()
+        return [
+            Episode(
+                id=new_id(),
+                add_id=add_id,
+                position=position,
+                role=message.role,
+                name=message.name,
+                content=message.content,
+                message_id=message.id,
+                told_at=iso(moments[position]),
+                created_at=self._kernel.clock.tick(),
+                scope=scope.given(),
+            )
+            for position, message in enumerate(messages)
+        ]
+
+    async def _context(self, scope: Scope, moment: datetime) -> list[Message]:
+        episodes = await self._kernel.recent_episodes(scope, CONTEXT_MESSAGES, before=iso(moment))
+        return [
+            Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
+        ]
+
+
+async def _suspected(messages: Sequence[Message]) -> list[str | None]:
+    """Why each message is kept out of prompts, or None; long ones are read beside the event loop."""
+
+    def look() -> list[str | None]:
+        return [suspect(message.content, message.role) for message in messages]
+
+    short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
+    return look() if short else await run_blocking(look)
+
+
+def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:
+    """The decision, or instead of an ADD the UPDATE that 001's bands make of it; what links it to others stays."""
+    if decision.event != "ADD" or fact.forget or fact.hedged:
+        return decision
+    kind = type or fact.type
+    stated = replace(fact, text=decision.text or fact.text)
+    banded = decide_by_bands(stated, [each for each in near if each.item.type == kind], same_matter)
+    return replace(banded, links=decision.links) if banded.event == "UPDATE" else decision
+
+
+def _releases(sourced: SourcedFact, known: MemoryItem) -> bool:
+    """Whether a user's own word, or a caller's, is for a memory that was kept out of prompts."""
+    mine = sourced.fact.origin is None and sourced.fact.quarantined is None and not sourced.fact.forget
+    return mine and known.quarantined is not None
+
+
+def _meant(fact: Fact) -> str:
+    """What a fact speaks of: its text, without the request around what is to be forgotten."""
+    return _ASKED.sub("", fact.text) if fact.forget else fact.text
+
+
+def _sources(fact: Fact, episodes: Sequence[Episode], mode: str) -> tuple[str, ...]:
+    return () if mode == "off" else tuple(episodes[position].id for position in fact.sources)

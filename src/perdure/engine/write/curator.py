@@ -1,0 +1,301 @@
+"""Who decides what to remember: the rules, or a language model, behind one pair of questions."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
+
+from perdure.backends.blocking import run_blocking
+from perdure.backends.ledgers.base import Ledger
+from perdure.backends.llms.base import LLM, LLMRequest, RequestLLM, ToolAnswer
+from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.pipeline.curation.llm.extraction import extract_facts
+from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
+from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
+from perdure.pipeline.curation.rules.extraction import Contexts, beginning, extract
+from perdure.pipeline.curation.rules.reconciliation import decide
+
+# A language model whose good answers are kept: the same question in one scope is asked once (000 §16, DESIGN §3).
+
+
+class Answers:
+    """The answers that are kept for one scope, in the ledger; without a ledger none are."""
+
+    def __init__(self, ledger: Ledger | None, scope: Scope) -> None:
+        self._ledger = ledger
+        self._scope = scope
+
+    async def find(self, key: str) -> str | None:
+        """The answer under a key, if it is kept."""
+        return await self._ledger.cached(key, self._scope) if self._ledger is not None else None
+
+    async def keep(self, answers: Mapping[str, str]) -> None:
+        """Keep answers by their keys."""
+        if self._ledger is not None:
+            for key, answer in answers.items():
+                await self._ledger.cache(key, self._scope, answer)
+
+
+class RememberingLLM(RequestLLM):
+    """Asks a model what is not kept; what it answers is kept once the caller says that it was good.
+
+    So an answer that could not be read is asked for anew, and does not stand in the way of a later repair. `label`
+    names the model and its settings: another model's answers are not this one's.
+    """
+
+    name = "remembering"
+
+    def __init__(self, llm: LLM, label: str, answers: Answers) -> None:
+        self._llm = llm
+        self._label = label
+        self._answers = answers
+        self._fresh: dict[str, str] = {}
+
+    async def _generate(self, request: LLMRequest) -> str:
+        """The kept answer, else the model's."""
+        question = [
+            self._label,
+            request.system_prompt,
+            request.user_message,
+            request.temperature,
+            request.max_tokens,
+            request.response_format,
+        ]
+        key = f"llm:{hashlib.sha256(json.dumps(question).encode()).hexdigest()}"
+        found = await self._answers.find(key)
+        if found is None:
+            found = self._fresh[key] = await self._llm.generate(
+                request.system_prompt,
+                request.user_message,
+                temperature=request.temperature,
+                max_tokens=request.max_tokens,
+                response_format=request.response_format,
+            )
+        return found
+
+    async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
+        """The model's answer; those with tools are not kept."""
+        return await self._llm.generate_with_tool_calls(
+            request.system_prompt, request.user_message, request.tools, temperature=request.temperature
+        )
+
+    async def good(self) -> None:
+        """Keep what the model has answered since."""
+        fresh, self._fresh = self._fresh, {}
+        await self._answers.keep(fresh)
+
+
+INLINE_CHARACTERS = 2_000
+"""Conversations up to this length are read on the event loop: about a millisecond, less than a change of thread."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """Facts read in a conversation; `unread` where the curator failed and the messages must be read later."""
+
+    facts: list[Fact]
+    unread: bool = False
+    unreadable: bool = False
+    """The model answered, but not with what it was asked for."""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What becomes of each fact, in their order."""
+
+    decisions: list[list[Decision]]
+    warnings: list[str] = field(default_factory=list)
+
+
+class Curator(Protocol):
+    """Reads facts out of messages, and decides each against the memories near it.
+
+    `answers` are those that a model gave to the same questions in the same scope.
+    """
+
+    one_at_a_time: bool
+    """Whether each fact is to be decided with the earlier ones' effects in sight."""
+    asks_again: bool
+    """Whether a fact is decided anew if an earlier one of its batch has changed the memory that it meant to change."""
+
+    async def read(
+        self,
+        messages: Sequence[Message],
+        *,
+        context: Sequence[Message],
+        now: datetime,
+        prompt: str | None,
+        answers: Answers,
+        read_before: int = 0,
+        whole: bool = False,
+    ) -> Reading:
+        """The facts of the messages; of these the first `read_before` only make the others clear.
+
+        `whole` is for work that nobody waits for: all is read, however long.
+        """
+
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
+    ) -> Judgement:
+        """What becomes of the facts."""
+
+
+def _moved(fact: Fact, places: int) -> Fact:
+    return replace(fact, sources=tuple(position + places for position in fact.sources))
+
+
+class RulesCurator:
+    """Reads and decides by rules: no model, no key, no network."""
+
+    one_at_a_time = True
+    asks_again = False
+
+    def __init__(self, limit: int, *, keeps_words: bool) -> None:
+        self._contexts = Contexts()
+        self._limit = limit
+        self._rest = "kept as words" if keeps_words else "not kept"
+
+    async def read(
+        self,
+        messages: Sequence[Message],
+        *,
+        context: Sequence[Message],
+        now: datetime,
+        prompt: str | None,
+        answers: Answers,
+        read_before: int = 0,
+        whole: bool = False,
+    ) -> Reading:
+        """The facts of the messages; a custom prompt cannot be followed and is said so."""
+        warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
+        reading = Reading([], unread=True, warnings=warnings)
+        earlier, fresh = [*context, *messages[:read_before]], list(messages[read_before:])
+        if not whole:
+            fresh, missing = beginning(fresh, self._limit)
+            if missing:
+                warnings.append(
+                    f"{missing} characters were not read for facts, and are {self._rest}: one call reads {self._limit} "
+                    "(reading_limit); add the rest in calls of its own to have it read"
+                )
+        with never_fail("no facts were extracted, the messages are kept", warnings):
+            if sum(len(message.content) for message in (*earlier, *fresh)) <= INLINE_CHARACTERS:
+                facts = extract(fresh, now=now, context=earlier, contexts=self._contexts)
+            else:
+                facts = await run_blocking(extract, fresh, now=now, context=earlier, contexts=self._contexts)
+            reading.facts = [_moved(fact, read_before) for fact in facts] if read_before else facts
+            reading.unread = False
+        return reading
+
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
+    ) -> Judgement:
+        """What becomes of the facts; in a thread, for a batch of facts beside many memories is work."""
+
+        judgement = Judgement([])
+
+        def every() -> None:
+            for fact, near in zip(facts, neighbours, strict=True):
+                decisions = [Decision(event="ADD", text=fact.text, rule="undecided")]
+                with never_fail("a fact was added without being reconciled", judgement.warnings):
+                    decisions = decide(fact, near)
+                judgement.decisions.append(decisions)
+
+        await run_blocking(every)
+        return judgement
+
+
+class LLMCurator:
+    """Reads and decides by a language model: the model proposes, the engine decides what may retire what."""
+
+    one_at_a_time = False
+
+    def __init__(
+        self,
+        llm: LLM,
+        *,
+        label: str,
+        mode: str,
+        extraction_prompt: str | None,
+        decision_prompt: str | None,
+        temperature: float | None = 0,
+        max_tokens: int | None = None,
+    ) -> None:
+        self.asks_again = mode == "per_fact"
+        self._llm = llm
+        self._label = label
+        self._mode = mode
+        self._extraction_prompt = extraction_prompt
+        self._decision_prompt = decision_prompt
+        self._temperature = temperature
+        self._max_tokens = max_tokens
+
+    async def read(
+        self,
+        messages: Sequence[Message],
+        *,
+        context: Sequence[Message],
+        now: datetime,
+        prompt: str | None,
+        answers: Answers,
+        read_before: int = 0,
+        whole: bool = False,
+    ) -> Reading:
+        """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later (T36)."""
+        reading = Reading([], unread=True)
+        with degrade("no facts were extracted, the messages are kept", reading.warnings):
+            llm = RememberingLLM(self._llm, self._label, answers)
+            try:
+                facts = await extract_facts(
+                    llm,
+                    messages,
+                    prompt=prompt or self._extraction_prompt,
+                    now=now,
+                    read_before=read_before,
+                    temperature=self._temperature,
+                    max_tokens=self._max_tokens,
+                )
+            except UnreadableAnswer:
+                reading.unreadable = True
+                raise
+            reading.facts = list(facts)
+            reading.warnings += facts.warnings
+            reading.unread = False
+            if not facts.warnings:
+                await llm.good()
+        return reading
+
+    async def judge(
+        self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
+    ) -> Judgement:
+        """What becomes of the facts: in one call, in one call each, or all added (`append`)."""
+        if self._mode == "append":
+            return Judgement([[Decision(event="ADD", text=fact.text, rule="append")] for fact in facts])
+        if self._mode == "per_fact":
+            outcomes = await asyncio.gather(
+                *(self._one(fact, near, answers) for fact, near in zip(facts, neighbours, strict=True))
+            )
+            return Judgement(
+                [outcome.decisions[0] for outcome in outcomes],
+                [warning for outcome in outcomes for warning in outcome.warnings],
+            )
+        llm = RememberingLLM(self._llm, self._label, answers)
+        outcome = await decide_batch(llm, facts, neighbours, prompt=self._decision_prompt)
+        if not outcome.warnings:
+            await llm.good()
+        return Judgement(outcome.decisions, outcome.warnings)
+
+    async def _one(self, fact: Fact, near: Sequence[Neighbour], answers: Answers) -> Outcome:
+        llm = RememberingLLM(self._llm, self._label, answers)
+        outcome = await decide_one(llm, fact, near, prompt=self._decision_prompt)
+        if not outcome.warnings:
+            await llm.good()
+        return outcome

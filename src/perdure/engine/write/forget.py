@@ -1,0 +1,387 @@
+"""Forgetting: what was asked for goes from every place that held its text, and the report names each (U4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.backends.markdown.base import FileStore
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.event import Change, ErasedPlace, ErasureReport
+from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE, MemoryItem, new_id
+from perdure.domain.scope import Scope, shared_walls
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.core.access import reaches
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lineage import derived_from, taken_in_by
+from perdure.engine.core.rows import version_of
+from perdure.engine.graph.erase import GraphErasure, with_status
+from perdure.engine.read.search import ReadPath
+from perdure.engine.requests import Query
+from perdure.engine.transfer.backup_erasure import erase_from_backups
+from perdure.pipeline.retrieval.presets import PLAIN
+
+PAGE = 500
+"""Rows looked at at a time where a whole scope is walked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be forgotten: one memory, what a query finds, or all that a scope holds."""
+
+    scope: Scope
+    id: str | None = None
+    query: str | None = None
+    types: tuple[str, ...] = ()
+    """Only memories of these types, of all that the scope holds."""
+    threshold: float = 0.75
+    erase: bool = True
+    dry_run: bool = False
+    walls: Scope | None = None
+    """Inside of which what was made of the memories goes too; None where `scope` is the walls."""
+
+    @property
+    def reach(self) -> Scope:
+        """The walls inside of which what was made of the memories goes too."""
+        return self.scope if self.walls is None else self.walls
+
+    @property
+    def whole(self) -> Scope | None:
+        """The scope of which everything goes, if that is what is asked."""
+        return self.scope if self.id is None and self.query is None and not self.types else None
+
+
+@dataclass(slots=True)
+class _Found:
+    """The rows that go, and what stands beside them."""
+
+    rows: dict[str, Point] = field(default_factory=dict)
+    memories: dict[str, None] = field(default_factory=dict)
+    episodes: dict[str, None] = field(default_factory=dict)
+    derived: dict[str, None] = field(default_factory=dict)
+    """Those of the memories that go because they were made of the others; messages that also others came from stay."""
+
+    @property
+    def live(self) -> list[MemoryItem]:
+        items = (MemoryItem.from_payload(point.payload) for point in self.rows.values())
+        return [item for item in items if item.state == LIVE]
+
+    @property
+    def versions(self) -> int:
+        return len(self.rows) - len(self.live)
+
+
+class Forget:
+    """Takes memories, their versions and the messages they came from out of every place."""
+
+    def __init__(self, kernel: Kernel, read_path: ReadPath, graph: GraphErasure | None = None) -> None:
+        self._kernel = kernel
+        self._read_path = read_path
+        self._graph = graph
+
+    @guarded
+    async def __call__(self, request: Request) -> ErasureReport:
+        """Forget what the request names; with `dry_run` only say what that would be.
+
+        LedgerError where the ledger cannot be opened: what it holds would come back another day.
+        """
+        if request.dry_run:
+            found = await self._find(request)
+            return await self._report(found, request, await self._walls(found, request), dry_run=True)
+        await self._kernel.required_ledger()
+        found = await self._find(request)
+        async with self._kernel.lock(await self._walls(found, request)):
+            found = await self._find(request)  # again: others may have written until the lock was ours
+            walls = await self._walls(found, request)
+            report = await self._report(found, request, walls, dry_run=False)
+            return await shielded(self._forget(found, request, walls, report))
+
+    async def _forget(self, found: _Found, request: Request, walls: Scope, report: ErasureReport) -> ErasureReport:
+        kernel = self._kernel
+        await self._take_out(found, request)
+        if not request.erase:
+            return report
+        in_graph = self._graph is None or await self._graph.erase(list(found.memories), request.whole)
+        await kernel.sync()  # before the journal lets go of what the store has just deleted
+        if kernel.ledger is not None:
+            ids = list(found.memories), list(found.episodes)
+            await kernel.ledger.erase(*ids, request.whole, cached_in=walls if any(ids) else None)
+        if self._graph is not None and not in_graph:  # after the ledger has let go of these memories' jobs
+            await self._graph.later(list(found.memories), walls)
+        self._read_path.forget_copies()
+        report = _with_graph(report, "erased" if in_graph else "pending")
+        report.places.extend(await self._in_backups(found, request, dry_run=False))
+        return await self._scrub(report)
+
+    # ------------------------------------------------------------------ finding
+    async def _walls(self, found: _Found, request: Request) -> Scope:
+        """What to lock: the walls that all share whom it touches, memories of the same messages among them."""
+        scopes = [] if request.id is not None else [request.scope]
+        scopes += [MemoryItem.from_payload(point.payload).scope for point in found.rows.values()]
+        return shared_walls([*scopes, *await self._scopes_of(found.episodes)])
+
+    async def _scopes_of(self, episodes: Iterable[str]) -> list[Scope]:
+        ledger = self._kernel.ledger
+        known = await ledger.get_episodes(list(episodes)) if ledger is not None else []
+        return list({Scope(**episode.scope): None for episode in known})
+
+    async def _find(self, request: Request) -> _Found:
+        found = _Found()
+        if request.id is not None:
+            rows = await self._rows(await self._line(request.id))
+            if all(reaches(request.scope, MemoryItem.from_payload(row.payload).scope) for row in rows):
+                self._note(found, rows)
+                found.memories.setdefault(request.id, None)
+        elif request.query is not None:
+            await self._note_answers(found, request)
+        elif request.types:
+            await self._note_types(found, request)
+        else:
+            self._note(found, await self._rows(scope_filter(request.scope)))
+        await self._note_taken_in(found, request)
+        if self._kernel.ledger is not None:
+            await self._find_in_ledger(found, request, self._kernel.ledger)
+        await self._note_derived(found, request)
+        if self._kernel.config.episodes == "search":
+            for point in await self._kernel.store.get_many(self._kernel.collection, list(found.episodes)):
+                found.rows[point.id] = point
+            if found.episodes and isinstance(self._kernel.store, FileStore):  # tombstones of messages
+                of_these = Condition("version_of", "in", tuple(found.episodes))
+                found.rows.update((row.id, row) for row in await self._rows(all_of(eq("kind", "messages"), of_these)))
+        return found
+
+    async def _note_answers(self, found: _Found, request: Request) -> None:
+        """Note what the query finds; of what was deleted too, whose text `as_of` and `history` still show."""
+        query = Query(
+            text=request.query or "",
+            scope=request.scope,
+            threshold=request.threshold,
+            include_past=True,
+            limit=1000,
+            related=False,
+            preset=PLAIN,  # each memory is judged by itself, and not beside what else was found
+        )
+        for earlier in (False, True):
+            for item in await self._all_that_score(replace(query, versions=earlier)):
+                if item.id not in found.memories:
+                    rows = await self._rows(await self._line(item.id))
+                    if not earlier or all(row.payload.get("state") != LIVE for row in rows):
+                        self._note(found, rows)
+
+    async def _note_types(self, found: _Found, request: Request) -> None:
+        """Note the memories of some types with their whole lines; deleted ones too, which history still shows."""
+        typed = Condition("type", "in", request.types)
+        for row in await self._rows(all_of(scope_filter(request.scope), eq("kind", "facts"), typed)):
+            id = row.payload.get("version_of", row.id)
+            if id not in found.memories:
+                rows = await self._rows(await self._line(id))
+                if all(row.payload.get("type") in request.types for row in rows if row.payload.get("state") == LIVE):
+                    self._note(found, rows)
+
+    async def _note_taken_in(self, found: _Found, request: Request) -> None:
+        """Note the memories that were merged into those that are asked for, and what was merged into these."""
+        new = list(found.memories)
+        while new and found.rows:
+            taken = await taken_in_by(self._kernel, new, _scopes(found), request.reach)
+            known = set(found.memories)
+            for id in taken:
+                if id not in known:
+                    self._note(found, await self._rows(await self._line(id)))
+            new = [id for id in found.memories if id not in known]
+
+    async def _note_derived(self, found: _Found, request: Request) -> None:
+        """Note what was made of what is found, messages too, and what was made of that."""
+        new = [*found.memories, *(found.episodes if request.whole is None else ())]  # of a whole scope all goes
+        while new and found.rows:
+            rows = await derived_from(self._kernel, new, _scopes(found), request.reach)
+            known = set(found.memories)
+            for id in dict.fromkeys(_memory_of(row) for row in rows):
+                for row in await self._rows(await self._line(id)) if id not in known else ():
+                    found.rows[row.id] = row
+                    found.memories[_memory_of(row)] = found.derived[_memory_of(row)] = None
+            new = [id for id in found.memories if id not in known]
+
+    async def _all_that_score(self, query: Query) -> list[MemoryItem]:
+        while True:
+            results = (await self._read_path.find(query)).results
+            if len(results) < query.limit:
+                return results
+            query = replace(query, limit=4 * query.limit)
+
+    async def _line(self, id: str) -> Filter:
+        """A memory, its versions, and those of the line that it belongs to, whichever of the line is named."""
+        ledger, point = self._kernel.ledger, await self._kernel.store.get(self._kernel.collection, id)
+        records = await ledger.history(id) if ledger is not None else []
+        ids = {id: None, **dict.fromkeys(record.memory_id for record in records)}
+        scope = Scope()
+        if point is not None:
+            item = MemoryItem.from_payload(point.payload)
+            scope, ids = item.scope, {**ids, **dict.fromkeys([item.lineage_id] if item.lineage_id else [])}
+        elif records:
+            last = records[-1]
+            scope = Scope(user_id=last.user_id, agent_id=last.agent_id, run_id=last.run_id)
+        one_of = [Condition(field, "in", tuple(ids)) for field in ("id", "version_of", "lineage_id")]
+        return all_of(scope_filter(scope), Or(tuple(one_of)))
+
+    async def _find_in_ledger(self, found: _Found, request: Request, ledger: Ledger) -> None:
+        """Add what only the ledger still knows: sources of deleted texts, and a scope's episodes and history."""
+        for memory_id in list(found.memories):
+            for record in await ledger.history(memory_id):
+                found.memories.setdefault(record.memory_id, None)
+                change = None if record.erased else await ledger.event(record.id)
+                for episode in change.sources if change else ():
+                    found.episodes.setdefault(episode, None)
+        if request.whole is not None:
+            cursor: str | None = None
+            while True:
+                page = await ledger.list_episodes(request.whole, PAGE, cursor, include_hidden=True)
+                found.episodes.update(dict.fromkeys(episode.id for episode in page.episodes))
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+            after = 0
+            while records := await ledger.events_of_scope(request.whole, PAGE, after):
+                found.memories.update(dict.fromkeys(record.memory_id for record in records))
+                after = records[-1].sequence
+
+    def _note(self, found: _Found, rows: Iterable[Point]) -> None:
+        for point in rows:
+            item = MemoryItem.from_payload(point.payload)
+            found.rows[point.id] = point
+            found.memories.setdefault(item.version_of or item.id, None)
+            found.episodes.update(dict.fromkeys(item.sources))
+
+    async def _rows(self, filter: Filter) -> list[Point]:
+        page = await self._kernel.store.list(self._kernel.collection, filter, with_vectors=True)
+        return page.points
+
+    # ------------------------------------------------------------------ taking out
+    async def _take_out(self, found: _Found, request: Request) -> None:
+        """Delete the memories as changes like any other; then versions, and the messages' traces in other memories."""
+        kernel = self._kernel
+        # Messages that are erased go as rows: their history would be that of their facts.
+        items = [item for item in found.live if not (request.erase and item.is_said)]
+        changes = [self._deletion(item, request.erase, is_derived=item.id in found.derived) for item in items]
+        if not request.erase:
+            vectors = {change.keep.id: found.rows[change.memory_id].vector for change in changes if change.keep}
+            await kernel.commit(changes, vectors)
+            return
+        await kernel.commit(changes, {})
+        kept = await self._without_sources(found, request)
+        deleted = {change.memory_id for change in changes}
+        rest = [id for id in found.rows if id not in deleted]
+        if kept or rest:
+            await kernel.store.apply(kernel.collection, kept, rest)
+
+    def _deletion(self, item: MemoryItem, erase: bool, *, is_derived: bool) -> Change:
+        moment = self._kernel.clock.tick()
+        keep = None if erase else version_of(item, untold_at=moment)
+        return Change(
+            id=new_id(), event="DELETE", memory_id=item.id, at=moment, told_at=moment, before=item,
+            keep=keep, actor="forget", reason="derived" if is_derived else "explicit", sources=(),
+            hides=() if is_derived else item.sources,
+        )  # fmt: skip
+
+    async def _without_sources(self, found: _Found, request: Request) -> list[Point]:
+        """Rows of other memories that came from the same messages: they keep their text and lose that source."""
+        if not found.episodes:
+            return []
+        scopes = dict.fromkeys(MemoryItem.from_payload(point.payload).scope for point in found.rows.values())
+        scopes.update(dict.fromkeys(await self._scopes_of(found.episodes)))
+        shared = Condition("sources", "in", tuple(found.episodes))
+        rows: dict[str, Point] = {}
+        for scope in scopes:
+            if request.whole is not None and request.whole.holds(scope):
+                continue  # all that stands there goes
+            for point in await self._rows(all_of(scope_filter(scope), shared)):
+                if point.id not in found.rows:
+                    left = [id for id in point.payload.get("sources", []) if id not in found.episodes]
+                    rows[point.id] = replace(point, payload={**point.payload, "sources": left})
+        return list(rows.values())
+
+    # ------------------------------------------------------------------ telling
+    async def _report(self, found: _Found, request: Request, walls: Scope, *, dry_run: bool) -> ErasureReport:
+        kernel = self._kernel
+        counts = {"history": 0, "episodes": 0, "journal": 0, "cache": 0}
+        if kernel.ledger is not None:
+            ids = list(found.memories), list(found.episodes)
+            cached_in = walls if any(ids) else None
+            counts |= await kernel.ledger.count_places(*ids, request.whole, cached_in=cached_in)
+        live = found.live
+        numbers = {"store": len(live), "text_index": len(found.rows), "versions": found.versions, **counts}
+        order = ("store", "text_index", "history", "episodes", "versions", "journal", "cache")
+        places = [_place(name, numbers.get(name, 0), request, dry_run) for name in order]
+        optional = ("jobs", "promotions", "sessions", "chains")
+        places += [_place(name, numbers[name], request, dry_run) for name in optional if numbers.get(name)]
+        if self._graph is not None:
+            in_graph = await self._graph.found(list(found.memories))
+            places.append(in_graph if dry_run or request.erase else with_status(in_graph, "kept"))
+        if dry_run and request.erase:
+            places += await self._in_backups(found, request, dry_run=True)
+        results = live or [MemoryItem.from_payload(point.payload) for point in found.rows.values()]
+        return ErasureReport(results, places, dry_run=dry_run, erase=request.erase)
+
+    async def _in_backups(self, found: _Found, request: Request, *, dry_run: bool) -> list[ErasedPlace]:
+        """What becomes of the backups that were made of this memory; nothing where there are none."""
+        ids = list(found.memories), list(found.episodes)
+        place = await erase_from_backups(self._kernel, *ids, request.whole, dry_run=dry_run)
+        return [] if place is None else [place]
+
+    async def _scrub(self, report: ErasureReport) -> ErasureReport:
+        """Make the bytes unreadable: now, or, where another process holds a file, when the last one closes it."""
+        kernel = self._kernel
+        done = {"store": False, "ledger": kernel.ledger is None}
+        with degrade("the store's bytes are cleaned later"):
+            done["store"] = await kernel.store.scrub()
+        if kernel.ledger is not None:
+            with degrade("the ledger's bytes are cleaned later"):
+                done["ledger"] = await kernel.ledger.scrub()
+        places: list[ErasedPlace] = []
+        for place in report.places:
+            where = "store" if place.place in ("store", "text_index", "versions") else "ledger"
+            if place.place == "graph":
+                places.append(place)
+            elif done[where] or place.status != "erased":
+                note = _scrub_note(kernel, where)
+                places.append(replace(place, note=note) if note and place.status == "erased" else place)
+            else:
+                note = "gone from every read; its bytes go when the file is closed by all"
+                places.append(replace(place, status="pending", note=note))
+        return replace(report, places=places)
+
+
+def _memory_of(row: Point) -> str:
+    return str(row.payload.get("version_of", row.id))
+
+
+def _scopes(found: _Found) -> list[Scope]:
+    return list({MemoryItem.from_payload(point.payload).scope: None for point in found.rows.values()})
+
+
+def _with_graph(report: ErasureReport, status: Literal["erased", "pending"]) -> ErasureReport:
+    """The report with what became of the graph's share."""
+    places = [with_status(place, status) if place.place == "graph" else place for place in report.places]
+    return replace(report, places=places)
+
+
+def _scrub_note(kernel: Kernel, where: str) -> str:
+    """Where erased text may still be that nobody here can reach."""
+    if where == "store":
+        return kernel.store.scrub_note
+    return kernel.ledger.scrub_note if kernel.ledger is not None else ""
+
+
+def _place(name: str, count: int, request: Request, dry_run: bool) -> ErasedPlace:
+    status: Literal["erased", "pending", "kept", "found", "none"]
+    if count == 0:
+        status = "none"
+    elif dry_run:
+        status = "found"
+    else:
+        status = "erased" if request.erase or name in ("store",) else "kept"
+    return ErasedPlace(name, count, status)

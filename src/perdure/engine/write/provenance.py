@@ -1,0 +1,116 @@
+"""Hearing: whose words the facts of a conversation are made of, and which of them perdure said itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from perdure.backends.blocking import run_blocking
+from perdure.domain.fact import Fact
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.aio.degrade import degrade
+from perdure.engine.core.kernel import Kernel
+from perdure.pipeline.prompting.injected_marks import fingerprint, strip_injected
+from perdure.pipeline.quarantine import Hearing, is_forgery, suspect
+
+_PIECE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)[ \t]*|[.!?]+|\n+|\Z)")
+_LISTED = re.compile(r"(?:[-*•]|\[\w+\]|\d{1,2}[.)])\s+(.*?)(?:\s\(\d{4}-\d\d-\d\d\))?\Z", re.DOTALL)
+_PASTED = re.compile(r"\s*(?:[-*•]|\[\w+\]|\d{1,2}[.)]\s|[\"“]?user\b)", re.IGNORECASE)
+
+INLINE_CHARACTERS = 2_000
+"""Conversations up to this length are heard on the event loop: about a millisecond, less than a change of thread."""
+
+
+def without_memory_blocks(messages: Sequence[Message]) -> tuple[list[Message], set[int]]:
+    """The messages without memory blocks, as far as that leaves any words, and which of them held forged ones."""
+    kept: list[Message] = []
+    forged: set[int] = set()
+    for message in messages:
+        content = strip_injected(message.content)
+        if content.strip():
+            if is_forgery(message.content):
+                forged.add(len(kept))
+            kept.append(replace(message, content=content))
+    return kept, forged
+
+
+async def with_provenance(
+    kernel: Kernel,
+    messages: Sequence[Message],
+    facts: Sequence[Fact],
+    scope: Scope,
+    forged: Collection[int] = (),
+) -> list[Fact]:
+    """The facts with their origin and their quarantine, without those that only repeat what was injected.
+
+    What a user says in their own words counts, whatever was injected; the sources of a fact are positions in
+    `messages`, the roles of which are believed more than a model that names the wrong ones. `forged` are positions of
+    messages that a forged memory block was taken out of.
+    """
+    if not facts:
+        return []
+
+    def mark() -> tuple[list[Fact], set[int]]:
+        hearing = Hearing(messages, forged)
+        marked = [marked_fact(fact, hearing) for fact in facts]
+        return marked, {place for place, fact in enumerate(marked) if hearing.is_users(fact.text)}
+
+    short = sum(len(message.content) for message in messages) <= INLINE_CHARACTERS
+    marked, own = mark() if short else await run_blocking(mark)
+    echoed = await known_injected(
+        kernel, scope, [bare_sentence(fact.text) for place, fact in enumerate(marked) if place not in own]
+    )
+    return [
+        fact for place, fact in enumerate(marked) if place in own or fingerprint(bare_sentence(fact.text)) not in echoed
+    ]
+
+
+async def without_echoes(kernel: Kernel, messages: Sequence[Message], scope: Scope) -> list[Message]:
+    """The messages without the lines and sentences that only repeat what was injected.
+
+    Of an assistant's or a tool's message every one goes, of a user's those that are quoted from a list of memories or
+    speak of "User": a user's own words count, even where they are the same.
+    """
+    pieces = [_PIECE.findall(message.content) for message in messages]
+    doubtful = [
+        {piece for piece in some if piece.strip() and (message.role != "user" or _PASTED.match(piece))}
+        for message, some in zip(messages, pieces, strict=True)
+    ]
+    echoed = await known_injected(kernel, scope, [bare_sentence(piece) for some in doubtful for piece in some])
+    if not echoed:
+        return list(messages)
+    kept = [
+        [piece for piece in some if piece not in doubted or fingerprint(bare_sentence(piece)) not in echoed]
+        for some, doubted in zip(pieces, doubtful, strict=True)
+    ]
+    return [replace(message, content="".join(some)) for message, some in zip(messages, kept, strict=True)]
+
+
+def bare_sentence(piece: str) -> str:
+    """A sentence without what lists put around one, and without its full stop: what fingerprints are made of."""
+    found = _LISTED.match(piece.strip())
+    return (found.group(1) if found else piece.strip()).strip(" \t\"'“”").rstrip(".")
+
+
+def marked_fact(fact: Fact, hearing: Hearing) -> Fact:
+    """The fact with what its messages and its words make of it; as it is where it is marked already."""
+    if fact.quarantined is not None:
+        return fact
+    provenance = hearing.of(fact.text, fact.sources)
+    return replace(fact, origin=provenance.origin, quarantined=provenance.quarantined)
+
+
+def explicit_fact(fact: Fact) -> Fact:
+    """A fact that a caller states: trusted, unless it is an order to a model."""
+    return fact if fact.quarantined is not None else replace(fact, quarantined=suspect(fact.text, None))
+
+
+async def known_injected(kernel: Kernel, scope: Scope, texts: Sequence[str]) -> set[str]:
+    """The fingerprints of those texts that were injected in this scope; none where the ledger cannot be asked."""
+    found: set[str] = set()
+    if kernel.ledger is not None and texts:
+        with degrade("what was injected cannot be told from what was said"):
+            found = await kernel.ledger.known_fingerprints(scope, {fingerprint(text) for text in texts})
+    return found

@@ -1,0 +1,243 @@
+"""Explicit changes: update, delete, undo and rollback; each is told now, by whoever calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from perdure.backends.vector_stores.base import Point, Vector
+from perdure.domain.clock import iso
+from perdure.domain.errors import ConflictError, NotFoundError, PerdureError
+from perdure.domain.event import AddResult, Change, MemoryEvent
+from perdure.domain.filter import And, all_of, eq
+from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.scope import Scope, shared_walls
+from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.tasks import shielded
+from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, visible
+from perdure.engine.core.batch import Batch
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lineage import cut_from, summaries_of
+from perdure.engine.maintenance.consistency import FROM_FILES
+from perdure.pipeline.curation.rules.slots import read_slots
+from perdure.pipeline.quarantine import suspect
+
+PAGE = 500
+"""Memories taken at a time where a whole scope is walked."""
+
+
+@dataclass(slots=True)
+class _TakenBack:
+    """What is taken back of one memory, or of one line of memories."""
+
+    first: Change
+    """The earliest change: how the memory stood before it is how it is to stand again."""
+    id: str
+    """The id under which it stands now, if it does."""
+    hidden: dict[str, bool] = field(default_factory=dict)
+    """Messages that the changes touched, and whether the earliest of them hid the message or showed it again."""
+
+
+class Revise:
+    """Changes that the caller names."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @guarded
+    async def update(
+        self,
+        id: str,
+        text: str | None,
+        metadata: dict[str, Any],
+        walls: Scope = UNRESTRICTED,
+        times: Mapping[str, str | None] | None = None,
+    ) -> MemoryItem:
+        """Overwrite a memory's text, unless it is None, keeping its id; the old text stays as a version.
+
+        `times` sets `valid_from`, `valid_to` or `expires_at`, or clears it where it is None.
+        """
+        kernel = self._kernel
+        scope = (await self._standing(id, walls))[0].scope
+        vector = None if text is None else await kernel.embedding.query(text)
+        async with kernel.lock(scope):
+            before, old_vector = await self._standing(id, walls)
+            batch = Batch(kernel.clock)
+            after = before.with_(metadata={**before.metadata, **metadata}, **(times or {}))
+            if text is not None:
+                after = after.with_(memory=text, hash=text_hash(text), slots=read_slots(text), confidence=1.0)
+                after = after.with_(origin=None, quarantined=suspect(text, None))  # the caller's word now
+            new_vector = old_vector if text is None else vector
+            batch.replace(before, after, old_vector, new_vector, actor="update", reason="explicit")
+            await kernel.commit(batch.changes, batch.vectors)
+        return batch.changes[0].item
+
+    @guarded
+    async def delete(self, id: str, walls: Scope = UNRESTRICTED) -> None:
+        """Remove a memory from every read of the present; its text stays as a version until it is erased.
+
+        A document's fragments go with it (U4), and what tells of a session in its words.
+        """
+        kernel = self._kernel
+        standing = (await self._standing(id, walls))[0]
+        is_document = standing.meta_type == "document"
+        async with kernel.lock(walls if is_document else standing.scope):  # they may stand in any room
+            before, vector = await self._standing(id, walls)
+            batch = Batch(kernel.clock)
+            batch.remove(before, vector, actor="delete", reason="explicit")
+            for row in [*await cut_from(kernel, [before], walls), *await summaries_of(kernel, [before], before.scope)]:
+                batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete", reason="derived")
+            await kernel.commit(batch.changes, batch.vectors)
+
+    @guarded
+    async def delete_all(self, scope: Scope, walls: Scope = UNRESTRICTED) -> int:
+        """Remove every memory of the scope, whatever its kind or validity; answers how many.
+
+        What was cut from its documents goes with them, in whatever room it stands (U4).
+        """
+        kernel = self._kernel
+        documents = all_of(_everything(kernel, scope), eq("meta_type", "document"))
+        found = (await kernel.store.list(kernel.collection, documents)).points
+        cut = await cut_from(kernel, [MemoryItem.from_payload(row.payload) for row in found], walls)
+        scopes = [MemoryItem.from_payload(row.payload).scope for row in cut]
+        async with kernel.lock(shared_walls([scope, *scopes])):
+            return await shielded(self._remove_all(scope, walls))
+
+    async def _remove_all(self, scope: Scope, walls: Scope) -> int:
+        kernel = self._kernel
+        everything = _everything(kernel, scope)
+        count = 0
+        while True:
+            page = await kernel.store.list(kernel.collection, everything, PAGE, with_vectors=True)
+            if not page.points:
+                return count
+            items = {row.id: MemoryItem.from_payload(row.payload) for row in page.points}
+            cut = [row for row in await cut_from(kernel, items.values(), walls) if row.id not in items]
+            batch = Batch(kernel.clock)
+            for row in page.points:
+                batch.remove(items[row.id], row.vector, actor="delete_all", reason="explicit")
+            for row in cut:
+                batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete_all", reason="derived")
+            try:
+                await kernel.commit(batch.changes, batch.vectors)
+            except PerdureError as error:
+                if count:
+                    error.amend(f"before that {count} memories of the scope were deleted, and stay so")
+                raise
+            count += len(batch.changes)
+
+    @guarded
+    async def undo(self, event_id: str, walls: Scope = UNRESTRICTED) -> AddResult:
+        """Take back one event by its inverse; ConflictError where a later event built on it.
+
+        Nothing happens where it has been taken back already.
+        """
+        kernel = self._kernel
+        scope = (await kernel.event(event_id))[0].item.scope
+        if not reaches(walls, scope):
+            raise NotFoundError(f"there is no event with the id {event_id!r}")
+        async with kernel.lock(scope):
+            change, sequence = await kernel.event(event_id)  # again: it may have been erased meanwhile
+            later = await kernel.later_events(change, sequence)
+            if any(record.undoes == change.id for record in later):
+                return self._result(Batch(kernel.clock))
+            if later:
+                raise ConflictError(
+                    f"event {event_id} cannot be undone: event {later[0].id} changed the same memory after it;"
+                    f" undo that one first"
+                )
+            batch = Batch(kernel.clock)
+            taken_back = _TakenBack(change, change.item.id, dict.fromkeys(change.hides, change.event == "DELETE"))
+            await self._restore(batch, taken_back, actor="undo", reason=f"takes back {change.id}", undoes=change.id)
+            await kernel.commit(batch.changes, batch.vectors)
+        return self._result(batch)
+
+    @guarded
+    async def rollback(self, scope: Scope, to: datetime) -> AddResult:
+        """Bring the scope's memories back to how they stood at a moment of the clock, by inverse events."""
+        kernel = self._kernel
+        async with kernel.lock(scope):
+            lines: dict[str, _TakenBack] = {}
+            for change in await kernel.events_since(scope, iso(to)):  # newest first
+                line = lines.setdefault(change.item.lineage_id or change.memory_id, _TakenBack(change, change.item.id))
+                line.first = change
+                line.hidden.update(dict.fromkeys(change.hides, change.event == "DELETE"))
+            await self._ask_files(lines, scope, to)
+            batch = Batch(kernel.clock)
+            for line in lines.values():
+                await self._restore(batch, line, actor="rollback", reason="rollback")
+            await kernel.commit(batch.changes, batch.vectors)
+        return self._result(batch)
+
+    async def _ask_files(self, lines: dict[str, _TakenBack], scope: Scope, to: datetime) -> None:
+        """Where memories came here as files, after the moment, their own versions tell how they stood at it."""
+        came = [line for line in lines.values() if line.first.event == "ADD" and line.first.actor == FROM_FILES]
+        stood = (
+            await self._kernel.file_observer.stood(scope, to) if came and self._kernel.file_observer is not None else {}
+        )
+        for line in came:
+            line.first = replace(line.first, before=stood.pop(line.first.memory_id, None))
+        for id, item in stood.items():
+            later = lines.get(item.lineage_id or id)
+            if later is not None and later in came and later.first.before is None:
+                later.first = replace(later.first, before=item)  # what now stands took its place
+            elif later is None and await self._point(id) is None and not await self._kernel.history(id):
+                moment = self._kernel.clock.tick()
+                gone = Change(id=new_id(), event="DELETE", memory_id=id, at=moment, told_at=moment, before=item)
+                lines[id] = _TakenBack(gone, id)
+
+    # ------------------------------------------------------------------ one memory
+    async def _restore(
+        self, batch: Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
+    ) -> None:
+        """Make the memory stand as it did before (not at all, if it had not been made), from how it stands now."""
+        target, standing = taken_back.first.before, await self._point(taken_back.id)
+        now = None if standing is None else MemoryItem.from_payload(standing.payload)
+        old = None if standing is None else standing.vector
+        if now is not None and target is None:
+            hides = tuple(id for id, hidden in taken_back.hidden.items() if not hidden)
+            batch.remove(now, old, actor=actor, reason=reason, undoes=undoes, hides=hides)
+        elif now is None and target is not None:
+            vector = await self._kernel.embedding.query(target.memory)
+            shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
+            moment = self._kernel.clock.tick()
+            revived = target.with_(updated_at=moment, told_at=moment, version=target.version + 1)
+            batch.add(revived, vector, actor=actor, reason=reason, undoes=undoes, hides=shows)
+        elif now is not None and target is not None and not _says_the_same(now, target):
+            vector = await self._kernel.embedding.query(target.memory)
+            target = target.with_(access_count=now.access_count, last_accessed_at=now.last_accessed_at)
+            batch.replace(now, target, old, vector, actor=actor, reason=reason, undoes=undoes)
+
+    # ------------------------------------------------------------------ reading
+    async def _standing(self, id: str, walls: Scope) -> tuple[MemoryItem, Vector | None]:
+        point = await self._point(id)
+        item = None if point is None else MemoryItem.from_payload(point.payload)
+        if point is None or item is None or not is_inside(walls, item):
+            raise NotFoundError(f"there is no memory with the id {id!r}")
+        return item, point.vector
+
+    async def _point(self, id: str) -> Point | None:
+        point = await self._kernel.store.get(self._kernel.collection, id)
+        return None if point is None or point.payload.get("state") != "live" else point
+
+    def _result(self, batch: Batch) -> AddResult:
+        events: Sequence[MemoryEvent] = [MemoryEvent.of(change) for change in batch.changes]
+        return AddResult(list(events), bare=self._kernel.bare)
+
+
+def _everything(kernel: Kernel, scope: Scope) -> And:
+    """All that stands in a scope, valid still or not."""
+    return visible(scope, now=kernel.clock.now(), kinds=(), include_past=True)
+
+
+def _says_the_same(now: MemoryItem, target: MemoryItem) -> bool:
+    """Whether a memory stands as it did, but for when it was last told, and how often it was recalled."""
+    return now == target.with_(
+        updated_at=now.updated_at,
+        told_at=now.told_at,
+        version=now.version,
+        access_count=now.access_count,
+        last_accessed_at=now.last_accessed_at,
+    )

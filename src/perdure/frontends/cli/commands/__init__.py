@@ -1,0 +1,1 @@
+"""The commands of `perdure`, a module for each."""

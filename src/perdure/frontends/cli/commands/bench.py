@@ -1,0 +1,116 @@
+"""The command bench, which measures recall on the stored memories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perdure.frontends.cli.open_memory import with_engine
+from perdure.frontends.cli.options import (
+    AgentOption,
+    JsonOption,
+    PathOption,
+    PresetOption,
+    RunOption,
+    UserOption,
+    folder,
+)
+from perdure.frontends.cli.output import Column, advance, note, print_json, print_table, print_text, progress
+
+if TYPE_CHECKING:
+    from perdure.domain.bench import BenchReport, ProbeScores
+    from perdure.engine.engine import Engine
+
+SHOWN_MISSES = 5
+"""Missed probes that are printed; --json has all."""
+
+
+def bench(
+    *,
+    user_id: UserOption = None,
+    agent_id: AgentOption = None,
+    run_id: RunOption = None,
+    probes: Annotated[int, typer.Option("--probes", metavar="N", help="How many questions at most.")] = 200,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many results for each question.")] = 10,
+    preset: PresetOption = None,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Measure recall on the stored memories: ask questions about them and count the hits.
+
+    The questions are made from the memories themselves, without a language model: from facts with a single value
+    ("where does the user live?"), and from the topic words of the source messages. Without a scope every memory is
+    asked for in its own scope. Nothing is changed, and the same store always gets the same questions. Exit status 1 if
+    a result came from another scope. To see why a memory was missed, use perdure why-not.
+
+    Example: perdure bench --user-id ana --probes 50
+    """
+    # Heavy: the engine; `perdure --help` must not wait for it.
+    from perdure.domain.scope import Scope
+    from perdure.engine.maintenance.recall_benchmark import read_bench
+
+    async def work(engine: Engine) -> BenchReport:
+        request = read_bench(
+            engine.kernel,
+            scope=Scope(user_id=user_id, agent_id=agent_id, run_id=run_id),
+            probes=probes,
+            preset=preset,
+            limit=limit,
+        )
+        with progress("bench", 1.0) as bar:
+            return await engine.bench(request, lambda done: advance(bar, done))
+
+    report = with_engine(folder(path), work)
+    for warning in report.warnings:
+        note(warning)
+    if as_json:
+        print_json(report.model_dump())
+    else:
+        _print(report)
+    if not report.walls_hold:
+        raise typer.Exit(1)
+
+
+def _print(report: BenchReport) -> None:
+    if not report.memories:
+        note("there are no memories to ask for")
+        return
+    columns = [Column("probes of", whole=True), *(Column(title, whole=True, right=True) for title in _titles(report))]
+    kinds = {**report.kinds, "all": report.all}
+    print_table(columns, [(kind, *_cells(scores)) for kind, scores in kinds.items() if scores.probes])
+    for line in _lines(report):
+        print_text(line)
+    for probe in report.missed[:SHOWN_MISSES]:
+        note(f"missed: {probe.question} ({', '.join(probe.ids)})")
+    if len(report.missed) > SHOWN_MISSES:
+        note(f"and {len(report.missed) - SHOWN_MISSES} more: --json has them all")
+
+
+def _titles(report: BenchReport) -> tuple[str, ...]:
+    return "asked", "found@1", "found@5", f"found@{report.limit}", "MRR"
+
+
+def _cells(scores: ProbeScores) -> tuple[str, ...]:
+    shares = (scores.found_at_1, scores.found_at_5, scores.found_at_limit)
+    return str(scores.probes), *(f"{share:.1%}" for share in shares), f"{scores.mrr:.3f}"
+
+
+def _lines(report: BenchReport) -> list[str]:
+    within = "1 scope" if report.scopes == 1 else f"{report.scopes} scopes"
+    lines = [f"{report.memories} memories in {within}, preset {report.preset}"]
+    if not report.all.probes:
+        lines.append("none of them could be asked for: they have no single values, and no messages are kept")
+    if report.recall_2000 is not None:
+        lines.append(f"recall within 2,000 tokens: {report.recall_2000:.1%}")
+    if report.search_p50_ms is not None and report.search_p95_ms is not None:
+        lines.append(
+            f"a search without its embedding: {report.search_p50_ms:.1f} ms (p50), {report.search_p95_ms:.1f} ms (p95)"
+        )
+    for name, coverage in (("found", report.coverage_found), ("missed", report.coverage_missed)):
+        if coverage is not None:
+            lines.append(f"coverage where it was {name}: {coverage:.2f}")
+    lines.append(f"searches to which an earlier text came: {report.stale}")
+    lines.append(f"results from another scope: {report.foreign}")
+    lines.append(f"pairs of memories that say the same: {report.duplicates}")
+    return lines

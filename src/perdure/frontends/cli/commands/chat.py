@@ -1,0 +1,208 @@
+"""chat: talk to a model with memory, and see what is recalled and learned."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import aclosing, suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perdure.domain.errors import PerdureError
+from perdure.domain.scope import Scope
+from perdure.frontends.cli.input_messages import read_words
+from perdure.frontends.cli.open_memory import read_settings
+from perdure.frontends.cli.options import AgentOption, PathOption, RunOption, UserOption, folder
+from perdure.frontends.cli.output import note, print_text, tell_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.domain.event import AddResult
+    from perdure.domain.memory import MemoryItem
+    from perdure.engine.chat.cli_chat import Chat
+
+PROMPT = "> "
+_ENDS = frozenset({"/quit", "/exit"})
+_HELP = "/help"
+_COMMANDS = """/quit, /exit  end the conversation, as Control-D does
+/help         this list
+Control-C     cut an answer short; whatever else you type is said to the model"""
+
+
+def chat(
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]", help="Say this and end; without it a conversation begins.")
+    ] = None,
+    *,
+    user_id: UserOption = None,
+    agent_id: AgentOption = None,
+    run_id: RunOption = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="PROVIDER/MODEL", help="Whom to talk to; by default the [llm] of the settings."
+        ),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option("--system", metavar="TEXT", help="Instructions in place of the built-in ones.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each turn as a line of JSON when it is over.", show_default=False)
+    ] = False,
+    path: PathOption = None,
+) -> None:
+    """Talk to a language model that remembers: facts are recalled before each answer and learned after it.
+
+    The answer appears as it is made, on standard output; what was recalled and learned is told on standard error.
+    Control-C cuts an answer short, and what came of it counts as said; an empty line is skipped; /quit, /exit or
+    Control-D ends, /help lists what can be typed. Where standard input is no terminal each of its lines is a turn. The
+    rules learn unless the settings name an llm for it: --model only changes whom you talk to.
+
+    Example: perdure chat --user-id ana --model ollama/llama3.2
+
+    Example: perdure chat "what should I cook tonight?" --user-id ana --json
+    """
+    # Heavy: the engine; `perdure --help` must not wait for it.
+    from perdure.engine.build import build
+    from perdure.engine.chat.cli_chat import Chat, open_model
+
+    config = read_settings(folder(path))
+    scope = Scope(user_id, agent_id, run_id).require_owner()
+    llm = open_model(config, model)
+    engine = build(config)
+    turn = _turn_as_json if as_json else _turn
+    failed = False
+    # One loop for all turns, and none while a person types: Control-C means something else in each.
+    with asyncio.Runner() as runner:
+        session = Chat(engine, llm, scope, system=system)
+        try:
+            for said in [read_words(text, "the text")] if text else _lines():
+                try:
+                    runner.run(turn(session, said))
+                except PerdureError as error:
+                    if text:
+                        raise
+                    failed = True
+                    note(error.message)
+        finally:
+            runner.run(engine.close())
+            runner.run(llm.close())
+    if failed:
+        raise typer.Exit(1)
+
+
+def _lines() -> Iterator[str]:
+    """What is said, a turn each, up to a line that ends the conversation; commands are neither said nor learned."""
+    for line in _typed():
+        command = line.lower()
+        if command in _ENDS:
+            return
+        if command == _HELP:
+            for each in _COMMANDS.splitlines():
+                _aside(each)
+        else:
+            yield line
+
+
+def _typed() -> Iterator[str]:
+    """What a person types, or the lines of standard input, without empty ones."""
+    if not sys.stdin.isatty():
+        for line in sys.stdin:
+            if line.strip():
+                yield line.strip()
+        return
+    with suppress(ImportError):
+        import readline  # noqa: F401  # it gives `input` a history and the arrow keys
+    while True:
+        try:
+            line = input(PROMPT).strip()
+        except (EOFError, KeyboardInterrupt):
+            print_text("")
+            return
+        if line:
+            yield line
+
+
+async def _turn(session: Chat, text: str) -> None:
+    """One turn for a person: recalled, the answer as it comes, learned, what it cost."""
+    from perdure.backends.shared.metering import metered  # heavy, see above
+
+    with metered() as meter:
+        for item in await session.recall(text):
+            _aside(f"recalled  {item.memory}  ({item.score or 0:.2f})")
+        try:
+            await _speak(session)
+        finally:
+            _tell_learned(await session.learn())
+    _tell_warnings(session)
+    tell_usage(meter.usage)
+
+
+async def _speak(session: Chat) -> None:
+    """Print the answer piece by piece; an interrupt ends it and nothing else."""
+    written = False
+    try:
+        async with aclosing(session.answer()) as pieces:
+            async for piece in pieces:
+                written = True
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        task.uncancel()
+        note("cut short")
+    finally:
+        if written:
+            print_text("")
+            sys.stdout.flush()
+
+
+async def _turn_as_json(session: Chat, text: str) -> None:
+    """One turn as a line of JSON: said, recalled, answer, learned, warnings, usage."""
+    import json
+
+    from perdure.backends.shared.metering import metered  # heavy, see above
+
+    with metered() as meter:
+        recalled: Sequence[MemoryItem] = await session.recall(text)
+        try:
+            answer = "".join([piece async for piece in session.answer()])
+        finally:
+            learned = await session.learn()
+    turn: dict[str, Any] = {
+        "said": text,
+        "recalled": [item.model_dump() for item in recalled],
+        "answer": answer,
+        "learned": [event.model_dump() for event in learned.results],
+        "warnings": list(session.warnings),
+        "usage": asdict(meter.usage),
+    }
+    session.warnings.clear()
+    print_text(json.dumps(turn, ensure_ascii=False))
+    sys.stdout.flush()
+
+
+def _tell_learned(learned: AddResult) -> None:
+    words = {"ADD": "learned", "UPDATE": "corrected", "DELETE": "dropped"}
+    for event in learned.results:
+        if event.event in words:
+            before = f"  (was: {event.old_memory})" if event.event == "UPDATE" else ""
+            _aside(f"{words[event.event]:<8}  {event.memory}{before}")
+
+
+def _tell_warnings(session: Chat) -> None:
+    for warning in session.warnings:
+        note(warning)
+    session.warnings.clear()
+
+
+def _aside(text: str) -> None:
+    """A line beside the conversation, dim on a terminal."""
+    dim, plain = ("\x1b[2m", "\x1b[0m") if sys.stderr.isatty() else ("", "")
+    sys.stderr.write(f"{dim}  {' '.join(text.split(chr(10)))}{plain}\n")
+    sys.stderr.flush()

@@ -1,0 +1,71 @@
+"""The command doctor, which checks consistency."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perdure.frontends.cli.open_memory import with_engine
+from perdure.frontends.cli.options import JsonOption, PathOption, folder
+from perdure.frontends.cli.output import Column, advance, note, print_json, print_table, print_text, progress
+
+if TYPE_CHECKING:
+    from perdure.engine.engine import Engine
+    from perdure.engine.maintenance.doctor import Diagnosis, Repair
+
+
+def doctor(
+    mend: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired, and check again.")] = False,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Check that the store, its text index, the history and the messages agree; exit status 1 if they do not.
+
+    Without --repair nothing is changed. --repair rebuilds lost rows of the store from the ledger, except erased ones.
+    It treats the store as the truth otherwise: it completes the history, rebuilds the text index, extracts facts from
+    messages that failed before, and embeds memories that have no vector.
+
+    Example: perdure doctor --repair
+    """
+    # Heavy: the engine; `perdure --help` must not wait for it.
+    from perdure.engine.maintenance.doctor import examine, repair
+
+    async def work(engine: Engine) -> tuple[Diagnosis, Repair | None]:
+        with progress("doctor") as bar:
+            first = await examine(engine, lambda done: advance(bar, done))
+            if not mend or not first.findings:
+                return first, None
+            done = await repair(engine, first)
+            return await examine(engine, lambda done: advance(bar, done)), done
+
+    diagnosis, repaired = with_engine(folder(path), work)
+    if as_json:
+        dump: dict[str, Any] = diagnosis.model_dump()
+        if repaired is not None:
+            dump["repair"] = repaired.model_dump()
+        print_json(dump)
+    else:
+        _print(diagnosis, repaired)
+    if not diagnosis.healthy:
+        raise typer.Exit(1)
+
+
+def _print(diagnosis: Diagnosis, repaired: Repair | None) -> None:
+    for sentence in repaired.done if repaired else ():
+        print_text(f"mended: {sentence}")
+    for sentence in repaired.failed if repaired else ():
+        note(f"not mended: {sentence}")
+    columns = [Column("kind", whole=True, style="bold"), Column("finding")]
+    if diagnosis.findings:
+        print_table(columns, [(finding.kind, finding.sentence) for finding in diagnosis.findings])
+    counted = diagnosis.counted
+    if counted:
+        note(
+            f"looked at {counted['memories']} memories, {counted['versions']} earlier versions"
+            f" and {counted['history']} events"
+        )
+    if diagnosis.healthy:
+        note("all of it agrees")
+    elif any(finding.repairable for finding in diagnosis.findings) and repaired is None:
+        note("perdure doctor --repair can mend it")

@@ -1,0 +1,1 @@
+"""`perdure memory`: Markdown memories from the terminal, and a proxy that reads and writes them."""

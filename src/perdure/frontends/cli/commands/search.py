@@ -1,0 +1,261 @@
+"""The commands that only read: search, why-not, list, get and history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perdure.domain.errors import NotFoundError
+from perdure.frontends.cli.commands.trust import marked
+from perdure.frontends.cli.input_messages import read_words
+from perdure.frontends.cli.open_memory import with_memory
+from perdure.frontends.cli.options import (
+    AgentOption,
+    AsOfOption,
+    FilterOption,
+    JsonOption,
+    PastOption,
+    PathOption,
+    PresetOption,
+    RunOption,
+    UserOption,
+    folder,
+)
+from perdure.frontends.cli.output import (
+    ID,
+    MEMORY,
+    SCORE,
+    SINCE,
+    Column,
+    day,
+    note,
+    print_json,
+    print_table,
+    print_text,
+)
+
+if TYPE_CHECKING:
+    from perdure.domain.event import Absence, HistoryRecord, ListResult, SearchResult
+    from perdure.domain.memory import MemoryItem
+    from perdure.frontends.library.async_memory import AsyncMemory
+
+
+def search(
+    query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; - reads standard input.")],
+    *,
+    user_id: UserOption = None,
+    agent_id: AgentOption = None,
+    run_id: RunOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many at most.")] = 10,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", metavar="SHARE", help="The least score, from 0 to 1.")
+    ] = None,
+    filter: FilterOption = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="WORD", help="Only memories of this type; may be repeated.")
+    ] = None,
+    as_of: AsOfOption = None,
+    include_past: PastOption = False,
+    preset: PresetOption = None,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Reorder the results with the configured reranker.")] = False,
+    hydrate: Annotated[
+        bool, typer.Option("--messages", help="With --json: include the messages behind each memory.")
+    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="With --json: explain each score.")] = False,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Find the memories that answer a question, best first.
+
+    Scores run from 0 to 1 and are comparable between embedders. Without an embedder only words are matched. To see
+    why a memory is missing, use perdure why-not.
+
+    Example: perdure search "where does she live?" --user-id ana
+    """
+    text = read_words(query, "the query")
+
+    # Heavy: NumPy and the engine; `perdure --help` must not wait for them.
+    from perdure.engine.arguments import SearchOptions
+    from perdure.frontends.library.async_memory import run_search
+
+    options = SearchOptions(
+        limit=limit,
+        threshold=threshold,
+        filters=filter,
+        types=types or None,
+        as_of=as_of,
+        include_past=include_past,
+        preset=preset,
+        rerank=rerank,
+        hydrate=hydrate,
+        explain=explain,
+    )
+
+    async def work(memory: AsyncMemory) -> SearchResult:
+        return await run_search(memory, text, options, user_id=user_id, agent_id=agent_id, run_id=run_id)
+
+    result = with_memory(folder(path), work)
+    for warning in result.warnings:
+        note(warning)
+    if as_json:
+        print_json(result.model_dump())
+    elif not result.results:
+        note("nothing was found")
+    else:
+        rows = ((f"{item.score or 0:.2f}", marked(item), day(item.valid_from), item.id) for item in result.results)
+        print_table([SCORE, MEMORY, SINCE, ID], rows)
+
+
+def why_not(
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The missing memory.")],
+    query: Annotated[
+        list[str], typer.Argument(metavar="QUERY", help="The query of that search; - reads standard input.")
+    ],
+    *,
+    user_id: UserOption = None,
+    agent_id: AgentOption = None,
+    run_id: RunOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="The limit of that search.")] = 10,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", metavar="SHARE", help="The least score, from 0 to 1.")
+    ] = None,
+    as_of: AsOfOption = None,
+    include_past: PastOption = False,
+    preset: PresetOption = None,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Explain why a search does not return a memory: name the first step that dropped it.
+
+    Example: perdure why-not 5f0c... "where does she live?" --user-id ana
+    """
+    text = read_words(query, "the query")
+
+    async def work(memory: AsyncMemory) -> Absence:
+        return await memory.why_not(
+            memory_id,
+            text,
+            user_id=user_id,
+            agent_id=agent_id,
+            run_id=run_id,
+            limit=limit,
+            threshold=threshold,
+            as_of=as_of,
+            include_past=include_past,
+            preset=preset,
+        )
+
+    found = with_memory(folder(path), work)
+    if as_json:
+        print_json(found.model_dump())
+    else:
+        print_text(f"{found.reason}: {found.sentence}")
+
+
+def list_memories(
+    *,
+    user_id: UserOption = None,
+    agent_id: AgentOption = None,
+    run_id: RunOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many at most.")] = 100,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="TEXT", help="Continue where an earlier list ended.")
+    ] = None,
+    filter: FilterOption = None,
+    as_of: AsOfOption = None,
+    include_past: PastOption = False,
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="Only quarantined memories, each with the reason.")
+    ] = False,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """List memories, oldest first.
+
+    Quarantined memories, which came from a tool or read like orders to a model, are marked (see perdure trust). A
+    memory that may have replaced others names them.
+
+    Example: perdure list --user-id ana --as-of 2026-03-01
+    """
+
+    async def work(memory: AsyncMemory) -> ListResult:
+        return await memory.get_all(
+            user_id=user_id,
+            agent_id=agent_id,
+            run_id=run_id,
+            limit=limit,
+            cursor=cursor,
+            filters=_narrowed(filter) if quarantined else filter,
+            as_of=as_of,
+            include_past=include_past,
+        )
+
+    result = with_memory(folder(path), work)
+    if as_json:
+        print_json(result.model_dump())
+        return
+    _print_items(result.results)
+    if not result.results:
+        note("nothing is quarantined" if quarantined else "there are no memories")
+    if result.next_cursor is not None:
+        note(f"there are more: --cursor '{result.next_cursor}'")
+
+
+def get(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The memory.")],
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Show one memory with all of its fields.
+
+    Example: perdure get 3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55
+    """
+    item = with_memory(folder(path), lambda memory: memory.get(id))
+    if item is None:
+        raise NotFoundError(f"there is no memory with the id {id!r}")
+    if as_json:
+        print_json(item.model_dump())
+        return
+    for name, value in item.model_dump().items():
+        if value not in (None, [], {}):
+            print_text(f"{name + ':':18}{value}")
+
+
+def history(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The memory.")],
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Show the history of a memory, oldest first; deleted memories have one too.
+
+    Example: perdure history 3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55
+    """
+    records = with_memory(folder(path), lambda memory: memory.history(id))
+    if not records:
+        raise NotFoundError(f"there is no memory with the id {id!r}, and never was")
+    if as_json:
+        print_json({"results": [record.model_dump() for record in records]})
+        return
+    columns = [
+        Column("when", whole=True, style="cyan"),
+        Column("what", whole=True, style="bold"),
+        MEMORY,
+        Column("by", whole=True, style="dim"),
+        Column("event", whole=True, style="dim"),
+    ]
+    print_table(columns, (_history_row(record) for record in records))
+
+
+def _history_row(record: HistoryRecord) -> tuple[str, ...]:
+    text = record.new_value or record.old_value or ("(erased)" if record.erased else "")
+    return record.timestamp[:16].replace("T", " "), record.event, text, record.actor, record.id
+
+
+def _narrowed(filter: dict[str, Any] | None) -> dict[str, Any]:
+    return {"AND": [*([filter] if filter else []), {"quarantined": {"gte": ""}}]}
+
+
+def _print_items(items: Iterable[MemoryItem]) -> None:
+    print_table([MEMORY, SINCE, ID], ((marked(item), day(item.valid_from), item.id) for item in items))

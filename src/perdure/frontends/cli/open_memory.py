@@ -1,0 +1,100 @@
+"""Open the memory of a folder; `PATH/perdure.toml` is read if it exists.
+
+The imports inside functions bring pydantic, NumPy and the backends: `perdure --help` must not wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from perdure.domain.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from perdure.engine.config.config import MemoryConfig
+    from perdure.engine.engine import Engine
+    from perdure.frontends.library.async_memory import AsyncMemory
+
+T = TypeVar("T")
+
+CONFIG_FILE = "perdure.toml"
+"""The file that `init` writes into the memory's folder and every command reads."""
+
+
+def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
+    """The configuration of a memory's folder, or of another file; `path` is the folder unless the file says so.
+
+    Without a file it goes by what lies there: a clone of a memory in files has no settings (they may hold keys).
+    """
+    from perdure.engine.config.config import read_file, read_folder, read_tables  # heavy, see above
+
+    own = folder.expanduser() / CONFIG_FILE
+    if file is None and not own.is_file():
+        return read_folder(folder)
+    file = own if file is None else file.expanduser()
+    config = read_file(file)
+    says_path = "path" in read_tables(file)
+    return config if says_path else config.model_copy(update={"path": folder})
+
+
+def read_standing(folder: Path) -> MemoryConfig:
+    """The same of a memory that is there: what does not write into one must not make one where a path is mistyped.
+
+    NotFoundError where all of it would lie in a folder that does not exist.
+    """
+    config = read_settings(folder)
+    if config.home is not None and not config.home.exists():
+        raise NotFoundError(
+            f"there is no memory in {config.home}: `perdure add` makes one, and so does `perdure init`; "
+            "--path names another"
+        )
+    return config
+
+
+def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]], *, makes: bool = False) -> T:
+    """Open the memory of a folder, do something with it, and close it again; `makes` one where there is none."""
+    from perdure.frontends.library.async_memory import AsyncMemory  # heavy, see above
+
+    async def run() -> T:
+        async with AsyncMemory(read_settings(folder) if makes else read_standing(folder)) as memory:
+            return await work(memory)
+
+    return asyncio.run(run())
+
+
+def with_engine(
+    folder: Path, work: Callable[[Engine], Awaitable[T]], *, makes: bool = False, any_embedder: bool = False
+) -> T:
+    """The same for the commands that look behind a memory: export, import, doctor and reindex."""
+    from perdure.engine.build import build  # heavy, see above
+
+    async def run() -> T:
+        engine = build(read_settings(folder) if makes else read_standing(folder), any_embedder=any_embedder)
+        try:
+            return await work(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(run())
+
+
+def need_server() -> None:
+    """DependencyError with the pip line where a package of the extra `server` is not installed."""
+    try:
+        for name in (
+            "fastapi",
+            "uvicorn",
+            "jwt",
+            "cryptography",
+            "prometheus_client",
+            "opentelemetry.trace",
+            "aiohttp",
+        ):
+            import_module(name)
+    except ImportError as error:
+        from perdure.backends.registry import missing_driver  # heavy, see above
+
+        raise missing_driver("server", error) from error

@@ -1,0 +1,284 @@
+"""What every request of the Responses API has, whatever the model's server speaks: its chain, memory and turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from perdure.domain.access import Caller
+from perdure.domain.message import Message
+from perdure.domain.scope import Scope
+from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
+from perdure.engine.chat.settings import Conversation, Injection
+from perdure.engine.chat.turn_log import PendingTurn
+from perdure.frontends.gateway.gateway import Gateway, may_store
+from perdure.frontends.gateway.prompt_placement import words
+from perdure.frontends.gateway.query import forces_tool, lately
+from perdure.frontends.gateway.request_context import SESSION_HEADER, RequestContext
+from perdure.frontends.gateway.responses.chains import Chains, Kept, can_be_id, earlier_items, unknown_previous
+from perdure.frontends.gateway.responses.items import (
+    Item,
+    ends_with_tool,
+    holds_history,
+    kind_of,
+    last_words,
+    messages_of,
+    read_input,
+)
+from perdure.pipeline.prompting.placement import ahead, before_words, system_block, user_and_team_block
+
+# Where memory stands in a request of the Responses API.
+
+
+def placed(body: Mapping[str, Any], recalled: Recalled, injection: Injection, max_tokens: int) -> dict[str, Any]:
+    """The body with what is remembered in it; the same gives the same.
+
+    `system` is into the instructions: these are of one request alone, so that nothing piles up in a chain that the
+    model's server keeps. The client's own come first, word for word, so that what a server has cached of them holds.
+    The two others are with or before the user's last message, where a request has one; what a team holds for CANONICAL
+    stands in the instructions always. No other field and no other item is touched.
+    """
+    remembered: dict[str, Any] = {
+        "directives": recalled.directives,
+        "canonical": recalled.canonical,
+        "summary": recalled.summary,
+        "max_tokens": max_tokens,
+    }
+    if injection == "system":
+        return _instructed(body, system_block(recalled.hits, **remembered))
+    block, team = user_and_team_block(recalled.hits, **remembered)
+    return _instructed(_told(body, block, injection) if block else body, team)
+
+
+def can_be_placed(body: Mapping[str, Any]) -> bool:
+    """Whether memory has a place in a body: not where its instructions or input are of no known shape."""
+    instructions, given = body.get("instructions"), body.get("input")
+    if instructions is not None and not isinstance(instructions, str):
+        return False
+    return isinstance(given, str) or (isinstance(given, list) and all(isinstance(item, dict) for item in given))
+
+
+def _instructed(body: Mapping[str, Any], block: str) -> dict[str, Any]:
+    if not block:
+        return dict(body)
+    own = body.get("instructions")
+    return {**body, "instructions": f"{own}\n\n{block}" if own else block}
+
+
+def _told(body: Mapping[str, Any], block: str, injection: Injection) -> dict[str, Any]:
+    given = body["input"]
+    if isinstance(given, str) and injection == "prepend_user":
+        return {**body, "input": before_words(block, given)}
+    items = read_input(given)
+    at = _last_of_user(items)
+    if at is None:
+        return dict(body)
+    if injection == "user_message":
+        return {**body, "input": [*items[:at], _message(block), *items[at:]]}
+    return {**body, "input": [*items[:at], _before(items[at], block), *items[at + 1 :]]}
+
+
+def _last_of_user(items: list[Item]) -> int | None:
+    for at in reversed(range(len(items))):
+        if kind_of(items[at]) == "message" and items[at].get("role") == "user":
+            return at
+    return None
+
+
+def _message(text: str) -> Item:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def _before(item: Item, block: str) -> Item:
+    content = item.get("content")
+    if isinstance(content, str):
+        return {**item, "content": before_words(block, content)}
+    if not isinstance(content, list):
+        return item
+    return {**item, "content": [{"type": "input_text", "text": ahead(block)}, *content]}
+
+
+# Which responses and sessions a caller may know of: what is kept of the same user, whatever conversation it is of.
+
+
+def reach(conversation: Conversation, caller: Caller, gateway: Gateway) -> Scope:
+    """The scope inside of which ids are known to who speaks in a conversation.
+
+    A user's own responses are known to them in every project and conversation of theirs. Who is nobody knows those of
+    the conversation, which is their name; where any user may be named, nobody need be.
+    """
+    given, own = conversation.scope.given(), caller.walls.given()
+    if conversation.scope.user_id is not None or gateway.trust_client_user_id:
+        given = {name: value for name, value in given.items() if name == "user_id" or name in own}
+    return Scope(**given)
+
+
+def reach_of(context: RequestContext, conversation: Conversation) -> Scope:
+    """The same for a request."""
+    return reach(conversation, context.caller, context.gateway)
+
+
+CHAIN_SHARE = 0.5
+"""Of the time that memory may take, what a chain may take to be read that the model's server has itself."""
+
+
+@dataclass(kw_only=True)
+class ResponsesRequest:
+    """One request, with all that is known of it before the model is asked."""
+
+    context: RequestContext
+    recalled: Recalled
+    conversation: Conversation | None
+    """None where nobody's: then nothing is kept, and nothing can be gone on from."""
+    chain: list[Kept] = field(default_factory=list)
+    """The responses that it goes on from, oldest first."""
+    user: Message | None = None
+    """What the user said last."""
+    tools: list[Message] = field(default_factory=list)
+    """What tools said since."""
+    goes_on: bool = False
+    """Whether it only brings results of tools: what the user said was kept when it was said."""
+    is_named: bool = False
+    """Whether the request itself says which session it is of."""
+    is_held: bool = False
+    """Whether the client holds what was said and sends it along: its sessions are known as a chat's are."""
+    is_barred: bool = False
+    """Whether it has no memory at all."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The request's body."""
+        return self.context.body
+
+    @property
+    def previous_id(self) -> str | None:
+        """The response that it goes on from."""
+        given = self.body.get("previous_response_id")
+        return given if isinstance(given, str) and given else None
+
+    @property
+    def earlier(self) -> list[Item]:
+        """What was said in the chain."""
+        return earlier_items(self.chain)
+
+    @property
+    def keeps_response(self) -> bool:
+        """Whether the response may be gone on from: `store` is true by default, as OpenAI has it."""
+        return self.conversation is not None and self.body.get("store") is not False and may_store(self.context.caller)
+
+    def placed(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A body with what is remembered in it."""
+        settings = self.context.gateway.settings
+        if self.recalled.is_empty:
+            return dict(body)
+        return placed(body, self.recalled, settings.responses_injection, settings.injected_tokens)
+
+    async def shortened(self, items: list[Item]) -> list[Item]:
+        """The items of the whole conversation without those that its state stands for; the same list where none does.
+
+        Only a session that is older than the request can have a state.
+        """
+        has_none = self.conversation is None or self.is_barred or not (self.is_named or self.is_held or self.chain)
+        if has_none or not all(isinstance(item, dict) for item in items):
+            return items
+        return await self.context.gateway.shortened(self.in_session(None), items, began=self.context.began)
+
+    def note(self, body: bytes) -> None:
+        """Remember what of memory stands in a body that went up, before the turn ends, whose answer may repeat it."""
+        if self.conversation is not None:
+            self.context.gateway.note(self.conversation, self.recalled, body)
+
+    def turn(self, response_id: str | None = None) -> PendingTurn | None:
+        """What is to be kept of the turn; a session that has no name is called after its chain's first response."""
+        # Results of tools alone go on with the turn of the user's words, which were kept when they were said.
+        user = self.user if not self.goes_on else Message("user", "") if self.tools else None
+        if self.conversation is None or user is None or not self.context.stores or self.is_barred:
+            return None
+        conversation = self.in_session(response_id)
+        return PendingTurn(conversation=conversation, user=user, tools=tuple(self.tools), grant=self.context.grant)
+
+    def in_session(self, response_id: str | None) -> Conversation:
+        """The conversation, in the session that a response of this id is of."""
+        assert self.conversation is not None, "who keeps something is somebody"
+        if self.is_named or self.is_held:
+            return self.conversation
+        session = self.chain[-1].link.session if self.chain else self.previous_id or response_id
+        return replace(self.conversation, session=session or self.conversation.session)
+
+
+async def read_responses_request(context: RequestContext, chains: Chains, *, needs_chain: bool) -> ResponsesRequest:
+    """Find the chain and what is remembered for a request.
+
+    A chain that a model's server keeps itself is only read for what memory needs, and a failure to do so is given up;
+    with `needs_chain` it is LedgerError. InvalidInputError where that server would go on from another's response.
+    """
+    items, named = _items(context.body), _server_conversation(context.body)
+    spoken = messages_of(items)
+    by_user = [message.content for message in spoken if message.role == "user"]
+    first, last = (by_user[0], by_user[-1]) if by_user else ("", "")
+    barred = context.barred(last)
+    conversation = None if context.is_foreign else context.conversation("responses", first, named)
+    asked = ResponsesRequest(
+        context=context,
+        recalled=barred or Recalled(status="missing", reason="user_id_missing"),
+        conversation=conversation,
+        is_barred=barred is not None,
+    )
+    if asked.previous_id is not None and not needs_chain and not context.is_foreign:
+        walls = reach_of(context, conversation) if conversation is not None else None
+        if await chains.is_anothers(asked.previous_id, walls, context.time_left):
+            raise unknown_previous(asked.previous_id)
+    if conversation is None:
+        return asked
+    headers, overrides = context.request.headers, context.overrides
+    asked.is_named = bool(headers.get(SESSION_HEADER) or overrides.memory_id or named)
+    asked.is_held = asked.previous_id is None and (context.body.get("store") is False or holds_history(items))
+    if asked.previous_id is not None and (needs_chain or not barred):
+        walls = reach_of(context, conversation)
+        if needs_chain:
+            asked.chain = await chains.chain(asked.previous_id, walls)
+        else:
+            asked.chain = await chains.chain_in_time(asked.previous_id, walls, context.time_left * CHAIN_SHARE)
+    asked.user, before, asked.tools = last_words([*messages_of(asked.earlier), *spoken])
+    asked.goes_on = ends_with_tool(items)
+    if barred is None:
+        asked.recalled = await _recall(asked, conversation, before)
+    return asked
+
+
+def _server_conversation(body: Mapping[str, Any]) -> str | None:
+    """The id of the conversation that the model's server keeps, where the request names one."""
+    given = body.get("conversation")
+    given = given.get("id") if isinstance(given, dict) else given
+    return given if isinstance(given, str) and can_be_id(given) else None
+
+
+def _items(body: Mapping[str, Any]) -> Sequence[Item]:
+    return read_input(body["input"]) if can_be_placed({"input": body.get("input")}) else ()
+
+
+def _shown(body: Mapping[str, Any]) -> list[str]:
+    """All that a request's own instructions and messages say."""
+    own = body.get("instructions")
+    return [*([own] if isinstance(own, str) else []), *(words(item.get("content")) for item in _items(body))]
+
+
+async def _recall(asked: ResponsesRequest, conversation: Conversation, before: list[Message]) -> Recalled:
+    if not can_be_placed(asked.body):
+        return Recalled(status="unavailable", reason="injection_error")
+    overrides = asked.context.overrides
+    return await asked.context.gateway.recall(
+        RecallRequest(
+            conversation=conversation,
+            query=asked.user.content if asked.user is not None else "",
+            history=lately(reversed(before)),
+            requires_tool=forces_tool(asked.body) or asked.goes_on,
+            limit=overrides.limit,
+            threshold=overrides.threshold,
+            recency_weight=overrides.recency_weight,
+            types=overrides.types,
+            shown=shown_in(_shown(asked.context.body)),
+        ),
+        within=asked.context.time_left,
+    )

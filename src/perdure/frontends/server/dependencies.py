@@ -1,0 +1,155 @@
+"""FastAPI dependencies: the caller of a request, and the memory restricted to what the caller may access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from perdure.domain.access import Caller, Role
+from perdure.domain.errors import AuthenticationError, ForbiddenError, NotFoundError
+from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import OWNER_FIELDS, Scope
+from perdure.domain.text.readable import utf8_of
+from perdure.engine.core.access import scoped
+from perdure.engine.engine import Engine
+from perdure.engine.read.overview import Overview
+from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.server.schemas.scope_fields import project_wall
+from perdure.frontends.server.state import CurrentService, Service
+
+USER_HEADER = "x-authz-user-id"
+"""The header by which an authenticating proxy names the user."""
+
+
+def caller(request: Request) -> Caller:
+    """Return the caller that `AuthMiddleware` authenticated; AuthenticationError if there is none."""
+    found: Caller | None = getattr(request.state, "caller", None)
+    if found is None:
+        raise AuthenticationError("this needs a key or a token: send Authorization: Bearer, or X-API-Key")
+    return found
+
+
+CurrentCaller = Annotated[Caller, Depends(caller)]
+"""The caller, as an argument of a route."""
+
+
+def memory_of_caller(service: Service, caller: Caller) -> AsyncMemory:
+    """Return the memory restricted to the caller's scope; ForbiddenError for credentials of a team."""
+    walls = caller.walls.given()
+    if "team_id" in walls:
+        raise ForbiddenError("these credentials are for a team's memory alone, and this is personal memory")
+    return service.memory.within(**walls) if walls else service.memory
+
+
+def need(caller: Caller, *roles: Role) -> None:
+    """Raise ForbiddenError unless the caller has one of the roles."""
+    if caller.role not in roles:
+        raise ForbiddenError(f"this needs the role {' or '.join(roles)}; these credentials have {caller.role}")
+
+
+def need_writer(caller: Caller) -> None:
+    """Raise ForbiddenError for a caller that may only read."""
+    need(caller, "member", "admin", "service")
+
+
+def need_admin(service: Service, caller: Caller) -> None:
+    """Raise ForbiddenError unless the caller is an admin, or the server never had an API key."""
+    if caller.is_known:
+        need(caller, "admin")
+
+
+def user_of(request: Request, service: Service, caller: Caller, given: str | None) -> str | None:
+    """Return the user of a personal request: the proxy's header, else the request's, else the caller's own.
+
+    A user that the request names is accepted inside the caller's scope; AuthenticationError if `trust_client_user_id`
+    is off.
+    """
+    told = request.headers.get(USER_HEADER)
+    if told:
+        return utf8_of(told, USER_HEADER)
+    if given is None:
+        return caller.walls.user_id or caller.subject
+    if not service.settings.trust_client_user_id:
+        raise AuthenticationError(f"a user_id that a client gives is not believed here: {USER_HEADER} names the user")
+    return given
+
+
+# Personal requests: the memory that the caller may read or write.
+
+MISSING = "Memory not found!"
+"""The error message for an unknown id, in mem0's words, which programs look for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalMemory:
+    """The memory that a personal request may access, and its caller."""
+
+    memory: AsyncMemory
+    """Inside of `walls`."""
+    walls: Scope
+    """The caller's, and the user's whom an authenticating proxy names."""
+    engine: Engine
+    caller: Caller
+
+    @property
+    def overview(self) -> Overview:
+        """Queries over all that the caller may see; pass it `walls`, or a scope that `inside` has checked."""
+        return Overview(self.engine.kernel)
+
+    def inside(self, scope: Scope) -> Scope:
+        """Combine a scope with the caller's; ForbiddenError if it lies outside."""
+        return scoped(self.walls, scope)
+
+    def at(self, scope: Scope) -> tuple[AsyncMemory, dict[str, Any]]:
+        """Return the memory, restricted by the scope's other axes, and the owner keywords for its calls."""
+        walls = {axis: value for axis, value in scope.given().items() if axis not in OWNER_FIELDS}
+        view = self.memory.within(**walls) if walls else self.memory
+        return view, {axis: getattr(scope, axis) for axis in OWNER_FIELDS}
+
+    def of_project(self, org_id: str | None, project_id: str | None) -> PersonalMemory:
+        """Restrict it to the project that a request names, if it names one."""
+        project = project_wall(org_id, project_id)
+        if project is None:
+            return self
+        walls = scoped(self.walls, Scope(project_id=project))
+        return replace(self, walls=walls, memory=self.memory.within(project_id=project))
+
+    async def existing(self, id: str) -> MemoryItem:
+        """Return the memory with this id; NotFoundError if the caller can see none."""
+        item = await self.memory.get(id)
+        if item is None:
+            raise NotFoundError(MISSING)
+        return item
+
+
+def read_access(request: Request, service: CurrentService, caller: CurrentCaller) -> PersonalMemory:
+    """Return what the caller may read; a project in the query string restricts it."""
+    walls = caller.walls
+    memory = memory_of_caller(service, caller)
+    if (user := _user(request, service, caller)) is not None:
+        walls = scoped(walls, Scope(user_id=user))
+        memory = memory.within(user_id=user)
+    personal = PersonalMemory(memory=memory, walls=walls, engine=service.engine, caller=caller)
+    return personal.of_project(request.query_params.get("org_id"), request.query_params.get("project_id"))
+
+
+def write_access(request: Request, service: CurrentService, caller: CurrentCaller) -> PersonalMemory:
+    """Return what the caller may change; ForbiddenError for a caller that may only read."""
+    need_writer(caller)
+    return read_access(request, service, caller)
+
+
+def _user(request: Request, service: Service, caller: Caller) -> str | None:
+    """Return the user that a proxy names; without one, check that clients may name users, and return None."""
+    if request.headers.get(USER_HEADER):
+        return user_of(request, service, caller, None)
+    user_of(request, service, caller, "anybody")  # AuthenticationError where nobody is believed
+    return None
+
+
+ReadAccess = Annotated[PersonalMemory, Depends(read_access)]
+"""For routes that only read."""
+WriteAccess = Annotated[PersonalMemory, Depends(write_access)]
+"""For routes that change something."""

@@ -1,0 +1,102 @@
+"""Error responses, in the JSON shape of the route's dialect."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from perdure.domain.clock import system_clock
+from perdure.domain.errors import PerdureError
+from perdure.frontends.faults import UNREADABLE, Dialect, Fault, dialect_of, fault_of
+from perdure.frontends.server.auth.credentials import TEAM_HEADER
+
+logger = logging.getLogger("perdure.server")
+
+_HTTP_CODES = {
+    400: "invalid_input",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "too_large",
+}
+_HTTP_MESSAGES = {404: "there is no such route", 405: "this route does not take this method"}
+_MOST_PROBLEMS = 5
+"""Validation problems of one request that the message names."""
+
+
+def dialect(scope: Scope) -> Dialect:
+    """Return the dialect of a request; for one that is passed on, that of the model's server."""
+    told: Dialect | None = scope.get("state", {}).get("dialect")
+    if told is not None:
+        return told
+    return dialect_of(scope["path"], scope["method"], for_team=TEAM_HEADER in Headers(scope=scope))
+
+
+def error_response(error: Exception, scope: Scope) -> Response:
+    """Build the response for an error; errors of the server itself are logged."""
+    shape = dialect(scope)
+    fault = _fault(error, shape)
+    scope.setdefault("state", {})["fault"] = fault.code
+    if fault.status >= 500:
+        _log(error)
+    body = json.dumps(fault.body(shape, system_clock()))
+    return Response(body, fault.status, headers=fault.headers, media_type="application/json")
+
+
+async def send_error(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with an error."""
+    await error_response(error, scope)(scope, receive, send)
+
+
+async def handle_error(request: Request, error: Exception) -> Response:
+    """Handle an error that a route raised."""
+    return error_response(error, request.scope)
+
+
+def _fault(error: Exception, shape: Dialect) -> Fault:
+    if isinstance(error, RequestValidationError):
+        problems = error.errors()
+        told = "; ".join(_told(problem) for problem in problems[:_MOST_PROBLEMS])
+        field = _place(problems[0]["loc"]) if problems else ""
+        return Fault(status=UNREADABLE[shape], code="invalid_input", message=told, field=field or None)
+    if isinstance(error, HTTPException):
+        code = _HTTP_CODES.get(error.status_code, "http_error")
+        message = _HTTP_MESSAGES.get(error.status_code, str(error.detail))
+        return Fault(status=error.status_code, code=code, message=message, headers=dict(error.headers or {}))
+    return fault_of(error, shape)
+
+
+def _told(problem: dict[str, Any]) -> str:
+    """Describe one validation problem without its value, which may be personal."""
+    place = _place(problem["loc"])
+    if problem["type"] == "missing":
+        return f"Missing required field: {place}" if place else "Missing required body"
+    if problem["type"] == "extra_forbidden":
+        return f"{place} is not known here"
+    if problem["type"] == "json_invalid":
+        return "the body is not valid JSON"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
+
+
+def _place(location: tuple[str | int, ...]) -> str:
+    return ".".join(str(part) for part in location[1:])
+
+
+def _log(error: Exception) -> None:
+    """Log a server error: the message of perdure's own errors; of others only class and place, never the text."""
+    if isinstance(error, PerdureError):
+        logger.error("%s: %s", type(error).__name__, error.message)
+        return
+    frames = traceback.extract_tb(error.__traceback__)
+    trail = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames[-8:]))
+    logger.error("%s at %s", type(error).__name__, trail)

@@ -1,0 +1,1 @@
+"""What every request passes before its route: authentication, limits, origin, timeouts, request context."""

@@ -1,0 +1,105 @@
+"""Request context as ASGI middleware: request id, trace span, metrics, log line, and an answer to any error."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from perdure.domain.errors import ClosedError
+from perdure.frontends.server import tracing
+from perdure.frontends.server.error_responses import send_error
+from perdure.frontends.server.logging import REQUEST_ID
+from perdure.frontends.server.metrics import Metrics
+
+REQUEST_ID_HEADER = "X-Request-Id"
+_SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
+_GONE = 499
+"""The status, in log and metrics, of a request whose client disconnected before the answer."""
+
+logger = logging.getLogger("perdure.server.requests")
+
+
+class RequestContextMiddleware:
+    """The outermost middleware; it answers every error that a route raises."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, and record it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = _request_id(headers)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        status = 0
+
+        async def tell(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                out = MutableHeaders(scope=message)
+                out[REQUEST_ID_HEADER] = request_id
+                for name, value in state.get("headers", {}).items():
+                    if name == "Vary":
+                        out.add_vary_header(value)
+                    else:
+                        out[name] = value
+            await send(message)
+
+        began = time.perf_counter()
+        self._metrics.began()
+        token = REQUEST_ID.set(request_id)
+        try:
+            with tracing.request_span(scope["method"], headers) as span:
+                try:
+                    await self._app(scope, receive, tell)
+                except ClientDisconnect:
+                    pass  # in the middle of its own request: there is nobody to answer
+                except asyncio.CancelledError:
+                    if not status:  # the server ends, and waits for this request no longer
+                        state["headers"] = {**state.get("headers", {}), "Connection": "close"}
+                        await send_error(ClosedError("the server is shutting down"), scope, receive, tell)
+                    raise
+                except Exception as error:
+                    if status:
+                        raise  # the answer has begun: the connection is closed, which is all that can still be told
+                    await send_error(error, scope, receive, tell)
+                finally:
+                    tracing.record_response(span, scope["method"], _template(scope), status or _GONE)
+        finally:
+            seconds = time.perf_counter() - began
+            route, fault = _template(scope), state.get("fault")
+            self._metrics.ended(scope["method"], route, status or _GONE, seconds, fault)
+            caller = state.get("caller")
+            line = {
+                "method": scope["method"],
+                "route": route,
+                "status": status or _GONE,
+                "ms": round(seconds * 1000, 3),
+                "caller": caller.name if caller else None,
+                "error": fault,
+            }
+            logger.info("request", extra={"fields": {name: value for name, value in line.items() if value is not None}})
+            REQUEST_ID.reset(token)
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get(REQUEST_ID_HEADER, "")
+    return given if _SANE.fullmatch(given) else uuid4().hex
+
+
+def _template(scope: Scope) -> str | None:
+    """The path of the route that took the request, with its parameters' names in place of their values."""
+    path = getattr(scope.get("route"), "path", None)
+    return path if isinstance(path, str) else None

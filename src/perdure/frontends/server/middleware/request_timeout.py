@@ -1,0 +1,134 @@
+"""Time limits for the head and the body of a request, so that a half-sent one holds no connection.
+
+A request has so many seconds for its head, and as many for its body with one more for each kilobyte that came: a large
+upload over a slow line arrives, and one byte now and then does not. uvicorn itself waits for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+try:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+except ImportError:  # uvicorn without its extra speaks by h11
+    HttpToolsProtocol = None  # type: ignore[assignment, misc]  # a class, or none
+
+SLOWEST = 1000
+"""Bytes a second of a body: one that comes more slowly is given up."""
+_GIVEN_UP = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class BodyTimeoutMiddleware:
+    """Gives a body up with 408 that takes too long to come, whether or not its end is in sight."""
+
+    def __init__(self, app: ASGIApp, seconds: float) -> None:
+        self._app = app
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request whose body arrives in time; only waiting counts, not what is done between two pieces."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_whole = False
+        waited = seen = 0.0
+        clock = asyncio.get_running_loop().time
+
+        async def in_time() -> Message:
+            nonlocal is_whole, waited, seen
+            if is_whole:  # what comes now is the word that the client has gone
+                return await receive()
+            began = clock()
+            try:
+                async with asyncio.timeout(max(0.0, self._seconds + seen / SLOWEST - waited)):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(
+                    408, "the body took too long to arrive: server.request_seconds", {"Connection": "close"}
+                ) from None
+            waited += clock() - began
+            seen += len(message.get("body", b""))
+            is_whole = message["type"] != "http.request" or not message.get("more_body", False)
+            return message
+
+        await self._app(scope, in_time, send)
+
+
+class Config(uvicorn.Config):
+    """uvicorn's settings, and for how many seconds a connection may take over the head of a request."""
+
+    def __init__(self, *arguments: Any, request_seconds: float, **settings: Any) -> None:
+        chosen = settings.pop("http", "auto")
+        settings["http"] = _Heads if chosen == "h11" or HttpToolsProtocol is None else _FastHeads
+        super().__init__(*arguments, **settings)
+        self.request_seconds = request_seconds
+
+
+class _HeadTimeout(asyncio.Protocol):
+    """Closes a connection whose next request has begun, and whose head does not come to its end.
+
+    A fresh connection that sends nothing is such a one; between two requests uvicorn's own time counts.
+    """
+
+    config: uvicorn.Config
+    cycle: Any
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._await(self._close)
+
+    def data_received(self, data: bytes) -> None:
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before or (self.cycle is not None and not self.cycle.response_complete):
+            self._arrived()  # a head came to its end, or what comes is the body of one that did
+        else:
+            self._await(self._give_up, again=False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._arrived()
+        super().connection_lost(error)
+
+    def _await(self, then: Callable[[], None], *, again: bool = True) -> None:
+        """Wait so long from now for the end of a head; where that is waited for already, no longer."""
+        if self._deadline is not None and not again:
+            when = self._deadline.when()
+            self._deadline.cancel()
+            self._deadline = self.loop.call_at(when, then)
+            return
+        self._arrived()
+        self._deadline = self.loop.call_later(self.config.request_seconds, then)  # type: ignore[attr-defined]  # ours
+
+    def _arrived(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_GIVEN_UP)
+        self._close()
+
+    def _close(self) -> None:
+        self._deadline = None
+        self.transport.close()
+
+
+class _Heads(_HeadTimeout, H11Protocol):
+    """The same for uvicorn's own parser."""
+
+
+if HttpToolsProtocol is not None:
+
+    class _FastHeads(_HeadTimeout, HttpToolsProtocol):
+        """The same for the parser in C."""

@@ -1,0 +1,279 @@
+"""Routes of /v1/memories: the library's calls with all of their arguments.
+
+mem0's platform has some of the same paths: its arguments are accepted, and answers have its fields beside the
+library's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
+
+from perdure.domain.clock import parse_moment
+from perdure.domain.errors import FilterError
+from perdure.domain.filter import Filter, parse_filter
+from perdure.domain.text.readable import utf8_of
+from perdure.engine.arguments import SearchOptions
+from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess, need_admin
+from perdure.frontends.server.routes import operations
+from perdure.frontends.server.routes.scope_resolver import resolve_one_scope, resolve_scopes
+from perdure.frontends.server.schemas.examples import ADDED, FOUND, HISTORY, LISTED, MEMORY, example_response
+from perdure.frontends.server.schemas.filters import object_of, read_filters
+from perdure.frontends.server.schemas.memories import (
+    ContextQuery,
+    DeleteAllQuery,
+    DeleteQuery,
+    DistrustBody,
+    FactsAdd,
+    FactsList,
+    FactsSearch,
+    FactsSearchBody,
+    FeedbackBody,
+    ForgetBody,
+    ResetForm,
+    UndoBody,
+    UpdateBody,
+)
+from perdure.frontends.server.schemas.responses import (
+    AddResult,
+    Context,
+    Deletion,
+    ForgetReport,
+    HistoryEvent,
+    Memory,
+    MemoryEvent,
+    MemoryList,
+    MemoryPage,
+    Message,
+    SearchResults,
+    described,
+)
+from perdure.frontends.server.schemas.sealed_ids import deletion_id
+from perdure.frontends.server.schemas.times import read_time
+from perdure.frontends.server.schemas.views import added_view, history_view, memory_view, page_view, select_fields
+from perdure.frontends.server.state import CurrentService
+
+router = APIRouter(tags=["memories"])
+
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", description="A repeated one changes nothing")]
+"""The header that lets a client repeat a request safely."""
+
+
+@router.post(
+    "/v1/memories",
+    response_model=described(AddResult | list[MemoryEvent]),
+    summary="Remember a conversation",
+    responses=example_response(ADDED),
+)
+async def add(body: FactsAdd, personal: WriteAccess, idempotency_key: IdempotencyKey = None) -> Any:
+    """Read a conversation and keep its facts: each is added, updates or retires another, or was known."""
+    reach = resolve_one_scope(body.scope(), _filters(body.filters), personal.walls)
+    told = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
+    key = body.idempotency_key if body.idempotency_key is not None else told
+    return added_view(await operations.add(personal, body, reach, idempotency_key=key))
+
+
+@router.get(
+    "/v1/memories/search",
+    response_model=described(SearchResults),
+    summary="Search memories",
+    responses=example_response(FOUND),
+)
+async def search(query: Annotated[FactsSearch, Query()], personal: ReadAccess) -> dict[str, Any]:
+    """The memories that answer a question, best first."""
+    return await _search(personal, query)
+
+
+@router.post(
+    "/v1/memories/search",
+    response_model=described(SearchResults),
+    summary="Search memories, with a body",
+    responses=example_response(FOUND),
+)
+async def search_by_body(body: FactsSearchBody, personal: ReadAccess) -> dict[str, Any]:
+    """The same, with filters, earlier messages and a window of time as JSON."""
+    return await _search(personal, body)
+
+
+async def _search(personal: PersonalMemory, form: FactsSearch) -> dict[str, Any]:
+    """Search the scopes that a request names; a body may have more options than a query string."""
+    filters = _filters(form.filters)
+    options = SearchOptions(
+        limit=form.limit if form.top_k is None else form.top_k,
+        threshold=form.threshold,
+        types=form.types,
+        rerank=form.rerank,
+        as_of=_moment(form.as_of, "as_of"),
+        include_past=form.include_past,
+        preset=form.preset,
+        explain=form.explain,
+        hydrate=form.hydrate,
+        reference_time=_moment(form.reference_time, "reference_time"),
+    )
+    metadata = None
+    if isinstance(form, FactsSearchBody):
+        window = form.time_window
+        if window is not None:
+            start, end = (_moment(each, "time_window") for each in window)
+            options = replace(options, time_window=(start, end))
+        options = replace(options, history=form.history)
+        metadata = read_filters({"metadata": form.metadata}) if form.metadata else None
+    places = [reach.also(metadata) for reach in resolve_scopes(form.scope(), filters, personal.walls)]
+    found = await operations.search_in(personal, places, form.text, options)
+    return found.model_dump() | {"results": [select_fields(memory_view(item), form.fields) for item in found.results]}
+
+
+@router.get(
+    "/v1/memories",
+    response_model=described(MemoryList | MemoryPage),
+    summary="List memories",
+    responses=example_response(LISTED),
+)
+async def get_all(request: Request, query: Annotated[FactsList, Query()], personal: ReadAccess) -> dict[str, Any]:
+    """A page of a scope's memories, oldest first: by `cursor`, or by `page` as mem0's clients ask."""
+    filters = _filters(query.filters)
+    if query.is_numbered:
+        return page_view(request, query, await operations.list_page(personal, query, filters))
+    asked = operations.scopes_to_read(personal, query, filters)
+    if len(asked) != 1:
+        raise FilterError(f"a cursor is of one scope, and the filter names {len(asked)}: use page", field="filters")
+    (reach,) = asked
+    view, ids = personal.at(reach.scope)
+    found = await view.get_all(
+        **ids,
+        limit=query.limit if query.top_k is None else query.top_k,
+        filters=reach.expression(),
+        cursor=query.cursor,
+        as_of=_moment(query.as_of, "as_of"),
+        include_past=query.include_past or bool(query.show_expired),
+    )
+    results = [select_fields(memory_view(item), query.fields) for item in found.results]
+    return {"results": results, "next_cursor": found.next_cursor}
+
+
+@router.get(
+    "/v1/memories/{id}", response_model=described(Memory), summary="Get a memory", responses=example_response(MEMORY)
+)
+async def get(id: str, personal: ReadAccess) -> dict[str, Any]:
+    """One memory by its id."""
+    return memory_view(await personal.existing(id))
+
+
+@router.put(
+    "/v1/memories/{id}", response_model=described(Memory), summary="Change a memory", responses=example_response(MEMORY)
+)
+async def update(id: str, body: UpdateBody, personal: WriteAccess) -> dict[str, Any]:
+    """Overwrite a memory's text, add to its metadata, or set when it began to hold and when it ends."""
+    return memory_view(await operations.update(personal.of_project(body.org_id, body.project_id), id, body))
+
+
+@router.delete("/v1/memories/{id}", response_model=described(Deletion), summary="Delete a memory")
+async def delete(id: str, query: Annotated[DeleteQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
+    """Remove one memory; its history stays unless `erase` is true."""
+    count = await operations.delete(personal, id, erase=query.erase, linked=query.delete_linked)
+    cascade = {"cascade_count": count} if query.delete_linked else {}
+    return {"message": "Memory deleted successfully!", "id": id, **cascade}
+
+
+@router.delete("/v1/memories", response_model=described(Deletion), summary="Delete the memories of a scope")
+async def delete_all(query: Annotated[DeleteAllQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
+    """Remove all memories of one scope, or those of it that a filter lets through."""
+    filters = read_filters(query.filters)
+    if query.metadata is not None:
+        metadata = read_filters({"metadata": query.metadata})
+        filters = parse_filter({"AND": [each for each in (filters, metadata) if each is not None]})
+    scope = await operations.delete_all(personal, query.scope(), filters, erase=query.erase)
+    return {"message": "Memories deleted successfully!", "event_id": deletion_id(scope)}
+
+
+@router.get(
+    "/v1/memories/{id}/history",
+    response_model=described(list[HistoryEvent]),
+    summary="Get the history of a memory",
+    responses=example_response(HISTORY),
+)
+async def history(id: str, personal: ReadAccess) -> list[dict[str, Any]]:
+    """Everything that happened to a memory, oldest first, its deletion included."""
+    return [history_view(record) for record in await operations.history(personal, id)]
+
+
+@router.post(
+    "/v1/memories/{id}/feedback",
+    response_model=described(Memory),
+    summary="Rate a memory",
+    responses=example_response(MEMORY),
+)
+async def feedback(id: str, body: FeedbackBody, personal: WriteAccess) -> dict[str, Any]:
+    """Judge a memory, which moves its importance and so how long it lasts; the last verdict counts, null is none."""
+    return memory_view(await personal.memory.feedback(id, body.verdict, reason=body.reason))
+
+
+@router.post(
+    "/v1/memories/{id}/trust",
+    response_model=described(Memory),
+    summary="Let a memory enter prompts",
+    responses=example_response(MEMORY),
+)
+async def trust(id: str, personal: WriteAccess) -> dict[str, Any]:
+    """Take one memory out of quarantine; where it came from stays known, and undo takes it back."""
+    return memory_view(await personal.memory.trust(id))
+
+
+@router.post(
+    "/v1/memories/{id}/distrust",
+    response_model=described(Memory),
+    summary="Keep a memory out of prompts",
+    responses=example_response(MEMORY),
+)
+async def distrust(id: str, personal: WriteAccess, body: DistrustBody | None = None) -> dict[str, Any]:
+    """Put one memory into quarantine: it is still found, and enters no prompt."""
+    return memory_view(await personal.memory.distrust(id, (body or DistrustBody()).reason))
+
+
+@router.post("/v1/reset", response_model=described(Message), summary="Clear everything")
+async def reset(body: ResetForm, service: CurrentService, personal: WriteAccess) -> dict[str, str]:
+    """Clear memories, history and messages of this server; keys stay. Where keys exist it needs an admin's.
+
+    The body says `{"confirm": true}`: nothing that sends none clears a memory.
+    """
+    need_admin(service, personal.caller)
+    await personal.memory.reset()
+    return {"message": "Everything was cleared"}
+
+
+@router.get("/v1/context", response_model=described(Context), summary="Memories as a block for a prompt")
+async def context(query: Annotated[ContextQuery, Query()], personal: ReadAccess) -> dict[str, str]:
+    """Return the memories about a question as quoted data within `max_tokens`."""
+    view, ids = personal.at(query.scope())
+    return {"context": await view.context(query.query, **ids, max_tokens=query.max_tokens)}
+
+
+@router.post("/v1/forget", response_model=described(ForgetReport), summary="Forget")
+async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
+    """Take one memory, what a question finds, or a scope out of every place that held it; the report names each."""
+    if body.id is None and body.query is None:
+        body.scope().require_owner()  # a key that is bound to one has not named it
+    view, ids = personal.at(body.scope())
+    report = await view.forget(
+        id=body.id, query=body.query, **ids, threshold=body.threshold, erase=body.erase, dry_run=body.dry_run
+    )
+    return report.model_dump()
+
+
+@router.post("/v1/undo", response_model=described(AddResult | list[MemoryEvent]), summary="Take back an event")
+async def undo(body: UndoBody, personal: WriteAccess) -> Any:
+    """Take back one event by its inverse; 409 where a later one built on it."""
+    return added_view(await personal.memory.undo(body.event_id))
+
+
+def _filters(value: dict[str, Any] | str | None) -> Filter | None:
+    """Parse a filter expression; in a query string it is JSON."""
+    read = object_of(value) if isinstance(value, str) else value
+    return parse_filter(read)  # type: ignore[arg-type]  # what is no object is a FilterError
+
+
+def _moment(value: float | str | None, field: str) -> Any:
+    return None if value is None else parse_moment(read_time(value, field), field)

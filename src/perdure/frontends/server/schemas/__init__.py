@@ -1,0 +1,1 @@
+"""The bodies that requests and responses of the REST interface have."""

@@ -1,0 +1,50 @@
+"""Application state that all routes of one server share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from perdure.backends.ledgers.base import Ledger
+from perdure.engine.engine import Engine
+from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.server.auth.jwt import JwtVerifier
+from perdure.frontends.server.metrics import Metrics
+from perdure.frontends.server.middleware.rate_limit import RateLimit
+from perdure.frontends.server.settings import ServerSecrets, ServerSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The memory of one server with its settings, metrics and authentication; on `app.state.service`."""
+
+    memory: AsyncMemory
+    """Unrestricted: routes take `memory_of_caller(service, caller)`."""
+    settings: ServerSettings
+    secrets: ServerSecrets
+    is_open: bool
+    """Whether requests without credentials are served while no API key was ever created."""
+    metrics: Metrics
+    limit: RateLimit
+    tokens: JwtVerifier
+
+    @property
+    def engine(self) -> Engine:
+        """The engine behind the memory, for routes whose library class stands on it too."""
+        return self.memory._engine
+
+    async def ledger(self) -> Ledger:
+        """Return the open ledger, even if the vector store is down; LedgerError if the ledger cannot be used."""
+        return await self.engine.kernel.ledger_alone()
+
+
+def service(request: Request) -> Service:
+    """Return the service of the app that a request came to."""
+    found: Service = request.app.state.service
+    return found
+
+
+CurrentService = Annotated[Service, Depends(service)]
+"""The service, as an argument of a route."""

@@ -1,0 +1,1 @@
+"""What of a conversation is kept, and what becomes of what was known."""

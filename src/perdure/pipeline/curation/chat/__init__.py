@@ -1,0 +1,1 @@
+"""Which turns of a chat are worth reading."""

@@ -1,0 +1,1 @@
+"""The rules curator: extraction and reconciliation without a model."""

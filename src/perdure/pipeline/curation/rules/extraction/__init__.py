@@ -1,0 +1,230 @@
+"""The extraction half of the rules curator: messages in, small third-person facts out; no model, no network.
+
+Order of work for each message of a user: unwrap lines, clean, sentences, drop, standing instructions, procedures,
+clauses, resolve references, complete the subject, third person, worthiness; then the whole is deduplicated. The modules
+of that work are imported by the first message: a program that only searches never loads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from perdure.domain.fact import Fact
+from perdure.domain.message import Message
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+
+# Cut a long conversation to the characters that are read for facts, at the end of a sentence.
+
+LONGEST_ANSWER = 4000
+"""Characters at the end of an assistant's message that are read: what a user's next words may answer."""
+
+_END = Pattern(r"[.!?\u2026]+[\"')\]\u201d\u2019\u00bb]*(?=\s|\Z)|[\u3002\uff01\uff1f]|\n\s*(?=\n)")
+_SPACE = Pattern(r"\s+")
+_LAST_WORD = Pattern(r"([\w.]+)\.$")
+
+
+def beginning(messages: Sequence[Message], limit: int) -> tuple[list[Message], int]:
+    """The messages as far as `limit` characters go, and how many characters are left out; places stay as they are.
+
+    A message that comes too late is empty, and of the one in which the limit is reached the last sentence is whole.
+    What nobody reads does not count: all but the end of an assistant's message.
+    """
+    left, missing = limit, 0
+    kept: list[Message] = []
+    for message in messages:
+        size = len(message.content) if message.role == "user" else min(len(message.content), LONGEST_ANSWER)
+        if size <= left:
+            kept.append(message)
+            left -= size
+            continue
+        content = head(message.content, left) if message.role == "user" else ""
+        kept.append(replace(message, content=content))
+        missing += size - len(content)
+        left = 0
+    return kept, missing
+
+
+def head(text: str, limit: int) -> str:
+    """The first `limit` characters at most, up to the end of a sentence.
+
+    Where none ends in the second half of them, up to the last line's end there, else the last space: nobody says a
+    sentence of thousands of characters.
+    """
+    if len(text) <= limit:
+        return text
+    least = limit // 2
+    for match in reversed(list(_END.finditer(text, least, limit))):
+        ends = match.end() < limit or text[limit : limit + 1].isspace()
+        if ends and not _is_shortened(text[max(0, match.start() - 20) : match.end()]):
+            return text[: match.end()]
+    line = text.rfind("\n", least, limit)
+    if line >= 0:
+        return text[:line]
+    spaces = list(_SPACE.finditer(text, least, limit))
+    return text[: spaces[-1].start()] if spaces else text[:least]
+
+
+def _is_shortened(end: str) -> bool:
+    """Whether a text ends in an abbreviation, whose point ends no sentence: "Dr.", "J."."""
+    word = _LAST_WORD.search(end)
+    if word is None:
+        return False
+    last = word.group(1)
+    return (len(last) == 1 and last.isupper()) or last.lower() in lexicon.pairs("wrapping.tsv")["shortened"].split()
+
+
+# Contexts: what reading a conversation came to so far is kept, so that its next message is not read after all others.
+#
+# Of a conversation that goes on, each message would else be read again as context to each of those that follow it.
+
+MOST_CONVERSATIONS = 512
+"""Conversations that are kept, those read last."""
+MOST_DRAFTS = 200
+"""Drafts of a conversation that is kept: some kilobytes each at most. A longer one is read anew."""
+
+
+class Contexts:
+    """What was read of contexts, by all of their messages; for any number of threads.
+
+    What is kept is a function of the messages alone: with it or without, the same facts are read.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, Discourse] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def begun(self, context: Sequence[Message]) -> tuple[int, Discourse]:
+        """How many of the context's first messages need not be read, and what they came to."""
+        marks = _marks(context)
+        with self._guard:
+            for count in range(len(marks), 0, -1):
+                known = self._kept.get(marks[count - 1])
+                if known is not None:
+                    self._kept.move_to_end(marks[count - 1])
+                    return count, known.copy()
+        return 0, Discourse()
+
+    def keep(self, context: Sequence[Message], count: int, talk: Discourse) -> None:
+        """Keep what the whole context came to, in place of what its first `count` messages did."""
+        marks = _marks(context)
+        if not marks or len(talk.drafts) > MOST_DRAFTS:
+            return
+        with self._guard:
+            if count:
+                self._kept.pop(marks[count - 1], None)
+            self._kept[marks[-1]] = talk.copy()
+            while len(self._kept) > MOST_CONVERSATIONS:
+                self._kept.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def _marks(context: Sequence[Message]) -> list[bytes]:
+    """A digest of all messages up to each; none where a moment is missing, which is then that of the reading."""
+    marks: list[bytes] = []
+    said = hashlib.blake2b(digest_size=16)
+    for message in context:
+        if message.timestamp is None:
+            return []
+        for part in (message.role, message.name or "", message.timestamp.isoformat(), message.content):
+            encoded = part.encode("utf-8", "surrogatepass")
+            said.update(len(encoded).to_bytes(8, "big") + encoded)
+        marks.append(said.digest())
+    return marks
+
+
+__all__ = ["Contexts", "beginning", "extract"]
+
+LONGEST_CONTEXT = 48
+"""Messages of context that are read, a millisecond each: callers show fewer, as many as tell the people of a life."""
+SESSION_GAP = timedelta(hours=1)
+"""A silence after which a conversation is a new one (anchors/recall.md): names stay known, "it" means nothing yet."""
+
+
+def extract(
+    messages: Sequence[Message],
+    *,
+    now: datetime,
+    context: Sequence[Message] = (),
+    max_facts: int | None = None,
+    contexts: Contexts | None = None,
+) -> list[Fact]:
+    """The facts that users state in `messages`, in the order of telling; deterministic, linear, and it never raises.
+
+    `context` holds the messages just before, for references and open questions; nothing is extracted from it.
+    `Fact.sources` are positions in `messages`. Relative times count from a message's timestamp, else from `now`.
+    `max_facts` keeps the first so many. `contexts` know what earlier calls read of the context, and of this one's too
+    afterwards.
+    """
+    context = context[-LONGEST_CONTEXT:]
+    done, talk = (0, Discourse()) if contexts is None else contexts.begun(context)
+    before = (context[done - 1].timestamp or now) if done else None
+    placed = [*((-1, message) for message in context), *enumerate(messages)]
+    for place, (at, message) in enumerate(placed[done:], done):
+        if place == len(context) and contexts is not None:
+            contexts.keep(context, done, talk)
+        moment = message.timestamp or now
+        if before is not None and moment - before > SESSION_GAP:
+            talk = talk.next_session()
+        before = moment
+        _read(message, at, talk)
+    told = [draft for draft in talk.drafts if any(at >= 0 for at in draft.sources)]
+    facts = [_fact(draft, messages, now) for draft in _distinct(told)]
+    return facts if max_facts is None else facts[: max(0, max_facts)]
+
+
+def _read(message: Message, at: int, talk: Discourse) -> None:
+    from perdure.pipeline.curation.rules.extraction import conversation_reader
+    from perdure.pipeline.curation.rules.extraction.normalize import cleaning, foreign, line_wrapping
+
+    if message.role == "assistant":
+        answer = line_wrapping.unwrapped(message.content[-LONGEST_ANSWER:])
+        language = foreign.language_of(answer, talk.language)
+        said = cleaning.clean(answer, english=not language).text
+        talk.assistant = foreign.gloss(said, language) if language else said
+        talk.language = language
+        talk.assistant_at = at
+        return
+    if message.role != "user" or not message.content.strip():
+        return
+    talk.who = (message.name or "").strip() or "User"
+    conversation_reader.user_message(message.content, at, talk)
+    talk.assistant, talk.assistant_at = "", -1
+
+
+def _distinct(drafts: list[Draft]) -> list[Draft]:
+    """Without repeats, and without a statement that a longer one holds word for word."""
+    kept: dict[str, Draft] = {}
+    for draft in drafts:
+        key = " ".join(draft.text.lower().split())
+        if key not in kept:
+            kept[key] = draft
+    return list(kept.values())
+
+
+def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
+    from perdure.pipeline.curation.rules.extraction.classify import filters
+    from perdure.pipeline.curation.rules.extraction.grammar import times
+    from perdure.pipeline.curation.rules.extraction.statements import statements
+
+    told = next((messages[at].timestamp for at in draft.sources if at >= 0 and messages[at].timestamp), None) or now
+    start, end = (None, None) if draft.forget else times.validity(draft.text, told)
+    return Fact(
+        text=draft.text,
+        sources=tuple(at for at in draft.sources if at >= 0),
+        type="semantic" if draft.forget else filters.memory_type_of(draft.text, draft.procedural, draft.episodic),
+        valid_from=start,
+        valid_to=end,
+        forget=draft.forget,
+        hedged=draft.hedged or statements.hedged(draft.text),
+        rule=draft.rule,
+        confidence=draft.confidence,
+    )

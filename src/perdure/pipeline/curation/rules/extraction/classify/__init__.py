@@ -1,0 +1,1 @@
+"""What kind of text a message is, and whether it is worth reading."""

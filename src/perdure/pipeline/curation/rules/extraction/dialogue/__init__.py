@@ -1,0 +1,1 @@
+"""What a message means after the one before it: answers, corrections, retractions."""

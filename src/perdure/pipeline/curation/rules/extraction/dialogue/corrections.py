@@ -1,0 +1,351 @@
+"""A value taken back in the same conversation: "actually 6", "sorry, Thursday not Tuesday", "it's now the 12th"."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft, kin_gender
+from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.curation.rules.extraction.statements import people
+
+# Sentences that open by naming what they correct: "A correction about Lorna: she flies in on the 5th".
+
+_TOPIC = r"(?P<topic>(?!you\b)[^:,.;!?-]{2,50}?)"
+_ON = r"(?:on|about|re|regarding|concerning|as to|as regards|with|for|to|in)"
+_SELF = (
+    r"(?:i|we)(?: (?:must|have to|need to|should|ought to|had better|would like to|want to|may|might))?(?: also| just)?"
+)
+_OPENERS: tuple[Pattern, ...] = tuple(
+    Pattern(rf"^(?:(?:and|oh|also|actually|sorry|no|ps|p\.s\.?|by the way)[, ]+)*{form}(?P<rest>.*)$", re.I)
+    for form in (
+        rf"(?:(?:an?|one|my|another|small|quick|slight|minor|little|further|important) )*(?:corrections?|amendments?|"
+        rf"errat(?:um|a)|clarification|rectification)(?: {_ON} {_TOPIC})? ?(?::|,| -+|;) ?",
+        rf"(?:(?:an?|one|another|small|quick|slight|minor) )*(?:updates?|changes?|news|fix|word) (?:on|about|re|"
+        rf"regarding|concerning) {_TOPIC} ?(?::| -+|;) ?",
+        rf"{_SELF} correct (?:myself|ourselves|what (?:i|we) said|that|an error|a mistake) {_ON} {_TOPIC}"
+        r"(?: ?(?::|,| -+|;) ?|$)",
+        rf"{_SELF} (?:had|got|have got|had got|have) (?:it|that|this|things) (?:all |quite |completely )?wrong "
+        rf"{_ON} {_TOPIC}(?: ?(?::|,| -+|;) ?|$)",
+        rf"{_SELF} (?:was|were) (?:\w+ )?(?:wrong|mistaken|mixed up|confused) {_ON} {_TOPIC}(?: ?(?::|,| -+|;) ?|$)",
+        rf"{_SELF} (?:made|have made) (?:a|an) (?:\w+ )?(?:mistake|slip|error|blunder) {_ON} {_TOPIC}"
+        r"(?: ?(?::|,| -+|;) ?|$)",
+        rf"{_SELF} (?:misspoke|mistyped|misremembered|misread|muddled|misled you) {_ON} {_TOPIC}(?: ?(?::|,| -+|"
+        rf";) ?|$)",
+        rf"{_SELF} (?:got|had|have got|told you|gave you) {_TOPIC} (?:all )?(?:wrong|mixed up)(?: ?(?::|,| -+|;) ?|$)",
+        rf"{_SELF} (?:had|got|have got) (?:it|that|this|things) (?:all |quite |completely )?wrong(?: ?(?::|,| -+|;) ?)",
+    )
+)
+_SORRY = Pattern(
+    r"[,;.]? (?:i (?:mis\w+|got (?:it|that) wrong|mixed \w+ up|was wrong|told you wrong)|my (?:mistake|bad|"
+    r"error)|sorry|"
+    r"apologies|typo|not what i said)[.!]*$",
+    re.I,
+)
+_THEY = Pattern(r"^(?P<head>it|this|that|they|these|those|he|she) (?=\w)", re.I)
+
+
+def read_amendment(sentence: str, talk: Discourse) -> str | None:
+    """The sentence without its opener and with what it names for "it" or "she"; None if it has no such opener.
+
+    "" where it says no more than what is to be corrected; what follows then speaks of that.
+    """
+    if len(sentence) > 400:
+        return None
+    for pattern in _OPENERS:
+        match = pattern.match(sentence)
+        if match is None:
+            continue
+        talk.own = True  # who corrects has told of his own before
+        topic = (match.groupdict().get("topic") or "").strip()
+        _meet(topic, talk)
+        rest = _SORRY.sub("", match.group("rest").strip(" ,")).strip(" ,.")
+        return _named(topic, rest, talk) if rest else ""
+    return None
+
+
+def _meet(topic: str, talk: Discourse) -> None:
+    """What is corrected is what is spoken of from here."""
+    if not topic:
+        return
+    head = grammar.bare(topic.rsplit(maxsplit=1)[-1])
+    known = talk.names.get(head)
+    if known or (grammar.is_name(topic.split(maxsplit=1)[0]) and not people.is_known_word(head)):
+        talk.meet(known or topic, talk.gender if known == talk.person else "n")
+        return
+    display = re.sub(r"^(?:my|our)\b", f"{talk.who}'s", topic)
+    if kin_gender(head):
+        talk.meet(display, kin_gender(head))
+        return
+    talk.thing = talk.topic = display
+    if _plural(topic):
+        talk.group = display
+
+
+def _named(topic: str, rest: str, talk: Discourse) -> str:
+    """What is left, with the topic for the pronoun that stands for it, or with "is" before a mere value."""
+    if not topic:
+        return rest
+    known = talk.names.get(topic.lower(), topic)
+    pointed = _THEY.match(rest)
+    if pointed:
+        return f"{known} {rest[pointed.end() :]}"
+    parts = rest.split()
+    if grammar.subject_of(parts) or grammar.find_verb(parts) >= 0:
+        return rest
+    return f"{known} {'are' if _plural(topic) else 'is'} {rest}"
+
+
+def _plural(topic: str) -> bool:
+    head = grammar.bare(topic.rsplit(maxsplit=1)[-1])
+    return head.endswith("s") and not head.endswith(("ss", "us", "is"))
+
+
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?s?"
+_NUMBER = (
+    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|"
+    r"eighteen|twenty|thirty|forty|fifty)"
+)
+TYPES: tuple[tuple[str, Pattern], ...] = (
+    (
+        "date",
+        Pattern(
+            rf"\b(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}|{_MONTH} (?:the )?\d{{1,2}}(?:st|"
+            rf"nd|rd|th)?|(?:the )?\d{{1,2}}(?:st|nd|rd|th))\b",
+            re.I,
+        ),
+    ),
+    (
+        "time",
+        Pattern(r"\b(?:\d{1,2}h\d{0,2}|\d{1,2}[:.]\d{2}(?:\s?[ap]m)?|\d{1,2}\s?[ap]m|noon|midnight|half \w+)\b", re.I),
+    ),
+    ("weekday", Pattern(rf"\b{_DAY}\b", re.I)),
+    ("code", Pattern(r"(?<![\w+-])\+?\d{3,}(?:-\d{2,})+(?![\w-])")),
+    (
+        "money",
+        Pattern(r"[$€£]\s?\d[\d,.]*\d?k?|\b\d[\d,.]*k?\s?(?:euros?|dollars|pounds|quid|bucks|usd|eur|gbp)\b", re.I),
+    ),
+    ("model", Pattern(r"\b(?![ap]m\b)[a-z]{1,3}-?\d{1,4}[a-z]?\b", re.I)),
+    ("month", Pattern(rf"\b{_MONTH}\b", re.I)),
+    ("number", Pattern(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
+)
+_CUE = Pattern(
+    r"^(?:(?:oh|oops|wait|sorry|no|nope|nah|actually|correction|scratch that|i mean(?:t)?|my mistake|my "
+    r"bad|apologies|make that|make it|"
+    r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant "
+    r"to say|typo|edit|hm+|not quite|wrong|"
+    r"ah|oh|hang on|hold on|no wait|wait no|pardon|forget that|change of plans?|strike that|"
+    r"i misread(?: it)?|i got (?:it|that) wrong|"
+    r"(?:they|he|she|we|it)(?: have| has| got| was| is)?(?: just| now| been)? (?:pushed|moved|shifted|bumped|"
+    r"changed|put|"
+    r"brought|switched|rescheduled)(?: it| that| this| them)?(?: back| forward| up| out)? (?:to|until|for)|"
+    r"it got moved to|moved to|changed to|it has moved to|it was|the)\b[\s,.:!-]*)+",
+    re.I,
+)
+_SUBJECT = Pattern(
+    r"^(?:the |my |our )?(?:[\w'-]+ ){0,3}?(?P<noun>[\w'-]+) (?:is|are|was|were|will be|would be|starts?|begins?)\b",
+    re.I,
+)
+_ANY_SUBJECT = frozenset(
+    {"it", "that", "this", "they", "he", "she", "we", "date", "day", "time", "hour", "month", "year", "price", "cost"}
+    | {"total", "sum", "number", "amount", "figure", "one", "answer", "deadline", "start", "end"}
+)
+"""Subjects of a correction that stand for whatever was said before it."""
+_NOT = Pattern(r"^(?P<new>[^,.]{1,60}?),? (?:and )?not (?P<old>[^,.]{1,60})$", re.I)
+_NOT_FIRST = Pattern(
+    r"^(?:it is |i said |i meant )?not (?P<old>[^,.]{1,40})[,.] ?(?:it is |but |it's )?(?P<new>[^,.]{1,40})$", re.I
+)
+
+
+def typed(text: str) -> tuple[str, str] | None:
+    """The kind and the text of the first value of a known kind in a text."""
+    for kind, pattern in TYPES:
+        match = pattern.search(text)
+        if match:
+            return kind, match.group()
+    return None
+
+
+def is_cued(text: str) -> bool:
+    """Whether a text opens with a word of correction ("make that", "sorry")."""
+    return (
+        re.match(
+            r"(?:ah|oh|um|er|well|no|nope|ok)?,? ?(?:make (?:it|that)|sorry|actually|no,? wait|wait,? no|"
+            r"wait|hang on|hold on|"
+            r"no,? hang on|correction|i meant|oops|scratch that|strike that|typo|my mistake|pardon)\b",
+            text,
+            re.I,
+        )
+        is not None
+    )
+
+
+def apply_correction(sentence: str, talk: Discourse, source: int) -> bool:
+    """Whether the sentence corrects the fact told last; that fact is then replaced in `talk`."""
+    if sentence.startswith("*"):
+        return _starred(sentence, talk, source)
+    swapped = _swap_named(sentence, talk, source)
+    if swapped:
+        return True
+    if re.match(r"not\b", sentence, re.I) and len(sentence.split()) < 4 and typed(sentence):
+        return True
+    cue = _CUE.match(sentence)
+    if cue is None:
+        return False
+    rest = sentence[cue.end() :].strip(" .!,")
+    rest = re.sub(r"(?:,? (?:now|then|instead|sorry|actually|lol|not \w+|my mistake))+$", "", rest, flags=re.I)
+    value = typed(rest)
+    if value is None or len(rest) > len(value[1]) + 14:
+        return False
+    return _replace_value(value[0], value[1], _about(rest), talk, source)
+
+
+def _about(rest: str) -> str | None:
+    """What a correction names as its own subject: "The surgery is in April" corrects no month of anything else."""
+    subject = _SUBJECT.match(rest)
+    noun = subject.group("noun").lower() if subject else ""
+    return noun if noun and noun not in _ANY_SUBJECT else None
+
+
+def _replace_value(kind: str, new: str, about: str | None, talk: Discourse, source: int) -> bool:
+    pattern = dict(TYPES)[kind]
+    for draft in reversed(talk.drafts[-6:]):
+        old = pattern.search(draft.text)
+        if draft.forget or old is None or (about is not None and about not in draft.text.lower()):
+            continue
+        if old.group().lower() == new.lower():
+            return True
+        lead = (
+            "the "
+            if new.lower().startswith("the ") is False
+            and old.group().lower().startswith("the ")
+            and kind == "date"
+            and not re.search(_MONTH, new, re.I)
+            else ""
+        )
+        text = draft.text[: old.start()] + lead + new + draft.text[old.end() :]
+        _put(talk, draft, text, source)
+        return True
+    return False
+
+
+def _swap_named(sentence: str, talk: Discourse, source: int) -> bool:
+    """ "it's leila not layla": the right word for the wrong one, wherever the last facts have it."""
+    body = _CUE.sub("", sentence, count=1) if _CUE.match(sentence) else sentence
+    body = re.sub(r"^(?:.{0,30}\bit is |its |it's |.{0,20}\bmixed them up (?:lol )?)", "", body, flags=re.I)
+    match = _NOT.match(body) or _NOT_FIRST.match(body)
+    if match is None:
+        return False
+    new, old = match.group("new").strip(), match.group("old").strip(" .!")
+    if len(new.split()) > 5 or not old:
+        return False
+    pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)", re.I)
+    changed = False
+    for draft in talk.drafts[-6:]:
+        found = pattern.search(draft.text)
+        if found and not draft.forget:
+            named = old[:1].islower() and found.group()[:1].isupper() and new.islower()
+            fitted = new.capitalize() if named else new
+            _put(talk, draft, pattern.sub(lambda _: fitted, draft.text), source)  # noqa: B023 (used at once)
+            changed = True
+    if changed and old.lower() in talk.names:
+        talk.call(new, re.sub(re.escape(old), lambda _: new.capitalize(), talk.names[old.lower()], flags=re.I))
+    if changed:
+        return True
+    return any(re.search(rf"(?<!\w){re.escape(new)}(?!\w)", draft.text, re.I) for draft in talk.drafts[-4:])
+
+
+def _starred(sentence: str, talk: Discourse, source: int) -> bool:
+    """ "*cork": the word most like it in the last fact was mistyped."""
+    word = re.match(r"\*+ ?([\w'-]+)", sentence)
+    drafts = [draft for draft in talk.drafts[-3:] if not draft.forget]
+    if word is None or not drafts:
+        return False
+    new = word.group(1)
+    near = difflib.get_close_matches(new.lower(), [part.lower() for part in drafts[-1].text.split()], n=1, cutoff=0.5)
+    if near:
+        _put(talk, drafts[-1], re.sub(rf"(?<!\w){re.escape(near[0])}(?!\w)", new, drafts[-1].text, flags=re.I), source)
+    return True
+
+
+def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:
+    place = next(at for at, kept in enumerate(talk.drafts) if kept is draft)
+    talk.drafts[place] = Draft(
+        text,
+        tuple(sorted({*draft.sources, source})),
+        "correction",
+        0.8,
+        draft.hedged,
+        False,
+        draft.procedural,
+        draft.episodic,
+    )
+
+
+# An earlier statement of the same conversation taken back by a later one ("Wait, no. It's with the guy at 11").
+
+_TAKEN_BACK = Pattern(
+    r"(?:^|[.!?;\n] ?)\W*(?:(?:ah|oh|um|er|ok|well),? )?(?:wait|sorry|no,|no wait|nope|actually|"
+    r"oops|scratch that|strike that|correction|"
+    r"change of plans?|my mistake|my bad|hang on|hold on|pardon|i misread|i got (?:it|that) wrong|"
+    r"typo|ignore that|update)\b|"
+    r"\bi (?:misread|misremembered|mixed (?:it|them|that) up|got (?:it|that) wrong|was wrong|keep doing that)\b",
+    re.I,
+)
+_JOINTS = frozenset({"at", "in", "on", "with", "to", "from", "by", "for"})
+
+
+def takes_back(content: str) -> bool:
+    """Whether a message says that something told before was wrong or has changed."""
+    return _TAKEN_BACK.search(content[:300]) is not None
+
+
+def retract(talk: Discourse, before: int) -> None:
+    """Drop earlier drafts that one of the drafts from place `before` on gives another value."""
+    fresh = [draft for draft in talk.drafts[before:] if not draft.forget]
+    gone: set[int] = set()
+    for new in fresh:
+        for place, old in enumerate(talk.drafts[:before]):
+            if place not in gone and not old.forget and _same_slot(old, new):
+                gone.add(place)
+                new.rule = "correction"
+                new.sources = tuple(sorted({*old.sources, *new.sources}))
+    talk.drafts[:before] = [draft for place, draft in enumerate(talk.drafts[:before]) if place not in gone]
+
+
+def _same_slot(old: Draft, new: Draft) -> bool:
+    """Whether both say the same of the same subject but for the value."""
+    left, right = _split_value(old.text), _split_value(new.text)
+    if left is None or right is None or not set(old.sources).isdisjoint(new.sources):
+        return False
+    if left[0] != right[0] or old.text.lower() == new.text.lower():
+        return False
+    was, now = left[1], right[1]
+    if was[0] == now[0] == "is" and len(was) > 1 and len(now) > 1:
+        called = {"called", "named"}
+        if was[1] in called or now[1] in called:
+            return _alike(was[-1], now[-1])
+    if was[0] != now[0] and not {was[0], now[0]} <= {"is", "was", "will", "holds", "holding"}:
+        return False
+    kinds = {kind for kind, pattern in TYPES if pattern.search(" ".join(was))}
+    shared = {kind for kind, pattern in TYPES if pattern.search(" ".join(now))} & kinds
+    placed = {word for word in was if word in _JOINTS} & {word for word in now if word in _JOINTS}
+    return bool(shared) or (was[0] in {"is", "was"} and bool(placed))
+
+
+def _split_value(text: str) -> tuple[str, list[str]] | None:
+    parts = text.split()
+    verb = grammar.find_verb(parts)
+    if verb < 1 or verb + 1 >= len(parts):
+        return None
+    subject = " ".join(parts[:verb]).lower().removeprefix("the ")
+    return subject, [grammar.bare(part) for part in parts[verb:]]
+
+
+def _alike(left: str, right: str) -> bool:
+    return left != right and difflib.SequenceMatcher(None, left, right).ratio() > 0.55

@@ -1,0 +1,486 @@
+"""What the assistant asked, as statements with a gap: "Where do you live?" is "I live {}" in the user's own words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.curation.rules.extraction.grammar.transforms import after_verb, uninvert
+from perdure.pipeline.curation.rules.extraction.normalize import sentences
+
+# The assistant's words before they are read as a question: offers, leads, and "you" as the user would say it.
+
+_OFFER = Pattern(
+    r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like "
+    r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
+    r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
+    r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
+    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|"
+    r"which (?:one )?(?:do|would) you (?:want|like|prefer),? the|what is on your mind|what brings|anything "
+    r"else|another|care for|how can i|"
+    r"what can i|how (?:may|could) i|"
+    r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "
+    r"that (?:ok|okay|clear|better|helpful|what)|"
+    r"any other|what else can|would that|how does that|how is that|how's that|feel free|let me know|would "
+    r"you prefer (?:me|a|an)\b|"
+    r"(?:which|what) (?:tone|style|format|length|version|option|angle|level|voice|mood|genre|one)s? (?:do|would|"
+    r"should|shall)\b|"
+    r"would you like (?:bullet|examples|more|it|this|them|another|sources|links|details)\b|"
+    r"what would you like (?:me|to)|which one would you like|what do you want (?:me|to (?:do|know|ask|"
+    r"write|hear|talk)))",
+    re.I,
+)
+_SWAP = Pattern(
+    r"\b(are you|were you|you are|you were|you've|you're|you'd|you'll|your|yours|yourself|you|I|my|me|I'm|I've)\b", re.I
+)
+_TO_USER = {
+    "are you": "am I",
+    "were you": "was I",
+    "you are": "I am",
+    "you're": "I am",
+    "you were": "I was",
+    "you've": "I have",
+    "you'd": "I would",
+    "you'll": "I will",
+    "your": "my",
+    "yours": "mine",
+    "yourself": "myself",
+}
+_ASSUME = Pattern(
+    r"^(?:(?:so|and|ok|okay|then|now),? )*(?:(?:should|shall|can|may|do) i (?:assume|take it|suppose|conclude|gather)"
+    r"(?: then)?(?: that)?|am i right (?:in thinking|to think|to assume)(?: that)?|is it (?:fair|safe|right) to (?:say|"
+    r"assume)(?: that)?),? ",
+    re.I,
+)
+_HAS_DOWN = Pattern(
+    r"^(?:the assistant )?(?:have |has )?(?:(?P<me>(?:got )?me down (?:as|for) )|(?:put|noted|saved|written|recorded|"
+    r"listed|got) (?:down )?(?=[a-z0-9]))",
+    re.I,
+)
+
+
+_NOTE_AS = Pattern(
+    r"^(?:(?:so|and|ok),? )*(?:shall|should|can|may) i (?:note|put|record|save|keep|set|list|write)(?: down)? "
+    r"(?P<what>your [\w' -]{2,30}?) (?:down )?as (?P<value>[^?]{1,40})$",
+    re.I,
+)
+
+
+def is_offer(question: str) -> bool:
+    """Whether the assistant offers something of its own ("shall I go on"), which asks nothing about the user."""
+    return _OFFER.match(question) is not None
+
+
+def plain(question: str) -> str:
+    """The question without "should I assume that" before it."""
+    return _NOTE_AS.sub(r"\g<what> is \g<value>", _ASSUME.sub("", question))
+
+
+def noted(text: str) -> str:
+    """The user's own words without "the assistant has noted" before them."""
+    return _HAS_DOWN.sub(_down, text)
+
+
+def _down(match: re.Match[str]) -> str:
+    """ "I have you down as a vegan" says "you are a vegan"; "I've put the deadline on the 5th" says where it is."""
+    if not match.group().lower().startswith("the assistant"):
+        return match.group()
+    return "I am " if (match.group("me") or "").endswith("as ") else "I am down for " if match.group("me") else ""
+
+
+def swap(text: str) -> str:
+    """The assistant's words as the user would say them: "you" is "I", "your" is "my"."""
+    return _SWAP.sub(_swapped, text)
+
+
+def _swapped(match: re.Match[str]) -> str:
+    word = match.group().lower()
+    if word in _TO_USER:
+        return _TO_USER[word]
+    if word == "you":
+        after = match.string[match.end() :].split()
+        follower = grammar.bare(after[0]) if after else ""
+        return "I" if follower and (grammar.is_form(follower) or follower in lexicon.words("adverbs.txt")) else "me"
+    return "the assistant"
+
+
+GAP = "{}"
+_LEAD = Pattern(
+    r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|"
+    r"remind me|tell me|by the way|"
+    r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|"
+    r"mentioned|told me)(?: that)?|"
+    r"i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|you (?:said|"
+    r"mentioned|told me) (?:that )?|am i right that|"
+    r"according to [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|the assistant (?:noted|have noted|remembered|"
+    r"saved|heard) (?:that )?|(?:as )?i (?:noted|have noted)(?: that)?|"
+    r"judging by [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|do i remember correctly that|is it (?:true|right|"
+    r"correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
+    re.I,
+)
+_WH = Pattern(
+    r"^(?P<prep>(?:in|on|at|to|for|from|with|by|of|about|until|since) )?(?P<wh>what|which|who|whom|whose|"
+    r"where|when|why|how)"
+    r"(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|"
+    r"hot|deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
+    re.I,
+)
+_TAGS = Pattern(
+    r", (?:is|are|does|do|was|were|has|have|did|will|ca|wo|would|could|should)n't (?:he|she|it|they|you|i|that|there|"
+    r"we)$|,? (?:right|correct|yes|no|is that right|isn't it|aren't you|don't you|still|then|by the way|roughly|"
+    r"exactly|again|yet|now|currently|these days|at the moment|usually)$",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`statement` in the user's first person; with a gap it wants a value, without one a yes or no."""
+
+    statement: str
+    noun: str = ""
+    """What is asked for, where the question names it ("which exam board")."""
+    wants: str = ""
+    """what, who, where, when, why, many, much, old, long, often, how or yesno."""
+    label: str = ""
+    """The question's topic: what a fragment that fits nowhere is about."""
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether a value is asked for, rather than a yes or no."""
+        return GAP in self.statement
+
+
+def read(assistant: str) -> list[Frame]:
+    """The frames of the last questions in an assistant's message (at most three), in order."""
+    said = sentences.split_sentences(assistant[-2000:])
+    frames: list[Frame] = []
+    places = [place for place, sentence in enumerate(said) if sentence.question]
+    for place in places[-3:]:
+        before = said[place - 1].text if place and not said[place - 1].question else ""
+        if before and _STILL_SO.match(said[place].text):
+            frames.extend(_frames(before))
+        else:
+            frames.extend(_of_what_was_said(frame, before) for frame in _frames(said[place].text))
+    if not places and said and re.search(r"\b(?:you|your|you're|you've|still)\b|^so\b", said[-1].text, re.I):
+        frames.extend(frame for frame in _frames(said[-1].text) if frame.wants == "yesno" and frame.statement)
+    return frames
+
+
+_SPOKEN_OF = Pattern(
+    r"\byou (?:mentioned|spoke (?:of|about)|talked about|told me (?:of|about)|wrote (?:of|about)|said something about|"
+    r"brought up|were asking about|asked about) (?P<what>(?:the|your|a|an) [^,.]{2,50}?)"
+    r"(?: (?:before|earlier|last time|a while ago|once|recently|last (?:week|month|year)|the other day|in passing))*$",
+    re.I,
+)
+
+
+def _of_what_was_said(frame: Frame, before: str) -> Frame:
+    """ "You spoke of the flat in Turin. Do you still rent it out?": "it" is the flat."""
+    told = _SPOKEN_OF.search(before)
+    if told is None:
+        return frame
+    thing = swap(re.sub(r"^an? ", "the ", told.group("what"), flags=re.I))
+    return replace(
+        frame, statement=re.sub(r"\b(?:it|that|there)\b", lambda _: thing, frame.statement, count=1, flags=re.I)
+    )
+
+
+_STILL_SO = Pattern(
+    r"^(?:shall|should|do you want me to|would you like me to|can|may)(?: i)? (?:leave|keep) (?:it|that|this|"
+    r"them|those)"
+    r"(?: (?:as (?:it|that|they) (?:is|are)|that way|like that|like this|unchanged|there|so|as is))?(?: then|"
+    r" for now)?$|"
+    r"^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|"
+    r"valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|"
+    r"correct|going|on|the plan)\b.*|"
+    r"same (?:for|again|as|here|this|with)\b.*|(?:any|has that|has anything) (?:change|changed|changes|"
+    r"news|updates?)\b.*|(?:right|correct|true|accurate|still))$",
+    re.I,
+)
+
+
+_KEEPS = Pattern(
+    r"^(?:(?:so|and|ok|okay|great|sure|now),? )*(?:shall i|should i|would you like me to|do you want me to|"
+    r"can i|want me to) (?P<what>(?:keep|always|still|continue|stop) .+)$",
+    re.I,
+)
+
+
+def _frames(question: str) -> list[Frame]:
+    question = plain(question)
+    keeps = _KEEPS.match(question)
+    if keeps:
+        return [
+            Frame(
+                f"I want the assistant to {swap(keeps.group('what'))}",
+                wants="yesno",
+                label=label_of(swap(keeps.group("what"))),
+            )
+        ]
+    led = _LEAD.sub("", question)
+    text = _TAGS.sub("", noted(swap(led).strip(" ,")))
+    if (
+        led != question
+        and re.search(r"\byou mentioned\b", question, re.I)
+        and not text.lower().startswith(("i ", "my ", "that ", "is ", "are "))
+        and grammar.find_verb(text.split()) < 0
+    ):
+        text = f"I am {text}" if grammar.bare(text.split()[0]) in grammar.ings() else f"I have {text}" if text else text
+    if is_offer(question) or is_offer(led):
+        return []
+    asks = re.split(
+        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|"
+        r",? and (?=(?:do|does|did|is|are|am|"
+        r"was|were|have|has|can|will|would) (?:I|my|we|it|he|she|they|the|this|that|there|these|"
+        r"any)\b)|,? and whether |, and (?=(?:I|my|we)\b)|, (?=(?:what|"
+        r"which|who|where|when|why|how)\b)",
+        text,
+    )
+    frames: list[Frame] = []
+    for ask in asks:
+        frame = _frame(_TAGS.sub("", ask.strip(" ,")), bool(frames))
+        if frame and frame.wants == "long" and not frame.statement and frames and frames[-1].has_gap:
+            base = " ".join(frames[-1].statement.replace(GAP, "").split())
+            frame = Frame(f"{base} for {GAP}", wants="long", label=frames[-1].label)
+        if frame:
+            frames.append(frame)
+    return frames
+
+
+_LIVING = Pattern(
+    r"^what (?:do|did) I do(?: for (?:work|a living|money|a job))?(?: these days| now)?$|^what is my (?:job|occupation|"
+    r"profession|line of work|trade)$",
+    re.I,
+)
+_COUNTED = Pattern(
+    r"^how many (?P<noun>[\w' -]{2,30}?) (?P<verb>(?:are|were|will be|is) [\w' -]+|come|live there|use it)$", re.I
+)
+
+
+def _frame(text: str, follows: bool) -> Frame | None:
+    if _LIVING.match(text):
+        return Frame(f"I work as {GAP}", noun="", wants="job", label="my job")
+    counted = _COUNTED.match(text)
+    if counted and not re.search(r"\b(?:I|we|my|there)\b", text):
+        return Frame(f"{GAP} {counted.group('noun')} {counted.group('verb')}", noun=counted.group("noun"), wants="many")
+    if _CALL_ME.match(text):
+        return Frame(f"I want to be called {GAP}", wants="what", label="my name")
+    match = _WH.match(text)
+    if match:
+        return _wh(match)
+    parts = text.split()
+    if not parts:
+        return None
+    own = _OWN_NOUN.match(text)
+    if own and own.group("noun").lower() == "age":
+        return Frame(f"I am {GAP}", noun="age", wants="old", label=text)
+    if own:
+        return Frame(f"my {own.group('noun')} is {GAP}", noun=own.group("noun"), wants="what", label=text)
+    if grammar.bare(parts[0]) in grammar.AUXILIARIES:
+        statement, _ = uninvert(parts)
+        return _alternative(statement) if statement else None
+    unknown = re.match(
+        r"^(?:any\w*|some\w*)(?: else)?(?: [a-z]+)? (?:that )?(I (?:don't |can't |won't |do not )?\w+)$", text, re.I
+    )
+    if unknown:
+        return Frame(f"{unknown.group(1)} {GAP}", wants="what", label="")
+    if len(parts) == 1 and grammar.bare(parts[0]) in grammar.ings():
+        return None  # one of several suggestions ("Pottery? Birdwatching?")
+    if grammar.bare(parts[0]) in {"still", "any", "got", "ever", "done", "been", "using", "living", "working"} | set(
+        grammar.ings()
+    ):
+        return _elliptic(parts)
+    if grammar.subject_of(parts):
+        return _alternative(text)
+    return None if follows else Frame("", label=label_of(text)) if len(parts) <= 6 else None
+
+
+_CALL_ME = Pattern(
+    r"^(?:what|how) (?:should|shall|can|may|would) .{1,30}?\b(?:call|address) (?:me|I)\b|^what (?:do|"
+    r"should) .{2,20} call me",
+    re.I,
+)
+_OWN_NOUN = Pattern(
+    r"^my (?P<noun>(?:[\w-]+'s )?(?:first |last |middle |full )?name|(?:[\w-]+'s )(?:age|birthday|job)|age|name|"
+    r"budget|height|weight|address|job|email|phone number|blood type|shoe size|size|timezone)$",
+    re.I,
+)
+
+
+def _elliptic(parts: list[str]) -> Frame | None:
+    words = parts[1:] if grammar.bare(parts[0]) == "ever" else parts
+    first = grammar.bare(words[0]) if words else ""
+    if first == "any" and re.match(
+        r"any (?:updates?|news|plans|decisions?|verdict|questions|thoughts|ideas|changes?|luck|progress|preference)\b",
+        " ".join(words),
+        re.I,
+    ):
+        return Frame("", label=label_of(" ".join(words)))
+    if first == "any":
+        return Frame(f"I have {' '.join(words)}", wants="yesno", label=label_of(" ".join(words[1:])))
+    if first == "got":
+        return Frame(f"I have {' '.join(words[1:])}", wants="yesno", label=label_of(" ".join(words[1:])))
+    if first == "been":
+        return Frame(f"I have {' '.join(words)}", wants="yesno")
+    return Frame(f"I am {' '.join(words)}", wants="yesno", label=label_of(" ".join(words)))
+
+
+def _alternative(statement: str) -> Frame:
+    either = re.fullmatch(r"(I|we) (\w+) or (\w+)", statement)
+    if either and either.group(2) in grammar.bases() and either.group(3) in grammar.bases():
+        return Frame(f"{either.group(1)} {GAP}", wants="verb")
+    match = re.match(
+        r"(.*\b(?:am|is|are|was|prefer|prefers|like|likes|use|uses|want|have|has|on|drink|eat|would|"
+        r"take)\b) (.*) or (.*)$",
+        statement,
+    )
+    if match:
+        tail = re.search(r"\b(?:for|at|in|to) (?:my |the )?[\w' -]{2,30}$", match.group(3))
+        return Frame(f"{match.group(1)} {GAP}", wants="what", label=tail.group() if tail else "")
+    return Frame(statement, wants="yesno", label=label_of(statement))
+
+
+def _wh(match: re.Match[str]) -> Frame | None:
+    wh, measure = match.group("wh").lower(), (match.group("measure") or "").strip().lower()
+    prep, rest = (match.group("prep") or "").strip().lower(), match.group("rest").strip()
+    if match.group().lower().startswith((f"{wh}'s",)):
+        rest = f"is {rest}"
+    parts = rest.split()
+    noun: list[str] = []
+    while (
+        parts
+        and grammar.bare(parts[0]) not in grammar.AUXILIARIES
+        and not (grammar.bare(parts[0]) in grammar.thirds() and not noun)
+    ):
+        noun.append(parts.pop(0))
+        if len(noun) > 5:
+            return None
+    thing = " ".join(noun)
+    if not parts:
+        return _bare_ask(wh, measure, prep, thing)
+    if grammar.bare(parts[0]) not in grammar.AUXILIARIES:
+        return Frame(f"{GAP} {' '.join(parts)}", wants="who") if wh in {"who", "what"} else None
+    return _gapped(wh, measure, prep, thing, parts)
+
+
+def _bare_ask(wh: str, measure: str, prep: str, thing: str) -> Frame | None:
+    if wh in {"what", "which", "how"} and thing and measure in ("", "many", "much"):
+        if thing.split(maxsplit=1)[0].lower() in {"about", "of", "to"}:
+            return Frame("", label=label_of(" ".join(thing.split()[1:])))
+        return Frame("", noun=thing, wants="many" if measure else "what", label=label_of(thing))
+    return Frame("", wants=measure or wh)
+
+
+def _gapped(wh: str, measure: str, prep: str, thing: str, parts: list[str]) -> Frame | None:
+    aux = grammar.bare(parts[0])
+    be = aux in {"is", "are", "was", "were", "am"}
+    if wh == "how" and be and not measure:
+        return Frame(
+            "",
+            label=re.sub(
+                r" (?:getting on|going|doing|coming along|working out|feeling|these days)\b.*$", "", " ".join(parts[1:])
+            ),
+        )
+    if (
+        wh == "who"
+        and len(parts) > 1
+        and grammar.subject_of(parts[1:]) == ""
+        and be
+        and (
+            grammar.bare(parts[1]) in lexicon.words("prepositions.txt") | lexicon.words("adverbs.txt")
+            or grammar.bare(parts[1]) in grammar.ings()
+        )
+    ):
+        return Frame(f"{GAP} {' '.join(parts)}", wants="who")
+    if be and (wh in {"what", "which", "who"} or measure) and measure not in {"many", "much", "often"}:
+        return _identity(measure, thing, parts, aux)
+    if (
+        be
+        and wh in {"where", "when"}
+        and len(parts) > 1
+        and grammar.bare(parts[1]) not in grammar.FIRST
+        and not any(
+            grammar.bare(part) in grammar.ings()
+            or grammar.bare(part) in grammar.pasts()
+            or grammar.bare(part) in {"due", "open"}
+            for part in parts[2:]
+        )
+    ):
+        subject = re.sub(r" (?:this|next) (?:year|week|month|time)$", "", " ".join(parts[1:]))
+        return Frame(f"{subject} {aux} {GAP}", wants=wh, label=label_of(subject))
+    statement, verb = uninvert(parts)
+    if not statement:
+        return None
+    words = statement.split()
+    label = label_of(statement)
+    if measure in {"many", "much"}:
+        slot = f"{GAP} {thing}".strip()
+        place = after_verb(words, verb)
+        return Frame(" ".join([*words[:place], slot, *words[place:]]), noun=thing, wants=measure, label=thing or label)
+    if wh in {"what", "which", "who", "whom", "whose"}:
+        if thing.lower() in {"time", "day", "date", "year", "month"}:
+            return Frame(f"{statement} {GAP}", noun=thing, wants="when", label=label)
+        place = after_verb(words, verb)
+        gap = f"{prep} {GAP}".strip() if place == len(words) else GAP
+        named = (
+            f"{gap} as {_article_free(thing)}"
+            if thing and thing.rsplit(maxsplit=1)[-1].lower() not in {"kind", "type", "sort"}
+            else gap
+        )
+        return Frame(" ".join([*words[:place], named, *words[place:]]), noun=thing, wants="what", label=label)
+    return Frame(f"{statement} {GAP}", wants=measure or wh, label=label)
+
+
+def _article_free(thing: str) -> str:
+    return re.sub(r"^(?:kind|type|sort|brand|make|model) of ", "", thing, flags=re.I)
+
+
+def _identity(measure: str, thing: str, parts: list[str], aux: str) -> Frame | None:
+    rest = parts[1:]
+    if rest and grammar.bare(rest[-1]) in {"called", "named"}:
+        return Frame(f"{' '.join(rest[:-1])} {aux} {rest[-1]} {GAP}", wants="what", label=label_of(" ".join(rest[:-1])))
+    if len(rest) > 1 and grammar.bare(rest[-1]) == "like" and not thing:
+        rest = rest[:-1]
+    subject = " ".join(rest)
+    if not subject:
+        return None
+    if (
+        len(rest) == 2
+        and grammar.bare(rest[0]) in grammar.SUBJECTS
+        and grammar.bare(rest[1]) in lexicon.words("prepositions.txt")
+    ):
+        return Frame(f"{rest[0]} {aux} {rest[1]} {GAP}", noun=thing, wants="what", label=label_of(subject))
+    if len(rest) > 1 and not thing and grammar.bare(rest[-1]) in lexicon.words("prepositions.txt"):
+        split = 1 if grammar.bare(rest[0]) in grammar.SUBJECTS else len(rest) - 1
+        statement = f"{' '.join(rest[:split])} {aux} {' '.join(rest[split:])} {GAP}"
+        return Frame(statement, wants="what", label=label_of(" ".join(rest[:-1])))
+    if thing and not measure:
+        pronoun = grammar.bare(rest[0]) in grammar.SUBJECTS
+        if pronoun or grammar.bare(rest[-1]) in grammar.ings() or len(rest) > 4:
+            statement, _ = uninvert(parts)
+            return Frame(f"{statement or subject} {GAP} ({thing})", noun=thing, wants="what", label=label_of(subject))
+        return Frame(f"{subject} {thing} {aux} {GAP}", noun=thing, wants="what", label=label_of(subject))
+    verb = next((at for at, part in enumerate(rest) if at > 0 and grammar.bare(part) in grammar.ings()), -1)
+    if verb > 0 and grammar.bare(rest[0]) in grammar.SUBJECTS:
+        statement, _ = uninvert(parts)
+        words = statement.split()
+        place = next((at for at, word in enumerate(words) if grammar.bare(word) in grammar.ings()), len(words) - 1)
+        return Frame(" ".join([*words[: place + 1], GAP, *words[place + 1 :]]), wants="what", label=label_of(statement))
+    return Frame(f"{subject} {aux} {GAP}", wants=measure or "what", label=label_of(subject))
+
+
+_LABEL = Pattern(
+    r"\b(?:my|the|a|an|his|her|their)\s+((?:[\w'-]+\s+){0,3}?[\w'-]+)(?=$|,| (?:on|in|at|to|for|with|is|"
+    r"are|was|as|of|this|when|still|from|that|by)\b)",
+    re.I,
+)
+
+
+def label_of(text: str) -> str:
+    """The last noun phrase with a determiner in a text ("my listing", "the swim team"), or ""."""
+    found = list(_LABEL.finditer(text))
+    return found[-1].group().strip() if found else ""

@@ -1,0 +1,1 @@
+"""How the user wants to be answered: standing instructions, style, procedures."""

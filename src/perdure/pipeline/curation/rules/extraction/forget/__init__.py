@@ -1,0 +1,1 @@
+"""Requests to forget: recognised, and what they name."""

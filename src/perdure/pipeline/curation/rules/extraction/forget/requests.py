@@ -1,0 +1,458 @@
+"""Requests to forget: the thing to forget is named, and nothing else of the request is kept.
+
+A request is an order (`forget_order`) or a wish (`forget_wish`); `forget_matter` says what it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse
+from perdure.pipeline.curation.rules.extraction.forget import target
+from perdure.pipeline.curation.rules.extraction.grammar import grammar
+
+# Orders to forget something told: a lead, a verb, the matter, what trails; and whether a memory is meant by them.
+#
+# Verbs that do other work too ("drop", "remove") count only where something shows that a memory is meant: a word of
+# telling, a place where memories are kept, a private datum, or a reason that only such a request has.
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request found in a sentence."""
+
+    before: str
+    """What stands before it."""
+    spoken: str
+    """The words that open it ("so please")."""
+    joint: str
+    """ "so" where it is the consequence of what stands before, else ""."""
+    polite: bool
+    strength: str
+    """What the verb alone says, as `forget_verbs.tsv` has it."""
+    what: str
+    """The matter."""
+    trail: str
+
+
+@cache
+def _lead() -> re.Pattern[str]:
+    return re.compile(rf"(?:(?:{'|'.join(lexicon.lines('forget_polite.txt'))})\b[\s,:]*)*", re.I)
+
+
+_COURTESY = Pattern(
+    r"\b(?:please+|pl[sz]+|plz+|kindly|pray|(?:can|could|would|will|might) (?:you|u|we)|(?:you|u) (?:can|could|may|"
+    r"might|should|must|had better|need|have|better|ought)|(?:i|we) (?:want|need|would like|would love|wish|prefer|"
+    r"would prefer|ask|must ask|beg|would rather|trust)|if you (?:would|could|can)|ask you)\b",
+    re.I,
+)
+
+
+@cache
+def _verbs() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Patterns of the verbs with their strengths; the group `what` holds the matter and whatever follows it."""
+    found: list[tuple[re.Pattern[str], str]] = []
+    for form, strength in lexicon.pairs("forget_verbs.tsv").items():
+        verb, split, particle = form.partition(" * ")
+        middle = rf"{verb} (?P<what>.{{2,90}}?) {particle}\b(?P<after>.*)$" if split else rf"{verb}\b\s*(?P<what>.*)$"
+        found.append((re.compile(middle, re.I), strength))
+    return tuple(found)
+
+
+@cache
+def any_verb() -> re.Pattern[str]:
+    """Every verb of a request in one pattern: most sentences hold none."""
+    forms = (form.partition(" * ")[0] for form in lexicon.pairs("forget_verbs.tsv"))
+    return re.compile(rf"\b(?:{'|'.join(forms)})\b", re.I)
+
+
+@cache
+def _places() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{line})" for line in lexicon.lines("forget_places.txt")), re.I)
+
+
+_JOINT = Pattern(r"(?:^|(?<=[,;:.!?]) | -+ |,? (?=(?:and|but|so|then|n)\b))", re.I)
+
+
+def find_order(sentence: str, talk: Discourse) -> Order | None:
+    """The first order to forget in a sentence."""
+    if len(sentence) > 1000 or not any_verb().search(sentence):
+        return None
+    for joint in _JOINT.finditer(sentence):
+        lead = _lead().match(sentence, joint.end())
+        start = lead.end() if lead else joint.end()
+        spoken = sentence[joint.end() : start]
+        for pattern, strength in _verbs():
+            match = pattern.match(sentence, start)
+            if match is None:
+                continue
+            order = _ordered(sentence[: joint.start()], spoken, strength, match)
+            if order is not None and _meant(order, match, talk):
+                return order
+    return None
+
+
+def _ordered(before: str, spoken: str, strength: str, match: re.Match[str]) -> Order | None:
+    what, trail = cut(match.group("what"))
+    if "after" in match.re.groupindex:
+        if trail:
+            return None
+        trail = match.group("after")
+    polite = _COURTESY.search(spoken) is not None or target.thanks(trail)
+    if strength == "retract" and re.search(r"\byou\b", spoken):
+        strength = "weak"
+    joint = "so" if re.search(r"\bso\b", spoken, re.I) else ""
+    return Order(before.strip(" ,;:-"), spoken, joint, polite, strength, what, target.after_thanks(trail))
+
+
+_END = Pattern(
+    r"[,;:]\s| -+ | \(|[!?]|(?<!what)(?<!all)(?<!thing)(?<!that)(?<!things)(?<!stuff)\s(?=(?:because|bc|since|cos|"
+    r"cuz|coz|as (?:it|that|she|he|they|i|we|this|the|my)|so (?:that|"
+    r"i|we|she|he|no)|now that|in case|before (?:i|she|he|they|any\w+|my|we)|if (?:i|you|that|it|possible)|but|"
+    r"unless|for (?:privacy|safety|security|good|now|me|ever)|"
+    r"and (?:please|pl[sz]|i|we|he|she|they|it|oh|then|also (?:please|delete|forget)|the .{2,30} (?:is|are|was)|"
+    r"(?:my|our) .{2,30} (?:is|are|was|also))|"
+    r"please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|could you|can you|ok|okay|lol|omg|"
+    r"haha|for me|straight away|right away|asap|immediately|completely|entirely|altogether|again|forever|"
+    r"too|as well|i told (?:to )?you|that i told|i mentioned|my (?:\w+ )?\w+ (?:reads|uses|sees|has))\b)",
+    re.I,
+)
+
+
+def cut(text: str) -> tuple[str, str]:
+    """The matter, and what trails it: where it is kept, thanks, a reason, other news."""
+    text = target.after_thanks(text)
+    ends = [found for found in (_END.search(text), _places().search(text)) if found and found.start() > 0]
+    if not ends:
+        return text.strip(" ,.:;-!"), ""
+    end = min(ends, key=lambda found: found.start())
+    what, trail = text[: end.start()], text[end.start() :].lstrip(" ,;:-")
+    listed = re.match(r"the [\w' -]{2,40}(?=$|, )", trail)
+    if listed and target.is_pointer(what) and grammar.find_verb(listed.group().split()) < 0:
+        return listed.group(), trail[listed.end() :].lstrip(" ,")  # "forget this, the crying, it was stupid"
+    return what.strip(" ,.:;-!"), trail.strip()
+
+
+def _meant(order: Order, match: re.Match[str], talk: Discourse) -> bool:
+    """Whether a memory is meant by an order that has the form of a request to forget."""
+    what = order.what
+    stands = target.stands_for_matter(order.before) or talk.mentioned[1] != ""
+    if not what and order.strength != "memory" and not stands:
+        return False
+    whole = match.string[match.start("what") :]
+    shown = target.is_told(what) or bool(_places().search(whole)) or bool(target.reasons().search(whole))
+    shown = shown or (order.before != "" and bool(target.reasons().search(order.before)))
+    named = target.mentioned(order.before) != "" or target.is_told(order.before)
+    shown = shown or (target.is_pointer(what) and named)
+    if (elsewhere(whole) or _EDITS.search(whole)) and not _places().search(whole) and order.strength != "memory":
+        return False
+    if not shown and re.match(r"(?:if|unless|when|whenever)\b", order.trail, re.I):
+        return False  # "you can forget the beach if it rains"
+    if talk.task and not (shown and order.strength in {"memory", "strong"}):
+        return False
+    if order.before and order.joint != "so" and not order.polite and not shown:
+        return False
+    return shown or _alone(order, talk, match)
+
+
+INDEFINITE = Pattern(
+    r"^(?:an?|(?:how|when|where)(?= (?:to|do|does|can|could|should|much|many|about)\b)|some|to|for|one|any more|"
+    r"more|it all)\b(?! bit\b)",
+    re.I,
+)
+_DISMISSED = Pattern(r"^(?:about )?(?:it|this)$", re.I)
+_ASKS = Pattern(
+    r"^(?:what|which|who|how|where|when|why|can|could|should|shall|would|do|does|did|is|are|let|tell|give|show|write|"
+    r"make|just|i (?:want|need)|we (?:want|need))\b",
+    re.I,
+)
+
+
+def _alone(order: Order, talk: Discourse, match: re.Match[str]) -> bool:
+    """Whether an order without a sign of telling is one to forget, by its verb and its matter."""
+    what = order.what
+    if INDEFINITE.match(what):
+        return False
+    pointer = not what or target.is_pointer(what)
+    datum = target.is_datum(what) and (order.polite or _particular(what, talk))
+    if order.strength == "memory":
+        told = order.polite or datum or pointer or re.match(r"(?:my|our|his|her|their)\b", what, re.I) is not None
+        asks = talk.asks or (_ASKS.match(order.trail) is not None and not order.before)
+        return (told or not asks) and (order.polite or not _DISMISSED.match(what))
+    if order.strength == "retract":
+        return False
+    if order.strength == "refuse":
+        return (datum or pointer) and (order.polite or not re.search(r"remember|memori", match.group(), re.I))
+    if pointer:
+        said = talk.mentioned[1] or target.mentioned(order.before)
+        if said or target.stands_for_matter(order.before):
+            return True
+        return order.strength == "strong" and bool(talk.drafts) and not talk.asks | talk.commanded
+    if datum:
+        return not re.match(r"(?:drop|lose|cut|ignore|skip|clear|burn)\b", match.group(), re.I) or order.polite
+    if order.strength == "strong" and order.before + order.trail == "" and not talk.commanded and _named_barely(what):
+        return True
+    return order.strength == "strong" and _owned(what, order.polite)
+
+
+def _named_barely(what: str) -> bool:
+    """ "delete house offer": two or three words that name no part of a text, file or table."""
+    parts = [grammar.bare(part) for part in what.split()]
+    return 1 < len(parts) < 4 and not set(parts) & lexicon.words("forget_apart.txt") and all(map(str.isalpha, parts))
+
+
+def _particular(what: str, talk: Discourse) -> bool:
+    """Whether a datum is somebody's or something's; "the code" alone is if one was told."""
+    parts = what.split()
+    if len(parts) > 2 or parts[0].lower() not in {"the", "that", "this", "any", "all", "those"}:
+        return True
+    return any(target.names_all(draft.text, what) for draft in talk.drafts)
+
+
+_FROM_PART = Pattern(r"\b(?:from|off|out of|in) (?P<part>[a-z]+)\b", re.I)
+_FOREIGN = Pattern(
+    r"\b(?:from|out of|off|on|onto|into|in|under|below|above|after|before|with|by|to) (?:the|my|our|your|his|her|their|"
+    r"this|that|an?|each|every|all|\d)\b",
+    re.I,
+)
+
+
+_EDITS = Pattern(
+    r"\band (?:also )?(?:make|add|put|write|shorten|rewrite|replace|change|turn|use|move|insert|include|keep|send)\b",
+    re.I,
+)
+"""What goes on with an order to edit a text: "take out the bit about salt and make it vegan"."""
+
+
+def elsewhere(text: str) -> bool:
+    """Whether something is to be taken from another place than memory ("remove the number from the title")."""
+    if _places().search(text):
+        return False
+    part = _FROM_PART.search(text)
+    if part is not None and part.group("part").lower() in lexicon.words("forget_apart.txt"):
+        return True
+    found = _FOREIGN.search(re.split(r"[,;.]", text, maxsplit=1)[0])
+    if found is None:
+        return False
+    if found.group().split()[0].lower() in {"from", "out", "off", "to", "into"}:
+        return True
+    return not target.is_told(text[: found.end()]) and not target.is_datum(cut(text)[0])
+
+
+def _owned(what: str, polite: bool) -> bool:
+    """Whether a matter is the speaker's or a known person's, and nothing that is wiped in the world; if asked politely,
+    "the necklace" is enough: an assistant has no other necklace to erase."""
+    parts = [grammar.bare(part) for part in what.split()]
+    if not parts or parts[-1] in lexicon.words("forget_apart.txt"):
+        return False
+    if polite and parts[0] == "the" and len(parts) > 1:
+        return True
+    return parts[0] in {"my", "our", "that", "his", "her", "their"} or parts[0].endswith("'s") or what[:1].isupper()
+
+
+# Wishes that something told be forgotten: the matter first, or as what is not to be kept.
+
+_GONE = (
+    r"(?:removed|deleted|forgotten|erased|wiped|scrubbed|taken (?:out|off|down|away)|cleared|struck(?: out| off)?|"
+    r"expunged|purged|binned|dropped|thrown (?:out|away)|gone|out of (?:here|there|memory)|off the record)"
+)
+_KEPT = (
+    r"(?:stored|remembered|kept|saved|recorded|noted|logged|retained|memorised|memorized|written(?: down| anywhere)?|"
+    r"on (?:file|record)|in (?:here|there|(?:your|the) (?:memory|notes|records|files?|log))|hanging (?:about|around)|"
+    r"lying (?:about|around)|held(?: on to)?)"
+)
+_COURT = r"(?:(?:and|so|but|also|oh|please|now|actually|no|ok|sorry)[, ]+)*"
+_WISHES: tuple[Pattern, ...] = tuple(
+    Pattern(_COURT + form + r"\b(?P<trail>.*)$", re.I)
+    for form in (
+        rf"(?:i|we) (?:want|need|would like|wish|would love|prefer|would prefer)(?: to have)? (?P<what>.{{2,60}}?) "
+        rf"(?:to be |to get )?{_GONE}",
+        r"(?:please |kindly )*(?:treat|consider|regard|take|count|let) (?P<what>.{2,60}?) (?:as |be |to be )?(?:unsaid|"
+        r"forgotten|deleted|never said|withdrawn|void|erased|unmentioned)",
+        rf"(?P<what>(?:the|my|our|that|those|what|this|all that) .{{2,60}}?),? (?:must|should|may|can|need|ought to) ?"
+        rf"(?:not|never|n't) (?:be|have been|stay|remain) {_KEPT}",
+        rf"(?:could|can|would|may|might) (?P<what>(?:the|my|our|that|what|all) .{{2,60}}?) (?:please )?be {_GONE}",
+        rf"(?:can|could|may) (?:i|we) (?:please )?(?:have|get) (?P<what>.{{2,60}}?) {_GONE}",
+        rf"(?:please )?(?:have|get) (?P<what>.{{2,60}}?) {_GONE}",
+        rf"(?:i|we) (?:do not|don't|did not|didn't|never|would rather not|would not|wouldn't) "
+        rf"(?:want|like|need|wish|have)(?: to have)? (?P<what>.{{2,60}}?) (?:to be |being )?{_KEPT}",
+        rf"(?:i|we) would (?:rather|prefer)(?: it)?(?: if| that)? (?P<what>.{{2,60}}?) "
+        rf"(?:was|were|is|be|are)(?: not|n't) {_KEPT}",
+        rf"(?P<what>(?:the|my|our|that|those|what|this|all that) .{{2,60}}?),? (?:can|may|should|must|needs? to|has to|"
+        rf"have to|ought to|could) (?:now |please |also |all |safely )*(?:be {_GONE}|go(?! \w)|disappear|vanish)",
+        r"(?P<what>(?:the|my|our|that|those|what|this) .{3,60}?),? you (?:can|may|should|must|could|might) (?:please )?"
+        r"(?:now )?(?:forget(?! to\b)|throw (?:away|out)|delete|drop|erase|remove|scrap|bin|wipe|scrub|lose)",
+        r"(?:i|we) would (?:rather|prefer|sooner)(?: it)?(?: if| that)? you (?:did not|didn't|would not|wouldn't|"
+        r"do not|don't) (?:remember|keep|store|save|record|hold on to|hang on to|retain|note|write down) "
+        r"(?P<what>.{2,60}?)(?=$|,)",
+        rf"(?:please |kindly |(?:can|could) you (?:please |kindly )?)*(?:see to it|make sure|ensure|see) (?:that )?"
+        rf"(?P<what>.{{2,60}}?) (?:is|are|gets?) {_GONE}",
+        r"(?P<what>.{2,60}?)(?:,|:) (?:please |pl[sz] |just |can you |could you )*(?:please )?(?:delete|erase|forget|"
+        r"wipe|scrub|remove|bin|get rid)(?: (?:it|that|this|them|of it))?(?=$| please| pl[sz]|[,.!])",
+        r"(?P<what>.{2,60}?),? (?=(?:out of|off|from) your (?:memory|notes|records?|files?|log))",
+        r"(?:let us |let's |can we |we (?:can|will) |you |can you |could you )?(?:just |please |all )*pretend "
+        r"(?:that )?(?P<what>(?:i|we) (?:never|did not|didn't) "
+        r"(?:say|said|tell|told|mention|mentioned|bring up|brought up)\b[^,]{2,60})(?=$|,)",
+    )
+)
+
+
+_HINT = Pattern(
+    r"\b(?:unsaid|unmention|withdraw|void|never said|remov|delet|forg|eras|wip|scrub|clear|"
+    r"taken|struck|expung|purg|bin|drop|throw|lose|gone|go\b|vanish|"
+    r"disappear|stor|rememb|kept|keep|sav|record|noted?\b|log|retain|memor|writ|on file|hanging|lying|held|hold|"
+    r"pretend|out of|off|from|get rid|scrap)",
+    re.I,
+)
+"""What some wish or other holds: most sentences hold none of it."""
+
+
+def find_wish(sentence: str) -> Order | None:
+    """A wish that something be forgotten: "I don't want X stored", "the thing about X can go", "pretend I never..."."""
+    if len(sentence) > 400 or _HINT.search(sentence) is None:
+        return None
+    for pattern in _WISHES:
+        match = pattern.match(sentence)
+        if match is None:
+            continue
+        what, inner = cut(match.group("what"))
+        whole = match.group()
+        if elsewhere(match.string[match.start("what") :]):
+            continue
+        if inner and not match.group("what").lower().startswith("what"):
+            continue
+        told = target.is_told(what) or target.is_datum(what) or target.is_pointer(what)
+        told = told or what.lower().startswith("what ") or (":" in whole and grammar.find_verb(what.split()) < 0)
+        if re.search(
+            r"\bpretend\b|forg[eo]t|remember|memory|out of your|on (?:file|record)|in here|you (?:did|would)",
+            whole,
+            re.I,
+        ):
+            told = True
+        if told and not INDEFINITE.match(what):
+            _, trail = cut("x" + match.group("trail")) if match.group("trail") else ("", "")
+            return Order("", "", "", True, "memory", what, target.after_thanks(trail))
+    return None
+
+
+LONGEST_MATTER = 200
+"""Characters: what is longer is no name of something told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request and the sentence around it.
+
+    `asked` are the texts of what is to be forgotten ("User asked to forget the staging password"), none where it names
+    nothing that was told; `left` is what the sentence tells beside the request and its reason.
+    """
+
+    asked: tuple[str, ...] = ()
+    left: str = ""
+
+
+def read(sentence: str, talk: Discourse, at: int) -> Request | None:
+    """The request that the sentence makes, or None if it makes none."""
+    sentence = _MIND.sub(_ordering, sentence, count=1)
+    order = find_order(sentence, talk) or find_wish(sentence)
+    if order is None:
+        return None
+    more = _FURTHER.match(order.trail)
+    matters = target.name(order.what, talk, at, order.before or order.spoken)
+    if more and matters and grammar.find_verb(more.group("what").split()) < 0:
+        matters = (*matters, *(target.name(more.group("what"), talk, at, "") or ()))
+        order = replace(order, trail="")
+    if matters is None:
+        return Request(left=_left(order, (), ""))
+    whole = order.before if _told_just_now(order) else ""
+    asked = tuple(f"{talk.who} asked to forget{_linked(matter, talk.who)}" for matter in matters if not whole)
+    return Request(asked, _left(order, matters, whole))
+
+
+_MIND = Pattern(
+    r"\b(?:(?:would|do|will) (?:you|u) mind|(?:i|we) (?:would )?(?:really )?appreciate (?:you|your)|"
+    r"(?:how|what) about|(?:may|can|could) i ask you to consider) (?P<ing>[a-z]+ing)\b",
+    re.I,
+)
+
+
+def _ordering(match: re.Match[str]) -> str:
+    """ "would you mind deleting": "please delete"."""
+    stem = match["ing"].lower()[:-3]
+    undoubled = stem[:-1] if len(stem) > 2 and stem[-1] == stem[-2] else stem
+    for base in (stem, f"{stem}e", undoubled):
+        if any_verb().fullmatch(base):
+            return f"please {base}"
+    return match.group()
+
+
+_FURTHER = Pattern(
+    r"^(?:and|also|plus|or)(?: also)? (?P<what>(?:my|our|the|what|that|his|her|their) [\w' -]{2,40}?)"
+    r"(?: (?:also|too|as well|please|pl[sz]))*$",
+    re.I,
+)
+
+
+def asks(text: str) -> bool:
+    """Whether a sentence of a text asks to forget what by its words was told; such a text is no story or game."""
+    talk = Discourse()
+    for sentence in re.split(r"(?<=[.!?])\s+", text[:1000]):
+        spoken = filters.strip_openers(sentence)
+        order = find_order(spoken, talk) or find_wish(spoken)
+        if order is not None and target.is_told(order.what):
+            return True
+    return False
+
+
+def _linked(matter: str, who: str) -> str:
+    if matter.startswith(": "):
+        return matter
+    return f" that {matter}" if matter.startswith(f"{who} ") else f" {matter}"
+
+
+def _told_just_now(order: Order) -> bool:
+    """ "My pin is 2607 - actually, delete that": what stands before is itself the matter, and never was stored."""
+    if not target.is_pointer(order.what) or not order.before or order.joint == "so":
+        return False
+    if target.stands_for_matter(order.before):
+        return False
+    return target.mentioned(order.before) == "" and grammar.find_verb(order.before.split()) > 0
+
+
+def _left(order: Order, matters: tuple[str, ...], whole: str) -> str:
+    """What the sentence tells beside: neither the matter again nor the reason for the request."""
+    before = "" if whole or _is_reason(order, matters) else order.before
+    after = order.trail if _worth(order.trail, matters) else ""
+    return ", and ".join(part for part in (before, after) if part)
+
+
+def _is_reason(order: Order, matters: tuple[str, ...]) -> bool:
+    """Whether what stands before a request only says why: it tells of the same matter, or that it was told."""
+    if not order.before:
+        return True
+    if target.mentioned(order.before) or target.reasons().search(order.before):
+        return True
+    return any(target.shares(order.before, matter) for matter in matters) and order.joint == "so"
+
+
+_JOINED = Pattern(r"^(?:and|also|oh|but|then|plus)\b[ ,]*", re.I)
+_OWN_NEWS = Pattern(r"^(?:i|we|my|our)\b", re.I)
+_POINTS = Pattern(r"\b(?:it|that|this|them|those|these|you)\b", re.I)
+
+
+def _worth(trail: str, matters: tuple[str, ...]) -> bool:
+    """Whether what trails a request tells something of its own: joined to it, or the speaker's news with a value."""
+    if not trail:
+        return False
+    if _JOINED.match(trail):
+        return not target.reasons().search(trail)
+    if _POINTS.search(trail) or target.reasons().search(trail) or any(target.names_all(trail, m) for m in matters):
+        return False
+    parts = trail.split()
+    told = any(grammar.is_number(part) or grammar.is_name(part) for part in parts[1:]) or "now" in trail.lower().split()
+    return told and grammar.find_verb(parts) > 0 and (_OWN_NEWS.match(trail) is not None or parts[0].lower() == "the")

@@ -1,0 +1,300 @@
+"""What a request to forget is about: its words without those that say that it was told, or what a pronoun means."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
+from perdure.pipeline.curation.rules.extraction.statements import people
+from perdure.pipeline.lexicon import word_set
+
+_STRIPS = 5
+"""How many openings are taken off ("everything", "that I said", "about")."""
+
+_THANKS = Pattern(
+    r"^(?:[\s,.!-]*\b(?:please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|could you|can you|"
+    r"ok|okay|now|right now|right away|straight away|at once|asap|immediately|"
+    r"for me|for good|for ever|forever|completely|entirely|altogether|again|lol|omg|haha|too|as well|if (?:you|u) "
+    r"(?:can|could|would|will|do not mind|don't mind|please|may)|if (?:that is )?(?:possible|ok|okay|alright)|"
+    r"if (?:i|we|you) (?:\w+ )?(?:said|told|mentioned|saved|stored|have|kept)(?: you)?(?: (?:it|that|them))?|"
+    r"(?:that )?(?:i|we) (?:told|mentioned|said|gave|shared)(?: (?:to )?you)?(?: about| of| before| earlier)?)\b)+"
+    r"[\s,.!-]*",
+    re.I,
+)
+
+
+@cache
+def _tellings() -> re.Pattern[str]:
+    return re.compile(rf"(?:{'|'.join(lexicon.lines('forget_tellings.txt'))})(?:\s+|$)", re.I)
+
+
+@cache
+def _place() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{line})" for line in lexicon.lines("forget_places.txt")), re.I)
+
+
+@cache
+def reasons() -> re.Pattern[str]:
+    """Reasons that only a request to forget has."""
+    return re.compile("|".join(f"(?:{line})" for line in lexicon.lines("forget_reasons.txt")), re.I)
+
+
+_TOLD_TAIL = Pattern(
+    r"\b(?:thing|things|stuff|business|story|incident|affair|saga|matter|episode|comment|remark)s?$", re.I
+)
+_POLITE = Pattern(r"^(?:please|pl[sz])\b", re.I)
+
+
+def thanks(trail: str) -> bool:
+    """Whether what trails a request is, or begins with, words of courtesy."""
+    found = _THANKS.match(trail)
+    return (
+        found is not None and re.search(r"please|pl[sz]|thank|ta\b|thx|cheers|you\b", found.group(), re.I) is not None
+    )
+
+
+def after_thanks(trail: str) -> str:
+    """What trails a request without courtesies and without the place where memories are kept."""
+    while True:
+        shorter = _THANKS.sub("", trail, count=1).strip(" ,;:-")
+        place = _place().match(shorter)
+        shorter = shorter[place.end() :].strip(" ,;:-") if place else shorter
+        if shorter == trail:
+            return trail
+        trail = shorter
+
+
+def is_told(what: str) -> bool:
+    """Whether the matter says of itself that it was told: "what I said", "the thing about X", "my remark on X"."""
+    low = what.lower()
+    if re.match(r"(?:about|regarding|concerning|please)\b", low):
+        return is_told(low.partition(" ")[2])
+    if re.match(r"(?:that|what(?! i\b)|the fact|the whole|the entire)\b", low):
+        rest = low.split(" ", 1)[1] if " " in low else ""
+        if rest and (is_told(rest) or low.startswith(("the fact", "that i ", "that my ", "that we "))):
+            return True
+    if _TOLD_TAIL.search(low) and re.match(r"(?:the|that|this|my|our)\b", low) and len(low.split()) > 2:
+        return True
+    return (
+        _tellings().match(low) is not None
+        or re.search(r"\bi (?:ever |just |once |have )?(?:said|told|mentioned)\b", low) is not None
+    )
+
+
+@cache
+def _data() -> frozenset[str]:
+    return frozenset(lexicon.pairs("forget_data.tsv"))
+
+
+def is_datum(what: str) -> bool:
+    """Whether the matter is a private datum of somebody or something: "my weight", "the number of the shed padlock"."""
+    low = re.sub(r"\bdate of birth\b", "birthdate", what.lower())
+    head = re.split(r" (?:of|for|to|in|on|at) ", low, maxsplit=1)[0]
+    parts = [grammar.bare(part) for part in head.split()]
+    if len(parts) < 2 or not (parts[0] in _DETERMINERS or any(part.endswith("'s") for part in parts)):
+        return False
+    apart = parts[-1] in lexicon.words("forget_apart.txt")
+    return (parts[-1] in _data() and not apart) or " ".join(parts[-2:]) in _data()
+
+
+_DETERMINERS = frozenset({"my", "our", "the", "his", "her", "their", "that", "this", "any", "all", "those"})
+_POINTERS = Pattern(
+    r"^(?:about |all |all of |everything of )?(?:it|that|this|them|those|these|that one|this one|that last (?:bit|one|"
+    r"part|thing|message)|the last (?:bit|thing|part|message|one)(?: i (?:said|told you|wrote|sent))?|what i (?:just )?"
+    r"(?:said|told you|wrote)(?: (?:there|just now|to you|earlier|before|last))?|i (?:ever )?(?:just )?said (?:that|it|"
+    r"this|anything)|i (?:ever )?(?:mentioned|told you) (?:it|that|this)|that i (?:said|told you|mentioned) "
+    r"(?:it|that)|"
+    r"my last (?:message|remark|comment|line)|anything of (?:that|the) (?:kind|sort)|any of (?:it|that|this)|"
+    r"the (?:whole )?thing|i said (?:so|a word)|all (?:of )?(?:it|that|this)|my (?:comment|remark|words?)|"
+    r"(?:that|the|this) (?:comment|remark|story|bit|part|secret|message|info|information))$",
+    re.I,
+)
+
+
+def is_pointer(what: str) -> bool:
+    """Whether the matter only points at what was told ("it", "that last bit", "what I just said")."""
+    low = what.lower().strip(" ,.:;-!")
+    return _POINTERS.match(low) is not None or low in word_set("forget.empty")
+
+
+_SAID = (
+    r"(?:told|tell|given|gave|give|mentioned|mention|said|say|shared|share|written|wrote|put|typed|posted|confided|"
+    r"pasted|sent|leaked|revealed|entered|let slip|blurted out)"
+    r"(?: (?:to |with )?you)?(?: (?:about|of|that|anything about|something about|some (?:\w+ )?things about))?|"
+    r"(?:spoke|spoken|talked)(?: to you)? (?:about|of)"
+)
+_MATTER = r"(?P<what>(?:(?:the|my|our|that|his|her|their|I)\b|[A-Z])[^,.;?!]{2,60})"
+_MENTIONS: tuple[Pattern, ...] = (
+    Pattern(
+        r"\b[Yy]ou (?:still |even |also )*(?:know|have|remember|keep|kept|store|stored|save|saved|noted|wrote down) "
+        r"(?P<what>(?:my|our|the|that|his|her|their) [^,.;?!]{2,60})"
+    ),
+    Pattern(rf"\b(?:never|should|shouldn't|ought)\b(?: (?:not|never|have|had|ever))* (?:{_SAID}) {_MATTER}"),
+    Pattern(rf"\b(?:{_SAID}) {_MATTER}"),
+    Pattern(
+        r"\b(?:[Dd]on't|[Dd]o not|[Nn]ever|[Ss]top) (?:bring(?:ing)? up|mention(?:ing)?|talk(?:ing)? about|"
+        rf"ask(?:ing)? me about|remind(?:ing)? me (?:of|about)) {_MATTER}"
+    ),
+    Pattern(
+        r"^(?P<what>(?:who|what|how|where|why|the|my|our) [^,.;?!]{2,50}?) (?:is|are|was) (?:nobody|no one|none of|"
+        r"private|personal|secret|between)\b",
+        re.I,
+    ),
+)
+_ADDRESSED = Pattern(r"\b(?:you|in (?:here|chat|the chat)|here|by (?:accident|mistake)|accidentally|in error)\b", re.I)
+
+
+def mentioned(text: str) -> str:
+    """What a sentence says was told ("I should never have told you the pin"), "" if it says no such thing."""
+    for number, pattern in enumerate(_MENTIONS):
+        found = pattern.search(text)
+        if found is None or (number == _TOLD_YOU and not _ADDRESSED.search(text)):
+            continue
+        what = re.sub(
+            r"\b(?: in (?:here|chat|the chat)| here| earlier| before| once| yesterday| last time| by accident|"
+            r" by mistake| accidentally| in error)+$",
+            "",
+            found["what"],
+        )
+        return what.strip()
+    return ""
+
+
+_TOLD_YOU = 2
+"""The pattern of telling that says nothing without whom it was told."""
+
+
+def note(sentence: str, talk: Discourse, at: int) -> None:
+    """Remember what a sentence says was told, for a request that follows in the same message."""
+    said = mentioned(sentence)
+    if not said and len(sentence.split()) < 7 and grammar.find_verb(sentence.split()) < 0:
+        said = sentence  # "The wifi password - don't hold on to it"
+    if said:
+        talk.mentioned = (at, said)
+
+
+def name(what: str, talk: Discourse, at: int, before: str) -> tuple[str, ...] | None:
+    """The matters that the words of a request name, in the third person; None where they name nothing told."""
+    if is_pointer(what) or not what:
+        return _pointed(talk, at, before, "message" in what)
+    if len(what) > 200:
+        return None
+    stripped = _stripped(what)
+    if not stripped or is_pointer(stripped):
+        return _pointed(talk, at, before, False)
+    return tuple(_third(_referred(part, before, talk), talk.who) for part in _parts(stripped)) or None
+
+
+def _pointed(talk: Discourse, at: int, before: str, whole: bool) -> tuple[str, ...] | None:
+    """What "it" means: what the sentence, or the one before, says was told; else the fact told last."""
+    said = mentioned(before) or (talk.mentioned[1] if talk.mentioned[0] == at else "")
+    if not said and stands_for_matter(before) and len(before.split()) < 9:
+        said = before
+    if said:
+        return (_third(_stripped(said) or said, talk.who),)
+    told = [draft for draft in talk.drafts if not draft.forget]
+    if not told or (talk.drafts[-1].forget and talk.drafts[-1].sources[-1:] == (at,)):
+        return None
+    meant = [draft for draft in told if draft.sources[-1:] == told[-1].sources[-1:]] if whole else told[-1:]
+    return tuple(f": {draft.text}" for draft in meant)
+
+
+_NAMES_IT = Pattern(
+    r"^(?:what|everything|anything|all|never ?mind|nvm|as for|about|(?:the|that|my|our|"
+    r"this) (?:\w+ )?\w+ (?:about|regarding|"
+    r"concerning))\b",
+    re.I,
+)
+
+
+def stands_for_matter(before: str) -> bool:
+    """Whether the words before "delete that" name what is meant: a noun phrase, or "what I said about ..."."""
+    return before != "" and (grammar.find_verb(before.split()) < 0 or _NAMES_IT.match(before) is not None)
+
+
+def _stripped(what: str) -> str:
+    """The matter without its words of telling, before and after it."""
+    what = what.strip(" ,.:;-!")
+    for _ in range(_STRIPS):
+        shorter = _tellings().sub("", what, count=1) if _tellings().match(what) else what
+        shorter = _THANKS.sub("", shorter, count=1) if _POLITE.match(shorter) else shorter
+        shorter = re.sub(r"(?<=\w{4}) (?:thing|stuff|business)$", "", shorter, flags=re.I).strip(" ,.:;-!")
+        if shorter == what:
+            break
+        what = shorter
+    return what
+
+
+def _parts(what: str) -> list[str]:
+    """ "my weight and my age": each of what is listed."""
+    parts = re.split(r",? (?:and|or|&|plus)(?: also)? (?=(?:my|our|the|his|her|their|what|that)\b)", what)
+    clause = grammar.find_verb(what.split()) > 0
+    return [what] if clause else [_stripped(part) for part in parts if part.strip()]
+
+
+_HIM = Pattern(r"\b(?P<who>him|her|them|he|she)(?=$| (?:and|about|with|for|to|is|was|has|had|at|in|on)\b)", re.I)
+_HIS = Pattern(r"\b(?:his|her)(?= \w)", re.I)
+
+
+def _referred(matter: str, before: str, talk: Discourse) -> str:
+    """The matter with "him" and "her" replaced by whom they mean: a name of the same sentence, else the last person."""
+    if not (_HIM.search(matter) or _HIS.search(matter)):
+        return matter
+    named = [part for part in before.split()[0:] if grammar.is_name(part) and not people.is_known_word(part.lower())]
+    who = named[-1].strip(grammar.PUNCTUATION) if named else talk.person
+    if not who:
+        return matter
+    who = who.removesuffix("'s")
+    return _HIS.sub(f"{who}'s", _HIM.sub(who, matter, count=1), count=1)
+
+
+def _third(what: str, who: str) -> str:
+    turned = transforms.to_third(what, who)
+    if turned.startswith(who):
+        return turned
+    return turned[:1].lower() + turned[1:] if turned[:4] in {"The ", "That"} else turned
+
+
+# ------------------------------------------------------------------ what is told of the same matter
+
+_WORD = Pattern(r"[\w']+")
+_ENDINGS = Pattern(r"(?:'s|ings?|ed|ies|es|s|y)$")
+_OLD = Pattern(r"\b(?:old|previous|former|earlier|last|wrong|first|original)\b", re.I)
+
+
+def _telling_words(text: str) -> set[str]:
+    """The words of a text that say what it is about, without their endings."""
+    light = word_set("forget.light")
+    low = [word.lower().removesuffix("'s") for word in _WORD.findall(text)]
+    return {_ENDINGS.sub("", word) or word for word in low if word not in light and len(word) > 1}
+
+
+def shares(text: str, matter: str) -> bool:
+    """Whether a text holds any telling word of the matter."""
+    return bool(_telling_words(text) & _telling_words(matter))
+
+
+def names_all(text: str, matter: str) -> bool:
+    """Whether a text holds every telling word of the matter."""
+    wanted = _telling_words(matter)
+    return bool(wanted) and wanted <= _telling_words(text)
+
+
+def without_matters(drafts: list[Draft], who: str) -> list[Draft]:
+    """The drafts of one message without those that tell again what the message asks to forget."""
+    asked = [draft.text.removeprefix(f"{who} asked to forget") for draft in drafts if draft.forget]
+    matters = [matter for matter in asked if not _OLD.search(matter)]
+    return [
+        draft
+        for draft in drafts
+        if draft.forget or not (_is_reason(draft.text) or any(names_all(draft.text, matter) for matter in matters))
+    ]
+
+
+def _is_reason(fact: str) -> bool:
+    """ "User doesn't want it hanging about": only says why, and of what is told elsewhere."""
+    return reasons().search(fact) is not None and re.search(r"\b(?:it|that|this|them)\b", fact) is not None

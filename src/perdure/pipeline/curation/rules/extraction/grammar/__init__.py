@@ -1,0 +1,1 @@
+"""The grammar that all readers share: verbs, persons, negation, times."""

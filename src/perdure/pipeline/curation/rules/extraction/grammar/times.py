@@ -1,0 +1,186 @@
+"""When a statement became true or stopped being so: dates, months, years and relative times, against a given moment."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.extraction.grammar import grammar
+
+MONTHS = {
+    name: number + 1
+    for number, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
+}
+DAYS = {name: number for number, name in enumerate(["mon", "tue", "wed", "thu", "fri", "sat", "sun"])}
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+NUMBERS = {
+    name: number + 1
+    for number, name in enumerate(
+        ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    )
+} | {"a": 1, "an": 1, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_DATE = Pattern(
+    rf"(?P<iso>\b(?:19|20)\d\d-\d\d-\d\d\b)|(?:\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? "
+    rf")?\b{_MONTH}\b\.?(?: (?:the )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y1>(?:19|"
+    rf"20)\d\d))?|"
+    r"\b(?P<year>(?:19|20)\d\d)\b|\b(?P<word>yesterday|today|tonight|tomorrow|last night|this morning)\b|"
+    r"\b(?P<n>\d{1,3}|a couple of|a few|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
+    r"twelve) (?P<unit>day|week|month|year)s? ago\b|"
+    r"\b(?P<which>last|this|next) (?P<span>week|month|year|weekend|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|"
+    r"sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|" + _MONTH.replace("?P<month>", "") + r")\b",
+    re.I,
+)
+_UNTIL = Pattern(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
+_RESCHEDULED = Pattern(
+    r"\b(?:moved|put (?:back|off)|pushed|postponed|rescheduled|brought forward|changed|shifted|"
+    r"rebooked|delayed)\b[^.]{0,40}"
+    r"\b(?:to|for|until)(?: the| on)? $",
+    re.I,
+)
+_STARTS = Pattern(
+    r"\b(?:since|from|as of|effective|starting|beginning|until|till|through|up to|end(?:s|ed)|"
+    r"expires?|valid to)(?: the| end of| on)* $",
+    re.I,
+)
+"""Before a date to come: without one of these it is the value of an appointment, and no beginning of what is told."""
+_AGO_SPAN = Pattern(
+    r"\bfor (?:the (?:last|past) )?(?P<n>\d{1,3}|a|one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
+    r"twelve) (?P<unit>day|week|month|year)s?\b(?! (?:from|in))",
+    re.I,
+)
+_PERFECT = Pattern(
+    r"\b(?:has|have) (?:\w+ )?(?:been|lived|worked|had|known|studied|played|used|owned)\b|\bsince\b", re.I
+)
+
+
+def validity(text: str, anchor: datetime) -> tuple[datetime | None, datetime | None]:
+    """(valid_from, valid_to) that the text tells, each an aware UTC midnight or None, counted from `anchor`."""
+    start: datetime | None = None
+    end: datetime | None = None
+    for match in _DATE.finditer(text[:600]):
+        moment = _moment(match, anchor, text)
+        if _RESCHEDULED.search(text[: match.start()]):
+            continue
+        if moment is None or (moment > anchor and not _STARTS.search(text[max(0, match.start() - 20) : match.start()])):
+            continue
+        if _UNTIL.search(text[max(0, match.start() - 24) : match.start()]):
+            end = end or moment
+        else:
+            start = start or moment
+    span = _AGO_SPAN.search(text)
+    if start is None and span and _PERFECT.search(text):
+        start = _back(anchor, _count(span.group("n")), span.group("unit").lower())
+    if start and end and end < start:
+        return None, end
+    return start, end
+
+
+def _moment(match: re.Match[str], anchor: datetime, text: str) -> datetime | None:
+    groups = match.groupdict()
+    try:
+        if groups["iso"]:
+            return datetime.fromisoformat(groups["iso"]).replace(tzinfo=UTC)
+        if groups["month"]:
+            return _calendar(groups, anchor, text, match.start())
+        if groups["year"]:
+            return _year(groups["year"], text, match)
+        if groups["word"]:
+            shift = {"yesterday": -1, "last night": -1, "tomorrow": 1}.get(groups["word"].lower(), 0)
+            return _midnight(anchor + timedelta(days=shift))
+        if groups["n"]:
+            return _back(anchor, _count(groups["n"]), groups["unit"].lower())
+        return _relative(groups["which"].lower(), groups["span"].lower(), anchor)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _year(year: str, text: str, match: re.Match[str]) -> datetime | None:
+    """A year counts where a preposition says that it is one ("since 2019"), not in "2016 Subaru"."""
+    before = text[max(0, match.start() - 10) : match.start()]
+    if not re.search(
+        r"\b(?:in|since|from|until|till|by|of|during|before|after|early|late|mid|to|around|through)[ -]$", before, re.I
+    ):
+        return None
+    return datetime(int(year), 1, 1, tzinfo=UTC)
+
+
+def _calendar(groups: dict[str, str | None], anchor: datetime, text: str, start: int) -> datetime | None:
+    name = (groups["month"] or "").lower()
+    day_text = groups["d1"] or groups["d2"]
+    before = text[max(0, start - 10) : start].lower()
+    if (
+        name in {"may", "mar", "march"}
+        and not day_text
+        and not groups["y1"]
+        and not re.search(r"\b(?:in|since|from|until|by|last|next|this|of|during|before|after) $", before)
+    ):
+        return None
+    day = int(day_text) if day_text else 1
+    month = MONTHS[name[:3]]
+    if groups["y1"]:
+        return datetime(int(groups["y1"]), month, day, tzinfo=UTC)
+    here = datetime(anchor.year, month, day, tzinfo=UTC)
+    past = _told_as_past(text, start)
+    if past and here > anchor:
+        return datetime(anchor.year - 1, month, day, tzinfo=UTC)
+    if not past and (anchor - here).days > 180:
+        return datetime(anchor.year + 1, month, day, tzinfo=UTC)
+    return here
+
+
+def _told_as_past(text: str, start: int) -> bool:
+    if re.search(r"\b(?:since|last|was|were|had)\b", text[:start], re.I):
+        return True
+    parts = text[:start].split()
+    verb = grammar.find_verb(parts)
+    return verb > 0 and grammar.bare(parts[verb]) in grammar.simple_pasts()
+
+
+def _relative(which: str, span: str, anchor: datetime) -> datetime | None:
+    step = {"last": -1, "this": 0, "next": 1}[which]
+    today = _midnight(anchor)
+    if span == "week":
+        return today + timedelta(days=7 * step - (today.weekday() if step else 0))
+    if span == "weekend":
+        return today + timedelta(days=5 - today.weekday() + 7 * step)
+    if span == "month":
+        return _months(today, step)
+    if span == "year":
+        return datetime(anchor.year + step, 1, 1, tzinfo=UTC)
+    if span[:3] in DAYS and span not in SEASONS and not span.startswith("mar"):
+        ahead = (DAYS[span[:3]] - today.weekday()) % 7
+        return today + timedelta(days=ahead - 7 if step < 0 else ahead)
+    month = SEASONS.get(span) or MONTHS[span[:3]]
+    here = datetime(anchor.year, month, 1, tzinfo=UTC)
+    if step < 0 and here >= today.replace(day=1):
+        return here.replace(year=anchor.year - 1)
+    if step > 0 and here <= today:
+        return here.replace(year=anchor.year + 1)
+    return here
+
+
+def _count(word: str) -> int:
+    return int(word) if word.isdigit() else NUMBERS[word.lower()]
+
+
+def _back(anchor: datetime, count: int, unit: str) -> datetime:
+    today = _midnight(anchor)
+    if unit == "month":
+        return _months(today, -count)
+    if unit == "year":
+        return _months(today, -12 * count)
+    return today - timedelta(days=count * (7 if unit == "week" else 1))
+
+
+def _months(day: datetime, step: int) -> datetime:
+    index = day.year * 12 + day.month - 1 + step
+    return day.replace(year=index // 12, month=index % 12 + 1, day=1)
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,0 +1,1 @@
+"""Raw text made into clean sentences."""

@@ -1,0 +1,401 @@
+"""From what was typed to plain text: quotes, code and links set aside, chat spelling made regular.
+
+What must not be altered (quotations, links, inline code) becomes one private-use character each, which `restore` turns
+back; so nothing downstream can put it into the third person or split it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.lexicon import word_set
+
+# Emoji: those that stand for a word are one, those that adorn a sentence are none.
+#
+# "I love 🍕" lacks its object without the emoji; "I love pizza 🍕" is whole, and its emoji tells nothing new.
+
+_ONE = (
+    r"(?:[\U0001f1e6-\U0001f1ff]{2}|[0-9#*]\ufe0f?\u20e3|[\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+    r"[\ufe0f\U0001f3fb-\U0001f3ff]*[\U000e0020-\U000e007f]*)"
+)
+_RUN = Pattern(rf"{_ONE}(?:\u200d?{_ONE})*")
+_PICTURE = Pattern(r"[\u2600-\u26ff\u2702-\u2712\u2744-\u2757\u2763-\u2767\u20e3\U0001f000-\U0001faff]")
+_MOOD = Pattern(
+    r"^(?:[\u2728\u2764\u2763\U0001f389\U0001f38a\U0001f440-\U0001f450\U0001f493-\U0001f49f\U0001f4a5-\U0001f4af"
+    r"\U0001f525\U0001f5a4\U0001f600-\U0001f64f\U0001f90c-\U0001f92f\U0001f932-\U0001f93e\U0001f970-\U0001f97a"
+    r"\U0001f9e1\U0001f3fb-\U0001f3ff\ufe0f\u200d\u2640\u2642])+$"
+)
+"""Faces, hands, hearts and sparks: what follows a verb says a mood, not an object."""
+_BEFORE = Pattern(r"([\w']+) ?$")
+_AFTER = Pattern(r" ?([\w']+)")
+_LINKS = frozenset({"is", "are", "was", "were"})
+
+
+def read(text: str, keep: Callable[[str], str]) -> str:
+    """The text with what `keep` makes of each emoji that stands for a word, and without the others."""
+
+    def one(match: re.Match[str]) -> str:
+        text, start, end = match.string, match.start(), match.end()
+        after = _AFTER.match(text, end)
+        following = after.group(1) if after else ""
+        opens = not text[end : end + 3].strip(" ") or text[end : end + 3].lstrip(" ")[:1] == "\n"
+        if _stands_for_a_word(match.group(), text[max(0, start - 40) : start], following):
+            return keep(match.group()) + (". " if opens or _opens_sentence(following) else "")
+        if match.group()[0].isascii():
+            return match.group()[0]  # a key with a digit
+        return ". " if opens or text[end : end + 3].lstrip(" ")[:1].isupper() else " "
+
+    return _RUN.sub(one, text).replace("\u200d", "").replace("\ufe0f", "")
+
+
+def _opens_sentence(word: str) -> bool:
+    return word[:1].isupper() and word.lower() in word_set("emoji.openers")
+
+
+def _stands_for_a_word(emoji: str, before: str, after: str) -> bool:
+    if not _PICTURE.search(emoji):
+        return False
+    found = _BEFORE.search(before)
+    if found is None:
+        return after.lower() in _LINKS and not before.strip(" ").endswith((",", ":"))
+    word = found.group(1).lower()
+    if word in _wanting() or word.isdigit():
+        return True
+    noun = before[: found.start()].rsplit(None, 1)[-1:]  # "as a nurse 👩", not "I nurse 👩"
+    if noun and noun[0].lower() in lexicon.words("determiners.txt"):
+        return False
+    return grammar.is_form(word) and _MOOD.match(emoji) is None
+
+
+@cache
+def _wanting() -> frozenset[str]:
+    """Words after which something must come: "in", "my", "two", "favourite"."""
+    goes_on = frozenset(lexicon.pairs("wrapping.tsv")["goes_on"].split())
+    return (goes_on | lexicon.words("prepositions.txt") | word_set("emoji.counts")) - word_set("emoji.complete")
+
+
+FIRST_MARK = 0xE000
+MAX_MARKS = 6000  # the private-use area ends there
+
+_MARKS = Pattern(f"[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]")
+_LEADING = Pattern(f"^(?:[{chr(FIRST_MARK)}-{chr(FIRST_MARK + MAX_MARKS)}]\\s*)+")
+_QUOTES = str.maketrans(
+    {
+        "’": "'",
+        "‘": "'",
+        "´": "'",
+        "`": "`",
+        "“": '"',
+        "”": '"',
+        "„": '"',
+        "«": '"',
+        "»": '"',
+        "\u00a0": " ",
+        "\u200b": None,
+        "\ufeff": None,
+        "\t": " ",
+        "—": " - ",
+        "–": "-",
+        "\r": "\n",
+        "\u2028": "\n",
+        "\u2029": "\n",
+        "•": "\n",
+    }
+)
+_PROTECTED = Pattern(
+    r"""https?://[^\s<>]{1,2000}|\b[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}|`[^`\n]{1,400}`|"[^"\n]{1,2000}"|"""
+    r"""(?<![\w'])'(?=\S)[^'\n]{1,400}(?:'(?=\w)[^'\n]{1,400}){0,6}'(?![\w'])"""
+)
+_OBJECT = Pattern(r"\{[^{}\n]{0,2000}[\"':=][^{}\n]{0,2000}\}")
+_FENCE = Pattern(r"```[\s\S]{0,100000}?(?:```|\Z)")
+_CODE_LINE = Pattern(
+    r"[{};]\s*$|=>|::|</?\w+>|^\s*(?:SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE|import |"
+    r"from \w+ import|"
+    r"def \w+\(|class \w+[:(]|const |let \w+ =|var \w+ =|public |private |function \w*\(|return |print\(|console\.|"
+    r"Traceback|File \"|\w+Error:|\w+Exception|#include|#!/|\$ |>>> |npm |pip install|git \w+ |docker |"
+    r"curl |sudo |ssh )|"
+    r"^\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|^\s*(?:ERROR|WARN(?:ING)?|INFO|DEBUG|FATAL|TRACE|CRITICAL)\b[ :\[]|"
+    r"^\s{2,}[\w-]+:(?: \S+)?\s*$|^\s*[A-Z][A-Z_]{4,}[:=] ?\S+\s*$|^(?:Exception in thread|Caused by:)|"
+    r"\w+\([^()]*\)\s*[;{]|\w+\.\w+\(|^\s*[\w.]+\s*=\s*(?:['\"\[{(]|\w+[.(])|^\s*at \w+[.(]|"
+    r"^\s*\[[\w.-]+\]\s*$|^\s*[a-z_]+ ?= ?[\w./-]+\s*$|^\s*>"
+)
+_SELF = Pattern(r"\b(?:i|i'm|im|ive|i've|my|we|our|me)\b", re.I)
+_TITLES = Pattern(r"\b(Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Rd|Ave|No|vs|etc|approx|e\.g|i\.e|Ph\.D|Nr)\.(?=\s*\S)")
+_SHOUTED = Pattern(r"\b[A-Z']+(?: [A-Z']+){2,}\b")
+_PLAIN_WORD = Pattern(r"\b(?:THE|MY|IS|AM|GOT|TO|AND|IN|WAS|HAVE|ARE|OUR|WITH|FOR)\b")
+"""Words of which one at least stands in anything said aloud; a row of abbreviations has none."""
+_FORMAL_KIN = {"mum": "mother", "mom": "mother", "dad": "father"}
+_IN_LAW = Pattern(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[ -]in[ -]laws?(?!')\b", re.I)
+_AMPM = Pattern(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
+_LAUGH = Pattern(r"(?<=\w)[,.]? (?:lo+l+|lmf?ao+|ha(?:ha)+h?|he(?:he)+|rofl)\b[.,!]* ?", re.I)
+_WORD = Pattern(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
+_NUMBER_WORD = {"2": "to", "4": "for"}
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """Plain text, and what its marks stand for."""
+
+    text: str
+    kept: list[str] = field(default_factory=list)
+
+    def restore(self, text: str) -> str:
+        """The text with every mark replaced by what it stood for."""
+        if not self.kept:
+            return text
+        return _MARKS.sub(lambda m: self._kept(m.group()), text)
+
+    def _kept(self, mark: str) -> str:
+        place = ord(mark) - FIRST_MARK
+        return self.kept[place] if place < len(self.kept) else ""
+
+
+def has_mark(text: str) -> bool:
+    """Whether a quotation, a link or code stands in the text."""
+    return _MARKS.search(text) is not None
+
+
+def without_marks(text: str) -> str:
+    """The text without its quotations, links and code."""
+    return _MARKS.sub(" ", text)
+
+
+def marks_as(text: str, word: str) -> str:
+    """The text with a word for each quotation, link or code in it, but for those at its beginning, which go."""
+    return _MARKS.sub(word, _LEADING.sub("", text))
+
+
+def clean(content: str, *, english: bool = True) -> Cleaned:
+    """The message as plain text in regular spelling; linear in its length, and never raises.
+
+    With `english` false only marks and quotes are treated: chat spelling and contractions are those of English.
+    """
+    text = unicodedata.normalize("NFC", content.encode("utf-8", "replace").decode("utf-8"))
+    text = _MARKS.sub("", text).translate(_QUOTES)
+    text = _OBJECT.sub(" ", _FENCE.sub("\n", text))
+    text = "\n".join(line for line in text.split("\n") if not is_code(line))
+    cleaned = Cleaned("")
+    text = _PROTECTED.sub(lambda m: _protect(m.group(), cleaned.kept), text)
+    text = read(text, lambda each: _protect(each, cleaned.kept))
+    if not english:
+        cleaned.text = text
+        return cleaned
+    text = _SHOUTED.sub(lambda m: m.group().lower() if _PLAIN_WORD.search(m.group()) else m.group(), text)
+    text = _TITLES.sub(lambda m: m.group(1).replace(".", ""), text)
+    text = _IN_LAW.sub(lambda m: f"{_FORMAL_KIN.get(m.group(1).lower(), m.group(1))}-in-law", text)
+    text = _AMPM.sub(r"\1\2m", text)
+    text = _LAUGH.sub(". ", text)
+    text = _WORD.sub(_spell, text)
+    cleaned.text = expand(_possessives(text))
+    return cleaned
+
+
+def is_code(line: str) -> bool:
+    """Whether a line is of a program, a log or a quoted mail, and so nothing that its sender says."""
+    head = line[:400]
+    if re.search(r"\s--?\w[\w-]*=|\|\s*(?:wc|grep|awk|sed|sort|head|tail)\b", head):
+        return True
+    if not _CODE_LINE.search(head):
+        return False
+    bare = re.sub(r"\"[^\"]*\"|'[^']*'", "", head)
+    return not _SELF.search(bare) or bool(re.search(r"[{}]|=>|::|</\w+>|\);", bare))
+
+
+def _protect(span: str, kept: list[str]) -> str:
+    if len(kept) >= MAX_MARKS:
+        return span
+    kept.append(span)
+    return chr(FIRST_MARK + len(kept) - 1)
+
+
+_BEFORE_SIGLE = Pattern(r"(?:\d ?m?|\b(?:the|an?|my|our|his|her|your|in|of|for|by|via|per|no|this|that)) $", re.I)
+"""What stands before an abbreviation, never before "I am"."""
+
+
+@cache
+def _spelling() -> dict[str, str]:
+    return lexicon.pairs("spelling.tsv")
+
+
+def _spell(match: re.Match[str]) -> str:
+    word = match.group()
+    low = word.lower()
+    plain = _spelling().get(low)
+    if plain is None:
+        return word
+    if len(word) <= 2 and word.isupper() and low not in {"i", "im", "u", "ur"}:
+        return word  # an abbreviation: "UR", "N"
+    if (
+        word.isupper()
+        and "'" in plain
+        and _BEFORE_SIGLE.search(match.string, max(0, match.start() - 12), match.start())
+    ):
+        return word  # "200 IM", "the IM": no pronoun stands there
+    if word[0].isupper() and word[1:2].islower():
+        return plain[0].upper() + plain[1:]
+    return plain
+
+
+# ------------------------------------------------------------------ apostrophes
+
+_BE_NEXT = (
+    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|with|by|near|like|mine|been|because|all|also|"
+    r"only|just|still|now|always|very|really|so|too|"
+    r"almost|about|over|under|due|off|into|out|going|getting|been|got|gone|getting|having|coming|moving|"
+    r"turning|working|"
+    r"living|doing|making|taking|\d(?!\d*(?:st|nd|rd|th)\b)[\w.,:]*)"
+)
+_LOOSE_KIN = Pattern(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
+_ITS = Pattern(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|to\b|pronounced|spelled)")
+_ITS_NAME = Pattern(
+    r"(^|[,.!?;:(-] ?|\b(?:and|but|so|because|that|now|think|out|says?|said|maybe|days?|weekends) )([Ii])ts (?=[A-Z])",
+    re.M,
+)
+_ROUND_BIRTHDAY = Pattern(
+    r"\b([A-Za-z]{2,20})(?:'s|s) (\d{1,3}(?:st|nd|rd|th))(?: birthday| bday)? (?:is |is on )?(?=on \w|in \w+|"
+    r"next \w|this \w)"
+)
+_DAY_ITS = Pattern(
+    r"\b((?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|weekdays|mornings|evenings|now|nowadays|"
+    r"these days),?) "
+    r"its (?=[a-z])",
+    re.I,
+)
+_LOOSE_S = Pattern(
+    r"^((?:[\w-]{1,30} ){0,2}(?!(?:is|was|has|his|this|its|us|as|yes|always|plus|thus)\b)[a-z]{3,30})s "
+    r"(?=(?:gone|been|got|called|named|broken|moved)\b)",
+    re.I | re.M,
+)
+_AMOUNT = Pattern(
+    r"\b([Rr]ent|[Mm]ortgage|[Ss]alary|[Bb]udget|[Dd]eadline|[Ll]imit|[Ww]eight|[Hh]eight|[Bb]irthday)s "
+    r"(?=[$€£]?\d|on\b)"
+)
+_TILL = Pattern(r"(?<!the )(?<!a )(?<!my )\btill\b(?! receipt)")
+_KIN_FIRST = Pattern(
+    r"(?:^|(?<=[.!?\n,] ))(mum|mom|dad|gran|nan|grandma|grandpa|hubby|sis)s (?=[a-z]+ (?:is|was|has|"
+    r"will)\b|birthday|car|house|name|dog|cat)",
+    re.I | re.M,
+)
+_SHORT_S = Pattern(r"(?:(?<=^)|(?<=[.,!?\n] ))([a-z]{3,12})'s ([a-z]{3,12})(?=$|[.,!?\n])", re.M)
+_S_BE = Pattern(r"\b([A-Za-zÀ-ÿ][\w-]{0,40})'s (?=(\S{1,60}))")
+_PRONOUN_S = word_set("cleaning.pronoun_s")
+_HAS_NEXT = word_set("cleaning.has_next")
+_NOUN_ING = word_set("cleaning.noun_ing")
+
+
+def _short_s(match: re.Match[str]) -> str:
+    """ "mum's vegan" is a statement, "baker's hours" is none."""
+    plural = match.group(2).endswith("s") and match.group(2) not in lexicon.words("states.txt")
+    return match.group() if plural else f"{match.group(1)} is {match.group(2)}"
+
+
+def _possessives(text: str) -> str:
+    """Apostrophes that lazy typing left out, where only one reading makes sense ("my husbands allergic")."""
+    text = _TILL.sub("until", text)
+    text = _AMOUNT.sub(r"\1 is ", text)
+    text = _KIN_FIRST.sub(r"\1's ", text)
+    text = _SHORT_S.sub(_short_s, text)
+    text = _LOOSE_KIN.sub(_loose_kin, text)
+    text = _ROUND_BIRTHDAY.sub(r"\1's \2 birthday is ", text)
+    text = _DAY_ITS.sub(r"\1 it is ", text)
+    text = _ITS_NAME.sub(lambda m: f"{m.group(1)}{m.group(2)}t is ", text)
+    text = _ITS.sub(lambda m: f"{m.group(1)}t is ", text)
+    return _LOOSE_S.sub(r"\1's ", text)
+
+
+_POSSESSED = word_set("cleaning.possessed")
+
+
+def _loose_kin(match: re.Match[str]) -> str:
+    owner, middle, noun, follower = match.group(1), match.group(2), match.group(3), match.group(4).lower().strip(",.!?")
+    kin = lexicon.pairs("kin.tsv")
+    if noun not in kin and noun not in lexicon.words("roles.txt") and noun not in {"cat", "dog"}:
+        return match.group()
+    if kin.get(noun + "s") == "p" and noun in {
+        "parent",
+        "grandparent",
+        "kid",
+        "twin",
+        "in-law",
+        "neighbour",
+        "colleague",
+    }:
+        return f"{owner}{middle} {noun}s' " if follower in _POSSESSED else match.group()
+    plural = follower in grammar.bases() and follower not in lexicon.words("nounish.txt") - {"play", "work", "start"}
+    plural = plural or follower in grammar.AUXILIARIES or follower in grammar.simple_pasts()
+    if (
+        plural
+        or follower in {"and", "both", "all", "who", "in", "from", "at", "or", "to", "with"}
+        or match.group(4) in {","}
+    ):
+        return match.group()
+    return f"{owner}{middle} {noun}'s "
+
+
+_EXPANSIONS = (
+    (Pattern(r"\b([Ii])'m\b"), "I am"),
+    (Pattern(r"\b([Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Tt]here)'re\b"), r"\1 are"),
+    (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
+    (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t|[Tt]hat)'ll\b"), r"\1 will"),
+    (
+        Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"),
+        r"\1 had ",
+    ),
+    (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
+    (Pattern(r"(?:^|(?<=[.!?\n] ))[Ii]d (?=like|love|rather|prefer|say|want)", re.M), "I would "),
+    (
+        Pattern(r"(?:^|(?<=[.!?,\n] ))[Ww]ere (?=on\b|in\b|at\b|not\b|a\b|all\b|\w+ing\b|both\b|from\b)", re.M),
+        "we are ",
+    ),
+    (Pattern(r"\bcannot\b"), "can't"),
+    (Pattern(r"\bI,? too,? (?=\w)"), "I also "),
+)
+
+
+def expand(text: str) -> str:
+    """Contractions of pronouns and of is and has written out; possessives and n't stay."""
+    for pattern, full in _EXPANSIONS:
+        text = pattern.sub(full, text)
+    return _S_BE.sub(_expand_s, text)
+
+
+_CHANGED_NEXT = Pattern(
+    r"(?:(?:now|just|all|been|finally|officially|sadly|already) )*(?:pushed|moved|delayed|postponed|cancell?ed|"
+    r"rescheduled|brought|shifted|bumped|swapped|switched|replaced|raised|lowered|increased|reduced|cut|handed|"
+    r"delivered|paid|sold|booked|put|shut|closed|taken|stolen|fixed|mended|sorted|changed|done|finished|promoted|"
+    r"transferred|seconded|signed)"
+    r"(?= (?:back|forward|up|down|out|off|to|until|till|by|for|from|in|on|at|now|again|over|with|this|next|after)\b|"
+    r"[,.!?;]|$)",
+    re.I,
+)
+_OF_SOMEBODY = Pattern(r"\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?$")
+
+
+def _expand_s(match: re.Match[str]) -> str:
+    word, follower = match.group(1), match.group(2)
+    low, after = word.lower(), follower.lower().strip(",.!?;:)")
+    if low == "let" or _OF_SOMEBODY.search(match.string, max(0, match.start() - 16), match.start()):
+        return match.group()
+    if after in _HAS_NEXT and (after != "left" or low in _PRONOUN_S):
+        return f"{word} has "
+    if low in _PRONOUN_S:
+        return f"{word} is "
+    being = (
+        re.fullmatch(_BE_NEXT, after)
+        or after in lexicon.words("states.txt")
+        or (after in grammar.ings() and after not in _NOUN_ING)
+        or after in lexicon.words("moods.txt") - {"old", "new", "back", "home", "late", "good", "done", "well", "cold"}
+        or after in {"up", "down", "ready", "strict", "retired", "allergic", "coming", "moving", "scared"}
+    )
+    if _CHANGED_NEXT.match(match.string, match.end()):
+        return f"{word} is "  # "the bathroom's pushed back to the 18th"
+    if being and after not in {"first", "second", "next", "new", "old"}:
+        return f"{word} is "
+    return match.group()

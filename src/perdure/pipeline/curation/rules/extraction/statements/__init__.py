@@ -1,0 +1,1 @@
+"""Sentences made into third-person facts."""

@@ -1,0 +1,568 @@
+"""Words without a verb that still tell something: members of a list, and values that belong to what was spoken of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction.dialogue import corrections, presupposed
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
+from perdure.pipeline.curation.rules.extraction.normalize import sentences
+from perdure.pipeline.curation.rules.extraction.normalize.sentences import Clause
+from perdure.pipeline.curation.rules.extraction.statements import coreference, people, statements, subjects
+from perdure.pipeline.lexicon import word_set
+
+# A plain statement that no rule took apart, kept whole: "Keziah is going travelling", "Card reader is SumUp".
+
+_ADDRESSED = Pattern(r"\b(?:you|your|yours|u|ur|thanks|thank|please|pls)\b|[\"“”?]", re.I)
+_WORDS = range(3, 25)
+_LONGEST_ITEM = 12
+_LATEST_VERB = 7
+"""Words that may stand before the verb: "Blood test for my mother was put back"."""
+
+
+def plain_statement(sentence: sentences.Sentence, at: int, talk: Discourse) -> list[Draft]:
+    """The sentence in the third person, if it tells something definite of the speaker's own world.
+
+    Asked only where a sentence gave nothing, and only once the conversation has told something of its own: an outsider
+    could not tell such a sentence from one about the world at large.
+    """
+    if not talk.own or talk.asks or talk.task or sentence.question or sentence.header:
+        return []
+    text = filters.strip_openers(sentence.text).strip(" ,.!")
+    parts = text.split()
+    if len(parts) not in _WORDS or _ADDRESSED.search(text) or _is_no_statement(text):
+        return []
+    resolved = coreference.resolve(text, talk)
+    if resolved is None:
+        return []
+    parts = resolved.split()
+    verb = grammar.find_verb(parts, grammar.skip_adverbials(parts))
+    if not 0 < verb <= _LATEST_VERB or not _definite(parts):
+        return []
+    fact = statements.finish(resolved, talk)
+    if not statements.worthy(fact, talk):
+        return []
+    return [statements.make(fact, "plain", talk, at)]
+
+
+def list_item(sentence: sentences.Sentence, heading: str, at: int, talk: Discourse) -> list[Draft]:
+    """An item without a verb in a list of the user's own: "User's setup: wezterm + fish"."""
+    text = sentence.text.strip(" ,.!")
+    if not sentence.item or sentence.question or len(text.split()) > _LONGEST_ITEM or _ADDRESSED.search(text):
+        return []
+    if _is_no_statement(text) or talk.task:
+        return []
+    said = statements.finish(text, talk)
+    said = said[:1].lower() + said[1:] if text[:1].islower() else said
+    return [statements.make(f"{heading}: {said}", "labelled", talk, at)]
+
+
+def _is_no_statement(text: str) -> bool:
+    return (
+        filters.is_hypothetical(text)
+        or filters.is_chatter(text)
+        or filters.is_question(text, False)
+        or filters.is_request(text)
+    )
+
+
+def _definite(parts: list[str]) -> bool:
+    """Whether a number, a name or a time stands in it."""
+    return any(
+        grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) or any(char.isdigit() for char in part)
+        for part in parts
+    )
+
+
+# Noun phrases that say what one has: "2 budgies", "Yamaha upright in the hall", "old Volvo 240 in the barn".
+
+_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})"
+_FAMILY = (
+    r"kids?|children|sons?|daughters?|boys|girls|sisters?|brothers?|siblings|grandkids|grandchildren|grandsons?|"
+    r"granddaughters?|stepsons?|stepdaughters?|stepkids|nephews?|nieces?|twins|triplets"
+)
+_MORE = r"(?: (?:of my own|called|named|and|from|at|under|over|aged|both)\b.*)?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Possession:
+    """`thing` as it is had, with its article; `name` is the subject of a clause that goes on about it."""
+
+    thing: str
+    name: str = ""
+
+
+@cache
+def _living() -> re.Pattern[str]:
+    pets = sorted((re.escape(pet) for pet in lexicon.words("pets.txt")), key=len, reverse=True)
+    kinds = rf"{_FAMILY}|(?:{'|'.join(pets)})(?:e?s)?"
+    counted = rf"^(?:no (?=kids|children)|{_COUNT} )(?:[\w'-]+ ){{0,4}}?"
+    return re.compile(rf"{counted}(?:{kinds})\b(?!'){_MORE}", re.I)
+
+
+_PLACED = Pattern(
+    r"^(?P<thing>(?:(?:old|new|vintage|second-?hand|used|little|big|ancient|battered|rusty|antique) )?[A-ZÀ-Þ][\w'-]+"
+    r"(?: [\w'-]+){0,4}?) (?P<where>(?:in|on|under|outside|at) (?:the|my|our) (?:[a-z]+ ){0,2}?(?P<place>[a-z]+))$"
+)
+
+
+def read_possession(text: str) -> Possession | None:
+    """What the words say that the speaker has, or None."""
+    if _living().match(text):
+        return Possession(text)
+    placed = _PLACED.match(text)
+    if placed is None or placed.group("place") not in word_set("possessions.places"):
+        return None
+    words = placed.group("thing").split()
+    named = next((word for word in words if word[:1].isupper()), "")
+    if not grammar.is_name(named) or grammar.is_time_word(grammar.bare(named)):
+        return None
+    article = "an" if words[0][:1].lower() in "aeiou" else "a"
+    return Possession(f"{article} {text}", f"my {placed.group('thing')}")
+
+
+# Verbless pieces of a sentence: left with their statement, made a readable one of their own, or refused.
+
+LONGEST_TAIL = 8
+"""Words of a tail that stays with its statement."""
+LONGEST_FACT = 24
+"""Words of a statement that still takes a tail."""
+_QUANTITY = Pattern(
+    r"^(?:no|\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|both|several|about \d+|"
+    r"roughly \d+) (?P<noun>[a-z][\w'-]+)"
+    r"(?: [\w'-]+){0,7}$",
+    re.I,
+)
+_HOURS = Pattern(r"^(?:closed|shut|open)\b", re.I)
+
+
+def attach(text: str, joint: str, source: int, talk: Discourse) -> bool:
+    """Whether the piece after a comma was left with the statement before it ("takes bisoprolol, 2.5 mg")."""
+    last = talk.drafts[-1] if talk.drafts else None
+    words = text.split()
+    if last is None or not joint.startswith(",") or len(words) > LONGEST_TAIL or last.sources[-1:] != (source,):
+        return False
+    if last.forget or last.procedural or last.rule in _CLOSED or len(last.text.split()) > LONGEST_FACT:
+        return False
+    if joint.strip(", ") or not _worth_keeping(words) or _comments(words):
+        return False
+    keep = grammar.is_name(words[0]) or words[0].isupper() or grammar.is_time_word(grammar.bare(words[0]))
+    last.text = f"{last.text}, {text if keep else text[:1].lower() + text[1:]}"  # a small letter stays small
+    return True
+
+
+_CLOSED = frozenset({"standing", "fragment", "labelled", "naming", "aged", "owned", "as given", "rescheduled"})
+
+
+def _comments(words: list[str]) -> bool:
+    """Whether a tail remarks on what was said; "no stairs" does not."""
+    head = grammar.bare(words[0])
+    return head in word_set("tails.comments") and not (head == "no" and len(words) > 1)
+
+
+def _worth_keeping(words: list[str]) -> bool:
+    """Whether a tail holds a value (number, name, time) or narrows what was said ("ever", "at night")."""
+    return (
+        valued(" ".join(words))
+        or (1 < len(words) < 6 and grammar.bare(words[0]) not in lexicon.words("moods.txt"))
+        or (words[0].lower() == "no" and len(words) < 5)
+        or grammar.bare(words[0]) in lexicon.words("prepositions.txt") - {"like", "as", "than"}
+        or (len(words) == 1 and (len(words[0]) > 4 or grammar.bare(words[0]) in {"ever", "only", "too"}))
+    )
+
+
+def valued(text: str) -> bool:
+    """Whether a piece holds a typed value: a number, money, a date, a time or a proper name."""
+    parts = text.split()
+    return corrections.typed(text) is not None or any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
+    )
+
+
+def of_topic(text: str, said: str, talk: Discourse, *, told: bool) -> str:
+    """A statement of a piece and the topic in hand, or ""; `said` is the piece in the third person, `told` whether the
+    speaker has said something of his own in this sentence or before."""
+    topic = talk.topic or talk.thing
+    measured = _QUANTITY.match(text) is not None
+    if topic and topic != talk.who and _readable_topic(topic, talk.who) and told:
+        if _HOURS.match(text):
+            return f"{topic} is {_low(said)}"
+        if measured and not _timed(text):
+            plural = topic.endswith("s") and not topic.endswith(("ss", "'s", "us"))
+            return f"{topic} {'have' if plural else 'has'} {_low(said)}"
+        return f"{topic}: {said}" if valued(text) and not _opens_adverb(text) else ""
+    return ""
+
+
+def of_speaker(text: str, said: str, talk: Discourse, *, told: bool) -> str:
+    """A statement of a piece and the speaker himself, or ""."""
+    if said.startswith(talk.who):
+        return ""
+    if _QUANTITY.match(text) and talk.about_self and not _timed(text) and talk.who not in said and not talk.asks:
+        return f"{talk.who} has {_low(said)}"
+    return f"{talk.who}: {said}" if told and _series(text) else ""
+
+
+def _timed(text: str) -> bool:
+    noun = grammar.bare(text.split()[1])
+    return (
+        grammar.is_time_word(noun)
+        or noun in lexicon.words("prepositions.txt")
+        or noun
+        in {
+            "of",
+            "more",
+            "or",
+            "and",
+            "to",
+            "a",
+            "per",
+            "each",
+            "times",
+            "way",
+            "doubt",
+        }
+    )
+
+
+def _series(text: str) -> bool:
+    """ "Curling tuesdays", "2nd year", "Day 40 no vaping": a value with a word that says of what."""
+    words = text.split()
+    return (
+        valued(text)
+        and 1 < len(words) <= 6
+        and not _opens_adverb(text)
+        and any(
+            word.isalpha() and word.islower() and len(word) > 3 and not grammar.is_time_word(word)
+            for word in map(str, words)
+        )
+    )
+
+
+def _opens_adverb(text: str) -> bool:
+    head = grammar.bare(text.split(maxsplit=1)[0])
+    return head in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | word_set("tails.comments") | {
+        "one",
+        "only",
+        "just",
+        "not",
+        "this",
+        "that",
+        "the",
+    } or (head in grammar.bases() and head not in lexicon.words("nounish.txt"))
+
+
+def _readable_topic(topic: str, who: str) -> bool:
+    """Whether a person would read the topic as the subject of what follows."""
+    words = topic.removeprefix(f"{who}'s ").split()
+    if not words or len(words) > 4 or topic == who:
+        return False
+    low = [grammar.bare(word) for word in words]
+    if low[-1] in word_set("tails.no_topic") or low[-1][:1].isdigit() or low[0] in word_set("tails.no_topic"):
+        return False
+    if any(word in grammar.AUXILIARIES for word in low):
+        return False
+    return not (low[-1] in grammar.simple_pasts() and low[-1] not in lexicon.words("nounish.txt"))
+
+
+def _low(said: str) -> str:
+    return said[:1].lower() + said[1:]
+
+
+_LIST_VERBS = word_set("fragments.list_verbs")
+_LABELLED = Pattern(r"^(?P<label>[A-Za-z][\w' /-]{1,40}?)(?: ?: | ?= ?)(?P<value>\S.{0,200})$")
+LONGEST = 18
+"""Words of a fragment; a longer one is no fragment but a sentence that was not understood."""
+
+
+def read(piece: Clause, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    """The fact of a fragment: continued from the list before it, or said of the topic; [] if it tells nothing."""
+    text = filters.strip_openers(piece.text).strip(" ,.:;-!()")
+    if not text or filters.is_chatter(text) or len(text.split()) > LONGEST or filters.is_hypothetical(text):
+        return []
+    if re.fullmatch(r"[1-9]\d", text) and piece.joint == "," and re.match(r"I am (?!in\b|at\b|on\b)", sentence.last):
+        return [statements.make(f"{talk.who} is {text}", "aged", talk, sentence.source)]
+    found = _labelled(text, talk, sentence)
+    found = found or _measured(text, talk, sentence)
+    if found:
+        return found
+    if not (talk.asks and not talk.about_self) and not talk.task and (has := read_possession(text)):
+        sentence.last = text
+        sentence.carried = sentence.carried or has.name
+        fact = statements.finish(f"I have {has.thing}", talk)
+        if sentence.kept and sentence.carried.lower() in {"he", "she"} and talk.person:
+            fact = f"{talk.person} has {has.thing}"
+        return [statements.make(fact, "possessed", talk, sentence.source)]
+    if presupposed.hardware(text):
+        return [statements.make(f"{talk.who} has {text}", "hardware", talk, sentence.source)]
+    if _closing(text) and (talk.topic or talk.thing):
+        return _of_topic(text, talk, sentence, piece.joint)
+    if _nobody_sure(text, sentence) or grammar.subject_of(text.split()) or not _tells(text):
+        return []
+    bearers = _bearers(text, talk, sentence)
+    if bearers:
+        return bearers
+    if sentence.list_head and piece.joint.startswith(",") and _may_share(sentence, text):
+        fact = statements.finish(f"{sentence.list_head} {text}", talk)
+        return [statements.make(fact, "list", talk, sentence.source)]
+    if _ADVERBIAL.match(text) and sentence.kept and _append(text, talk, sentence):
+        return []
+    return _of_topic(text, talk, sentence, piece.joint)
+
+
+def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    """ "I have 2 sons, Otis and Bram": whose names they are."""
+    parts = [part for part in text.split() if grammar.bare(part) not in {"and", "&"}]
+    last = grammar.bare(sentence.last.split()[-1]) if sentence.last else ""
+    kinds = people.relation_nouns()
+    plural = last.endswith(("s", "children")) and (last in kinds or last[:-1] in kinds or last[:-2] in kinds)
+    if not plural or not parts or not all(grammar.is_name(part) for part in parts):
+        return []
+    for part in parts:
+        talk.call(part.strip(",."), part.strip(",."))
+    return [statements.make(f"{talk.who}'s {last} are {text}", "naming", talk, sentence.source)]
+
+
+_ADVERBIAL = Pattern(
+    r"(?:\d+ (?:days?|hours?|times|nights?|shifts?) (?:a|per|each) \w+|usually|sometimes|often|roughly|"
+    r"about|around|once|twice|every|each|daily|weekly|monthly|nightly|"
+    r"(?:two|three|four|five|\d+) times|since|until|mornings|evenings|weekends|weekdays|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|usually (?:on|at|in)|mostly (?:on|at|in)) ?\b",
+    re.I,
+)
+
+
+def _append(text: str, talk: Discourse, sentence: statements.Sentence) -> bool:
+    """An adverbial ("twice a day") goes with the statement before it."""
+    last = talk.drafts[-1] if talk.drafts else None
+    if last is None or last.sources[-1:] != (sentence.source,) or last.forget or last.procedural:
+        return False
+    if last.rule in {"standing", "fragment", "labelled"}:
+        return False
+    named = grammar.is_time_word(grammar.bare(text.split(maxsplit=1)[0]))
+    last.text = f"{last.text}, {text if named else text[:1].lower() + text[1:]}"
+    return True
+
+
+def is_label(label: str, *, freely: bool = False) -> bool:
+    """Whether words before a colon name something of the user's ("goal for this year")."""
+    label = re.sub(
+        r" (?:so far|for now|at the moment|before (?:we|i) start|right now|currently|update)$", "", label, flags=re.I
+    )
+    words = label.split()
+    if not words or (len(words) == 1 and grammar.bare(words[0]) in lexicon.words("determiners.txt")):
+        return False
+    head = grammar.bare(words[0])
+    if head in lexicon.words("imperatives.txt") - {"note", "name", "plan", "order", "move", "test"} or len(words) > 7:
+        return False
+    if grammar.bare(words[-1]) in {
+        "this",
+        "following",
+        "sentence",
+        "text",
+        "example",
+        "code",
+        "error",
+        "output",
+        "question",
+        "says",
+        "said",
+    }:
+        return False
+    if any(grammar.bare(word) in grammar.AUXILIARIES for word in words) or head in lexicon.words("prepositions.txt"):
+        return False
+    if head in {
+        "error",
+        "output",
+        "example",
+        "question",
+        "input",
+        "answer",
+        "text",
+        "system",
+        "user",
+        "assistant",
+        "subject",
+    }:
+        return False
+    own = words[1:] if head in {"my", "our", "the"} else words
+    plain = freely and len(own) <= 2 and all(word.isalpha() for word in own) and head not in grammar.bases()
+    return head in {"my", "our"} or subjects.is_personal(own) or plain
+
+
+def owned_label(label: str, talk: Discourse) -> str:
+    """ "goal for this year" as "User's goal for this year"."""
+    words = label.split()
+    bare = " ".join(words[1:]) if grammar.bare(words[0]) in {"my", "our", "the"} else label
+    first = bare.split()[0]
+    bare = transforms.to_third(bare, talk.who)
+    keep = first.isupper() or (grammar.is_name(first) and not people.is_known_word(first.lower()))
+    return f"{talk.who}'s {bare if keep else bare[:1].lower() + bare[1:]}"
+
+
+def labelled(label: str, values: list[str], talk: Discourse, at: int) -> list[Draft]:
+    """One fact for each value under a label."""
+    owner = owned_label(label, talk)
+    talk.thing = talk.topic = owner
+    single = len(values) == 1
+    return [
+        statements.make(
+            f"{owner} {'is' if single or (number == 0 and not owner.endswith('s')) else '-'} {value}".replace(
+                " - ", ": ", 1
+            ),
+            "labelled",
+            talk,
+            at,
+        )
+        for number, value in enumerate(_said(value, talk) for value in values)
+        if value
+    ]
+
+
+def _said(value: str, talk: Discourse) -> str:
+    turned = statements.finish(value.strip(" ."), talk)
+    return turned[:1].lower() + turned[1:] if value[:1].islower() else turned
+
+
+def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    match = _LABELLED.match(text)
+    if match is None or len(match.group("label").split()) > 5:
+        return []
+    label = match.group("label").strip()
+    head = grammar.bare(label.split()[0])
+    if head in lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt") or head in {
+        "error",
+        "output",
+        "example",
+        "question",
+        "input",
+        "answer",
+        "text",
+    }:
+        return []
+    owner = "" if head in {"my", "our", "the"} else "my "
+    fact = statements.finish(f"{owner}{label} is {match.group('value')}", talk)
+    return [statements.make(fact, "labelled", talk, sentence.source)]
+
+
+def _specific(text: str) -> bool:
+    return any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part))
+        for part in text.split()
+    )
+
+
+_MEASURE = Pattern(
+    r"^(?P<label>[a-z][a-z' -]{2,30}?) (?P<value>(?:[$€£]?\d[\w.,:/%-]*)(?: ?(?:cm|kg|lbs?|k|am|pm|euros?|"
+    r"pounds|quid|dollars|a month|a week|per month|months?|years?|%))?)$",
+    re.I,
+)
+
+
+_ADDRESS = Pattern(
+    r"^(?P<label>(?:new |current |home |work |postal )*(?:address|postcode|phone number|number)) (?:is |now )?"
+    r"(?P<value>(?:flat |unit |apartment )?\d[\w/]* ?[\w' -]{2,50})$",
+    re.I,
+)
+
+
+def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list[Draft]:
+    """ "shoe size 38", "budget 4k": a personal noun with its number."""
+    place = _ADDRESS.match(text)
+    if place:
+        fact = f"{talk.who}'s {place.group('label').lower()} is {place.group('value')}"
+        return [statements.make(fact, "measure", talk, sentence.source)]
+    match = _MEASURE.match(text)
+    if (
+        match is None
+        or re.match(
+            r"(?:no|not|chapter|unit|page|question|part|step|level|season|episode)\b", match.group("label"), re.I
+        )
+        or not subjects.is_personal(match.group("label").split())
+    ):
+        return []
+    label = re.sub(r"^(?:my|our|the) ", "", match.group("label"))
+    return [statements.make(f"{talk.who}'s {label} is {match.group('value')}", "measure", talk, sentence.source)]
+
+
+def _closing(text: str) -> bool:
+    """ "sundays shut", "closed mondays": hours of the place spoken of."""
+    low = text.lower()
+    return (
+        re.fullmatch(
+            r"(?:(?:on )?\w+days?(?: and \w+days?)? (?:shut|closed|open|off|free)|(?:shut|closed|open|off) "
+            r"(?:on )?\w+days?)\b.{0,30}",
+            low,
+        )
+        is not None
+    )
+
+
+def _nobody_sure(text: str, sentence: statements.Sentence) -> bool:
+    """ "gp not sure, sending me for a scan": the fragment says little, but who it is goes on as the subject."""
+    parts = text.split()
+    if len(parts) > 1 and grammar.bare(parts[1]) == "not" and subjects.is_personal(parts[:1]):
+        sentence.carried = f"my {grammar.bare(parts[0])}"
+        return True
+    return False
+
+
+def _tells(text: str) -> bool:
+    """Whether a fragment holds a number, a name, a time, a negation, or two content words."""
+    parts = text.split()
+    if any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
+    ):
+        return True
+    content = [
+        part for part in map(grammar.bare, parts) if len(part) > 1 and part not in lexicon.words("prepositions.txt")
+    ]
+    return len(content) >= 1 and grammar.bare(parts[0]) not in lexicon.words("moods.txt")
+
+
+def _may_share(sentence: statements.Sentence, text: str) -> bool:
+    first = grammar.bare(text.split(maxsplit=1)[0])
+    if (first in grammar.bases() or first in grammar.thirds()) and first not in lexicon.words("nounish.txt"):
+        return False
+    verb = grammar.bare(sentence.list_head.split()[-1])
+    head = grammar.bare(text.split(maxsplit=1)[0])
+    return (
+        verb in _LIST_VERBS
+        and head
+        not in lexicon.words("prepositions.txt")
+        | lexicon.words("adverbs.txt")
+        | {"no", "not", "now", "closed", "open", "all"}
+        and not grammar.is_number(text.split(maxsplit=1)[0])
+    )
+
+
+def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: str) -> list[Draft]:
+    if talk.task or (talk.asks and not talk.about_self and not talk.own):
+        return []
+    if grammar.bare(text.split(maxsplit=1)[0]) in {"for", "with", "about", "of", "as"} and not _specific(text):
+        return []
+    head = grammar.bare(text.split(maxsplit=1)[0])
+    if (head in grammar.bases() or head in grammar.thirds()) and head not in lexicon.words("nounish.txt"):
+        return []
+    if head in {"not", "tastes", "looks", "sounds", "means"}:
+        return []
+    said = statements.finish(text, talk)
+    told = talk.own or bool(sentence.kept) or not talk.asks
+    fact = of_topic(text, said, talk, told=told)
+    as_typed = said[:1].lower() + said[1:] if text[:1].islower() else said
+    if not fact and attach(as_typed, joint, sentence.source, talk):
+        return []
+    fact = fact or of_speaker(text, said, talk, told=told)
+    if not fact:
+        return []
+    if not (talk.own or sentence.kept):
+        if (talk.about_self or not talk.asks) and (_specific(text) or re.match(r"no \w+", text, re.I)):
+            talk.waiting.append(Draft(fact, (sentence.source,), "fragment", 0.5))
+        return []
+    return [statements.make(fact, "fragment", talk, sentence.source)]

@@ -1,0 +1,542 @@
+"""One clause to facts: completed, resolved, turned into the third person, and judged worth keeping or not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction.dialogue import corrections
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.curation.rules.extraction.grammar import transforms as person
+from perdure.pipeline.curation.rules.extraction.statements import coreference, people, subjects
+from perdure.pipeline.lexicon import word_set
+
+# Clauses that point back: "opened an account with Pennine, that is where my copper comes from now".
+
+_POINTS = Pattern(
+    r"^(?:that|this|it|which)(?: (?:is|was)|'s) (?:also |now |actually )?(?P<by>where|who|whom|what|"
+    r"when) (?P<rest>\S.+)$",
+    re.I,
+)
+_LATER = Pattern(
+    r"(?:,? (?:now|these days|nowadays|at the moment|instead|from now on|mostly|too|as well|anyway))+$", re.I
+)
+_OPEN = Pattern(r"\b(?:from|at|to|in|on|with|for|of|off|through|by|into)$", re.I)
+
+
+_SAID = Pattern(
+    r"\b(?:said|say|says|mean|means|meant|think|thought|thinks|heard|hear|told|want|wanted|need|needed|like|"
+    r"love|do|did|"
+    r"does|happened|happens|matters|asked|ask|know|knew|get|got|am|are|is|was|were)$",
+    re.I,
+)
+"""Verbs after which "that is what I ..." only agrees or comments."""
+
+
+def resolve_anaphora(clause: str, talk: Discourse) -> str:
+    """The clause with what it points at in the place where that belongs, or "" if it does not point or at nothing."""
+    match = _POINTS.match(clause.strip(" ,."))
+    if match is None:
+        return ""
+    by, rest = match.group("by").lower(), match.group("rest")
+    meant = _meant(by, talk)
+    if not meant:
+        return ""
+    later = _LATER.search(rest)
+    adverbs = later.group() if later else ""
+    rest = rest[: later.start()] if later else rest
+    if _SAID.search(rest):
+        return ""
+    if not grammar.subject_of(rest.split()):
+        return f"{meant} {rest}{adverbs}" if by in {"who", "what"} else ""
+    lead = "" if by in {"who", "whom", "what"} or _OPEN.search(rest) else " on" if by == "when" else " at"
+    return f"{rest}{lead} {meant}{adverbs}"
+
+
+def _meant(by: str, talk: Discourse) -> str:
+    """What was told last of the kind that the word asks for."""
+    last = next((draft.text for draft in reversed(talk.drafts) if not draft.forget), "")
+    if by == "when":
+        found = corrections.typed(last)
+        return found[1] if found and found[0] in {"date", "time", "weekday", "month"} else ""
+    if by in {"who", "whom"}:
+        return talk.person or talk.named
+    named = re.findall(r"(?<=[a-z,] )[A-Z][\w&'-]+(?: (?:& )?[A-Z][\w&'-]+)*", last)
+    return (named[-1] if named and not named[-1].startswith(talk.who) else "") or (talk.thing if by == "what" else "")
+
+
+# Whether a clause whose subject is a noun or a name is about the speaker's world, or about the world at large.
+
+_HABIT = Pattern(r"\b(?:no longer|any ?more|these days|nowadays|now|lately)\b", re.I)
+_GENERIC = word_set("statements.generic")
+CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
+_PRIVATE = word_set("statements.private")
+_STANDS = Pattern(
+    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|"
+    r"delayed|deprecated|decommissioned|"
+    r"on (?:\w+ )?leave|off sick|back from|running late)\b"
+)
+"""News of somebody's own project or surroundings; nobody tells them of the world at large."""
+
+
+def allowed(full: str, talk: Discourse) -> bool:
+    """Whether a clause whose subject is a noun or a name is about the speaker's world, not the world at large."""
+    parts = full.split()
+    place = grammar.skip_adverbials(parts)
+    head = grammar.bare(parts[place])
+    if CARRIES.search(full) or head in {"both"}:
+        if head in {"nobody", "no", "everybody", "everyone"} and not re.search(
+            r"\b(?:my|our|we|us|calls? me)\b", full, re.I
+        ):
+            return False
+        return head not in _GENERIC or (
+            re.search(r"\b(?:i|my|me|we|our|calls? me|of us)\b", full, re.I) is not None and head not in {"you"}
+        )
+    if _unsaid(parts[place:]):
+        return False
+    if head in {"everything", "it's"} and talk.own and specific(parts) and not talk.asks:
+        return True
+    if head in _GENERIC:
+        return False
+    if _STANDS.search(full) and not talk.asks:
+        return True
+    if head in {"his", "her", "their"}:
+        return bool(talk.person or talk.group)
+    verb = grammar.find_verb(parts, place)
+    subject = parts[place:verb] if verb > place else parts[place : place + 1]
+    if head in talk.names or (subject and grammar.bare(subject[0]) in talk.names):
+        return True
+    if re.search(r"\b1[0-8]\d\d\b", full) and not subjects.is_personal(subject):
+        return False
+    if head in {"the", "this", "that", "each", "every", "all", "both", "any"}:
+        subject = subject[1:]
+        personal = subjects.is_personal(subject) and not filters.is_chatter(full)
+        named = re.search(r"\b(?:called|named) (?:now )?[A-Z]", full) is not None
+        return (
+            talk.own
+            or named
+            or (specific(parts) and not talk.asks and len(parts) > place + 1 and _common(parts[place + 1]))
+            or (personal and specific(parts))
+            or (_HABIT.search(full) is not None and specific(parts))
+        )
+    theirs = parts[place].endswith("'s") and len(subject) > 1 and subjects.is_personal(subject[1:])
+    if theirs and grammar.is_name(parts[place]) and specific(parts[verb:]) and not talk.asks:
+        return grammar.bare(parts[place]).removesuffix("'s") not in lexicon.words("famous.txt")
+    if grammar.is_name(parts[place]):
+        if talk.asks and not talk.about_self and not talk.own:
+            return False
+        return talk.own or talk.about_self or people.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
+    personal = subjects.is_personal(subject)
+    if talk.own or (specific(parts) and (personal or talk.about_self)) or _HABIT.search(full) is not None:
+        return True
+    return specific(parts[verb:]) and not talk.asks and grammar.bare(parts[place]) not in _GENERIC
+
+
+def _unsaid(parts: list[str]) -> bool:
+    """Whether the subject is one of something that the clause does not name ("the good ones are expensive")."""
+    for part in parts:
+        word = grammar.bare(part)
+        if word in {"one", "ones"}:
+            return part is not parts[0]
+        if word in lexicon.words("prepositions.txt") or word in grammar.AUXILIARIES or part.endswith((",", "'s")):
+            return False
+    return False
+
+
+def _common(word: str) -> bool:
+    """Whether a word behind "the" is a common noun or an abbreviation, and no name of something well known."""
+    return word.islower() or (word.isupper() and len(word) < 6)
+
+
+def _of_a_friend(parts: list[str], verb: int, talk: Discourse) -> bool:
+    """Whether a name that was never introduced is told of as one tells of people and pets one knows."""
+    if grammar.bare(parts[0]) in lexicon.words("famous.txt"):
+        return False
+    if talk.task or verb < 1 or verb > 2 or re.search(r"\b1[0-9]{3}\b", " ".join(parts)):
+        return False
+    word = grammar.bare(parts[verb])
+    base = grammar.thirds().get(word) or grammar.pasts().get(word) or word
+    after = grammar.bare(parts[verb + 1]) if verb + 1 < len(parts) else ""
+    if word in grammar.AUXILIARIES and (does := _does(parts, verb)) in _PRIVATE:
+        return does != ""
+    if base == "be":
+        rest = [grammar.bare(part) for part in parts[verb + 1 :]]
+        return any(
+            word in lexicon.words("states.txt") or word in people.relation_nouns() or word.isdigit()
+            for word in rest[:5]
+        )
+    return base in _PRIVATE and after != ""
+
+
+def _does(parts: list[str], verb: int) -> str:
+    """The base form of the verb behind auxiliaries ("is refusing", "won't take", "hasn't slept"), or ""."""
+    for part in parts[verb + 1 : verb + 4]:
+        word = grammar.bare(part)
+        if word in grammar.AUXILIARIES | lexicon.words("adverbs.txt") | {"not", "been"}:
+            continue
+        return grammar.ings().get(word) or grammar.pasts().get(word) or (word if word in grammar.bases() else "")
+    return ""
+
+
+def specific(predicate: list[str]) -> bool:
+    """Whether a predicate holds a number, a name, a code or a time."""
+    return any(
+        grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) or any(char.isdigit() for char in part)
+        for part in predicate
+    )
+
+
+_CONFIDENCE = {"first": 0.9, "noun": 0.8, "name": 0.8, "pronoun": 0.75, "fragment": 0.6}
+_REPORTED = Pattern(
+    r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? "
+    r"(?:saying|telling me)|insists?|"
+    r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always "
+    r"says?)(?: that)? (?P<what>.+)$"
+)
+
+
+@dataclass(slots=True)
+class Sentence:
+    """What holds between the clauses of one sentence."""
+
+    source: int
+    carried: str = ""
+    """The last clause's subject, in first-person words."""
+    kept: int = 0
+    list_head: str = ""
+    """Subject and verb that later members of a comma list share ("I use")."""
+    last: str = ""
+    """The last clause's text, completed."""
+    tail: str = ""
+    """The last clause's own words."""
+
+
+def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
+    """The facts of one clause; remembers in `talk` and `sentence` what later clauses refer to."""
+    text = grammar.trimmed(filters.strip_openers(text).strip(" ,.:;!\"'"))
+    text = resolve_anaphora(text, talk) or text
+    if text and filters.is_chatter(text) and re.match(r"(?:my|our) ", text, re.I):
+        coreference.note_thing(finish(text, talk), talk)
+    if not text or filters.is_chatter(text) or filters.is_hypothetical(text):
+        return []
+    carried = sentence.carried if _may_carry(joint, text) else ""
+    person = people.relation_in(carried.split()) or grammar.is_name(carried.split()[0]) if carried else None
+    if joint == "," and not person and _first_content(text) in word_set("statements.of_people"):
+        carried = ""
+    last_word = grammar.bare(text.split()[-1])
+    if joint.strip(", ") == "which" and _LEFT_OPEN.match(text) and last_word in grammar.bases():
+        return []
+    if joint.strip(", ") in {"who", "which"}:
+        carried = last_noun(sentence.tail) or carried
+        joint = ","
+    sentence.tail = text
+    head = grammar.bare(text.split()[0])
+    if joint == "," and head in grammar.thirds() and carried.lower() in grammar.FIRST and " me" in f" {text} ":
+        carried = _object_of(sentence.last)
+    third = head in grammar.thirds() and head not in lexicon.words("nounish.txt")
+    if joint == "," and third and carried.lower() in grammar.FIRST and talk.person:
+        carried = talk.person
+    if joint == "," and carried.lower() in grammar.FIRST and _A_KIND.match(text) and (met := _met(sentence.last)):
+        carried = met
+    if (not carried or carried.lower() in grammar.FIRST) and (stretch := _stretch(text)):
+        text = stretch
+    called = _CALLED.match(text)
+    if called and not talk.person and called.group("name") not in lexicon.words("not_names.txt"):
+        thing = talk.thing.removesuffix("'s breed").removesuffix("'s name")
+        people.note_subject(called.group("name"), talk)
+        sentence.carried = called.group("name")
+        owned = thing.startswith(f"{talk.who}'s ") and grammar.bare(thing.split()[-1]) in people.relation_nouns()
+        return [make(f"{thing} is called {called.group('name')}", "naming", talk, sentence.source)] if owned else []
+    full, rule = subjects.complete(text, carried)
+    if not full:
+        return []
+    if full.startswith("he ") and not text.lower().startswith("he "):
+        subject = talk.person or talk.thing
+        if not subject or not talk.own:
+            return []
+        full, rule = f"{subject}{full[2:]}", "name"
+    return _statement(full, rule, talk, sentence)
+
+
+_LEFT_OPEN = Pattern(r"(?:i|we) (?:(?!am\b|are\b|was\b|the\b|an?\b)[\w']+ ){0,3}[a-z]+$", re.I)
+"""A clause behind "which" that lacks the object it speaks of ("which I don't accept")."""
+
+
+_A_KIND = Pattern(r"^an? [a-z][\w -]{2,40}$")
+
+
+def _met(clause: str) -> str:
+    """The person whose name ends a clause, of whom an occupation behind it is told ("I live with Mona, a pharmacist").
+
+    A name behind a word of place is one of a place: what follows is told of the speaker.
+    """
+    words = clause.split()
+    named = len(words) > 1 and grammar.is_name(words[-1]) and grammar.bare(words[-2]) not in _PLACED
+    return words[-1] if named else ""
+
+
+_PLACED = frozenset({"in", "to", "at", "from", "near", "into"})
+
+
+def last_noun(text: str) -> str:
+    """The name or the noun phrase that ends a text: what "who" and "which" stand for."""
+    names: list[str] = re.findall(r"[A-ZÀ-Þ][\w'-]+(?: [A-ZÀ-Þ][\w'-]+)*", text)
+    if names and text.rstrip(" .,").endswith(names[-1]) and grammar.is_name(names[-1].split()[0]):
+        return names[-1]
+    match = re.search(r"\b(?:my|our|the|a|an) (?:[\w'-]+ ){0,3}[\w'-]+$", text.rstrip(" .,"), re.I)
+    return re.sub(r"^an? ", "the ", match.group()) if match else ""
+
+
+def _object_of(clause: str) -> str:
+    parts = clause.split()
+    verb = grammar.find_verb(parts)
+    words = [grammar.bare(part) for part in parts[verb + 1 :]] if verb > 0 else []
+    if len(words) > 1 and words[0] in grammar.bases():
+        words = words[1:]
+    return " ".join(words[:3]) if 0 < len(words) <= 3 else ""
+
+
+_STRETCH = Pattern(
+    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) "
+    r"(?P<unit>days?|weeks?|months?|years?|nights?|shifts?|hours?)"
+    r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|"
+    r"vegan|vegetarian|nicotine|alcohol)\b.*))$",
+    re.I,
+)
+
+
+_LONG_DAYS = Pattern(
+    r"^(?:\d{1,2}|four|five|six|seven|eight|nine|ten|eleven|twelve)[- ]?(?:hour|hr|h)s?[- ](?:days|shifts|nights)\b"
+    r"(?=.*\b(?:mon|tue|wed|thu|fri|sat|sun|week|month|rota|on|off)\w*\b)",
+    re.I,
+)
+
+
+def _stretch(text: str) -> str:
+    """ "4 nights on 3 off", "11 days without a cigarette": a stretch of time that is the speaker's."""
+    match = _STRETCH.match(text)
+    if _LONG_DAYS.match(text):
+        return f"I work {text[:1].lower()}{text[1:]}"
+    if match is None:
+        return ""
+    if match.group("unit").lower().startswith(("night", "shift")) or re.search(r"\boff\b", text):
+        return f"I work {text}"
+    rest = match.group("rest")
+    if re.match(
+        r"(?:without|sober|clean|smoke|vegan|vegetarian|nicotine|alcohol|married|together|straight)", rest, re.I
+    ):
+        return f"I have been {match.group('n')} {match.group('unit')} {rest}"
+    if match.group("unit").lower().startswith("hour") and not rest.lower().startswith(("in", "into", "on")):
+        return ""
+    return f"I have {text}" if not rest.startswith("off") else ""
+
+
+_CALLED = Pattern(r"^(?:he|she|it) is (?:called|named) (?P<name>[A-Z][\w'-]+)$", re.I)
+
+
+def _first_content(text: str) -> str:
+    """The first word that is no adverb ("still waiting" is "waiting")."""
+    words = [grammar.bare(part) for part in text.split()]
+    return next((word for word in words if word not in lexicon.words("adverbs.txt")), words[0])
+
+
+def _may_carry(joint: str, text: str) -> bool:
+    """Whether a clause without a subject goes on with the one before."""
+    head = _first_content(text)
+    if head in grammar.thirds() or joint.strip(", ") in {"and", "but", "then", "or", "so", "yet", "which", "who", "+"}:
+        return True
+    return joint in (",", ":", ")", "(") and head not in lexicon.words("statement_verbs.txt")
+
+
+def _participle_next(parts: list[str], verb: int) -> bool:
+    """Whether "has" only builds a tense of a thing's verb: "the match has moved, waterlogged pitch" lists nothing."""
+    mine = any(grammar.bare(part) in grammar.FIRST for part in parts[:verb])
+    return not mine and grammar.bare(" ".join(parts[verb + 1 : verb + 2])) in grammar.pasts()
+
+
+def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
+    if rule in {"noun", "name"} and not allowed(full, talk):
+        return []
+    naming = people.note_people(full, talk)
+    parts = full.split()
+    place = grammar.skip_adverbials(parts)
+    verb = grammar.find_verb(parts, place)
+    if rule == "name" and people.relation_in(parts) is None and verb > place:
+        people.note_subject(" ".join(part.strip(grammar.PUNCTUATION) for part in parts[place:verb])[:60], talk)
+    sentence.carried = _without_adverbs(parts[place:verb]) if verb > place else sentence.carried
+    sentence.list_head = ""
+    resolved = coreference.resolve(full, talk)
+    if resolved is None:
+        return []
+    particle = verb > place and grammar.bare(" ".join(parts[verb + 1 : verb + 2])) in {"up", "off", "out", "down"}
+    perfect = verb > place and grammar.bare(parts[verb]) in {"has", "have"} and _participle_next(parts, verb)
+    sentence.list_head = " ".join(parts[: verb + 1]) if verb > place and not particle and not perfect else ""
+    sentence.last = full
+    drafts = _naming(naming, talk, sentence.source)
+    telling = verb > place and grammar.bare(parts[verb]) in grammar.simple_pasts() - {"was", "were", "had"}
+    reported = _REPORTED.match(full)
+    if reported and not re.match(r"(?:i|we)\b", full, re.I):
+        return drafts + _report(resolved, reported, talk, sentence)
+    fact = finish(resolved, talk)
+    if not worthy(fact, talk):
+        return drafts
+    if not telling:
+        drafts.clear()
+    drafts.append(make(fact, rule, talk, sentence.source))
+    coreference.note_thing(fact, talk)
+    return drafts
+
+
+def _without_adverbs(subject: list[str]) -> str:
+    """A subject without the adverbs between it and its verb ("my boss just" is "my boss")."""
+    while len(subject) > 1 and grammar.bare(subject[-1]) in lexicon.words("adverbs.txt"):
+        subject = subject[:-1]
+    return " ".join(subject)
+
+
+def _naming(naming: tuple[str, str] | None, talk: Discourse, source: int) -> list[Draft]:
+    if naming is None:
+        return []
+    relation, name = naming
+    verb = "was" if " late " in relation else "is"
+    return [make(f"{relation} {verb} named {name}", "naming", talk, source)]
+
+
+def _report(resolved: str, reported: re.Match[str], talk: Discourse, sentence: Sentence) -> list[Draft]:
+    """ "my doctor says I must rest" is kept as a report; what others say of the world in general is not."""
+    what = reported.group("what")
+    first = grammar.bare(what.split()[0])
+    states = lexicon.words("states.txt")
+    telling = (
+        any(grammar.bare(word) in states for word in what.split())
+        or first in {"no", "to", "not", "never"}
+        or first in grammar.bases()
+        or specific(what.split())
+        or any(grammar.bare(word) in word_set("statements.healers") for word in reported.group("who").split())
+    )
+    if not (CARRIES.search(what) or telling):
+        named = _ROLE_NAME.match(reported.group("who"))
+        return (
+            [make(finish(f"{named.group(1)} is {named.group(2)}", talk), "naming", talk, sentence.source)]
+            if named
+            else []
+        )
+    fact = finish(resolved, talk)
+    return [make(fact, "reported", talk, sentence.source)]
+
+
+_ROLE_NAME = Pattern(r"^((?:the|my|our) [a-z' -]{2,30}) ((?:[A-Z][\w'-]+ ?){1,3})$", re.I)
+
+
+def finish(clause: str, talk: Discourse) -> str:
+    """A clause with its subject in the third person, as a sentence without end mark."""
+    turned = _capitalised(person.to_third(clause, talk.who), talk)
+    turned = re.sub(rf"\b({re.escape(talk.who)}(?:'s)?) (?:has|have) got (?!to\b)", r"\1 has ", turned)
+    turned = re.sub(r"\bhas got (?!to\b|\w+ed\b)", "has ", turned)
+    turned = re.sub(
+        r",? (?:though|too|lol|haha|btw|actually|anyway|ok|okay|please|thanks|i think|tbh|fyi|as well|you "
+        r"know|or so|i guess|right now)$",
+        "",
+        turned,
+    )
+    turned = re.sub(
+        rf"\b((?:both|none|all|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+        rf"\d+)) of {re.escape(talk.who)}\b(?!')",
+        r"\1 of them",
+        turned,
+        flags=re.I,
+    )
+    turned = grammar.trimmed(" ".join(turned.split()))
+    just = re.match(rf"({re.escape(talk.who)}) just (\w+)\b", turned)
+    if just and just.group(2) in grammar.simple_pasts():
+        turned = f"{just.group(1)} {turned[just.start(2) :]}"
+    return turned[:1].upper() + turned[1:]
+
+
+def _capitalised(text: str, talk: Discourse) -> str:
+    """Names that were introduced in small letters, written as names."""
+    if not talk.names:
+        return text
+    return re.sub(
+        r"\b[a-z]{3,}\b",
+        lambda m: (
+            m.group().capitalize() if m.group() in talk.names and not people.is_known_word(m.group()) else m.group()
+        ),
+        text,
+    )
+
+
+def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
+    """A draft with the rule's confidence; the telling opens the gate for less explicit statements."""
+    talk.own = True
+    return Draft(fact, sources, rule, _CONFIDENCE.get(rule, 0.7))
+
+
+_EMPTY_FACT = Pattern(
+    r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|"
+    r"hates?|knows?|goes|got|gets|can't wait|cannot wait|"
+    r"made|makes|tries|tried|isn't|wasn't|doesn't|didn't|worked|works|helped|helps)"
+    r"(?: (?:it|that|this|so|not|too|also|well|good|great|bad|fine|ok|okay|nice|there|here|them|one|now|"
+    r"again|to|all|really|very|yet))*$"
+)
+
+
+def worthy(fact: str, talk: Discourse) -> bool:
+    """Whether a finished fact says something: more than a subject with an empty predicate."""
+    words = fact.split()
+    if len(fact) > 500 or len(words) < 2 or not filters.readable(fact, talk.who, "first"):
+        return False
+    if words[-1] in {"it", "them", "that", "this", "him", "her"} and len(words) <= 4 and words[0] == talk.who:
+        return False
+    if words[0] == f"{talk.who}'s" and (words[1] in grammar.AUXILIARIES or _past_only(words)):
+        return False
+    if len(words) == 2:
+        base = grammar.thirds().get(words[1].lower(), "")
+        if words[1].lower() in word_set("statements.parting") and words[0] != talk.who:
+            return True
+        return base not in word_set("statements.empty_verbs") and base != ""
+    verb = grammar.find_verb(words)
+    if verb < 0:
+        verb = 1
+    if verb > 2 and words[0].lower() not in {"the", "it", "they", "this", "that"}:
+        return True
+    if (
+        verb > 1
+        and words[0].lower() not in {"the", "it", "they", "this", "that"}
+        and words[verb] in {"is", "was", "are"}
+    ):
+        return True
+    return _EMPTY_FACT.match(" ".join(words[verb:])) is None
+
+
+def _past_only(words: list[str]) -> bool:
+    """Whether the second word is a past tense and no noun of the subject ("User's shed delivery has moved")."""
+    noun = words[1] in lexicon.words("nounish.txt") and grammar.find_verb(words) > 1
+    return words[1] in grammar.simple_pasts() and not noun
+
+
+def hedged(fact: str) -> bool:
+    """Whether a fact is told as uncertain or only considered."""
+    return _HEDGE.search(fact) is not None
+
+
+_HEDGE = Pattern(
+    r"\b(?:(?:thinks?|believes?|assumes?|claims?|hopes?|guess(?:es)?) (?:that )?User\b|"
+    r"tentatively|provisionally|"
+    r"might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|"
+    r"not)|thinks? (?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|"
+    r"considering|not sure|isn't sure|unsure|could be|supposedly|apparently|if (?:it|the|they|all|he|she|"
+    r"we|i|user|everything|nothing)|"
+    r"hopes? to|hoping to|toying with|tempted to|torn between|leaning towards|not decided|undecided|"
+    r"depends on|would like to|wants to maybe|seems?|i think|guesses|supposes)\b",
+    re.I,
+)
+
+
+def self_describing(text: str) -> bool:
+    """Whether a clause without a subject can only be about the speaker ("im lefty" shortened to "lefty")."""
+    return grammar.bare(text.split(maxsplit=1)[0]) in lexicon.words("states.txt") if text.split() else False

@@ -1,0 +1,40 @@
+"""Reconciliation by rules: what a new fact does to the memories near it, without a model.
+
+The modules of that work are imported by the first fact: a program that only searches never loads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perdure.domain.fact import Decision, Fact, Neighbour
+
+__all__ = ["decide", "of_one_attribute", "same_matter", "says_nothing_new"]
+
+
+def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
+    """What is to be done with a fact, given the memories near it in its scope; see `decisions.decide`."""
+    from perdure.pipeline.curation.rules.reconciliation import decisions
+
+    return decisions.decide(fact, neighbours)
+
+
+def same_matter(fact: Fact, memory: Neighbour) -> bool:
+    """Whether the fact repeats, refines, replaces or ends what the memory says; see `judge.same_matter`."""
+    from perdure.pipeline.curation.rules.reconciliation import judge
+
+    return judge.same_matter(fact, memory)
+
+
+def says_nothing_new(fact: Fact, memory: Neighbour) -> bool:
+    """Whether the memory holds all that the fact says; see `judge.says_nothing_new`."""
+    from perdure.pipeline.curation.rules.reconciliation import judge
+
+    return judge.says_nothing_new(fact, memory)
+
+
+def of_one_attribute(newer: str, older: str) -> bool:
+    """Whether two texts speak of one attribute of one subject; see `attributes.texts_same_attribute`."""
+    from perdure.pipeline.curation.rules.reconciliation import attributes
+
+    return attributes.texts_same_attribute(newer, older)

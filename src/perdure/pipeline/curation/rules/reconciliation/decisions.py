@@ -1,0 +1,457 @@
+"""The decision over one fact: rules and weighed evidence over the memories near it, the surest finding carried out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from operator import mul
+
+from perdure.domain.fact import Decision, Fact, Neighbour
+from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import words
+from perdure.pipeline.curation.rules.reconciliation.attributes import may_end, one_attribute, tells_change
+from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
+from perdure.pipeline.curation.rules.reconciliation.forget import holders, requested
+from perdure.pipeline.curation.rules.reconciliation.judge import (
+    is_apart,
+    judge_all,
+    judge_reading,
+    may_be_known,
+    may_retire,
+)
+from perdure.pipeline.curation.rules.reconciliation.pairing import (
+    RETIRE,
+    Finding,
+    Pair,
+    Verdict,
+    content,
+    everything,
+    folded,
+    generic,
+    uncovered,
+)
+from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read, read_slots
+from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of
+from perdure.pipeline.curation.rules.slots.scan import scan
+from perdure.pipeline.curation.rules.slots.typed import type_values
+from perdure.pipeline.lexicon import pairs as table
+from perdure.pipeline.lexicon import words as entries
+from perdure.pipeline.retrieval.profile.standing_facts import is_standing, verbs_of_answering
+
+# Rich statements: two long ones about one person look alike, and neither says what the other does.
+
+RICH = 6
+"""Topic stems from which a statement is rich: "Ana moved to Porto in May" has four, an observation of LoCoMo eight."""
+RICHER = 9
+"""The same of what the user tells of themselves: people correct themselves at some length."""
+SHARED = 0.6
+"""Share of the poorer one's topic stems that both must have to speak of one matter. Of 184 observations of a LoCoMo
+conversation, told one by one, evidence and rules took 86 for known or changed without this, most of them wrongly."""
+
+
+def tell_apart(one: str, other: str, *, of_one_name: bool) -> bool:
+    """Whether both statements are rich, and share too little for one to be the other, or to take its place.
+
+    `of_one_name`: both tell of the same person by name, which makes whatever they tell look alike.
+    """
+    first, second = _topic(one), _topic(other)
+    least = min(len(first), len(second))
+    return least >= (RICH if of_one_name else RICHER) and len(first & second) < SHARED * least
+
+
+def _topic(text: str) -> frozenset[str]:
+    return frozenset(words(text)) - _stop()
+
+
+@cache
+def _stop() -> frozenset[str]:
+    return frozenset(stem for entry in entries("recall_stopwords.txt") for stem in words(entry))
+
+
+# Merging: the text of an update, in which nothing of the memory is lost that the new fact does not contradict.
+
+_LIST = Pattern(r"(?P<members>(?:[^\W\d_][\w'-]*, )*[^\W\d_][\w'-]*) and (?P<last>[^\W\d_][\w'-]*)")
+
+
+def merged(pair: Pair, new_text: str) -> str:
+    """The new statement with what else the memory said of the same ("... as a data scientist").
+
+    Where the fact only gives another value, the memory's own sentence with that value, if it says more.
+    """
+    if not pair.whole or pair.new.mood.negated or pair.new.mood.ended:
+        return new_text
+    swapped = _swapped(pair)
+    if swapped is not None:
+        return swapped
+    base = new_text.rstrip(" .")
+    for phrase in _left_open(pair.new, pair.old):
+        base = f"{base} {phrase}"
+    return base if base != new_text.rstrip(" .") else new_text
+
+
+def without(pair: Pair) -> str | None:
+    """The memory without the one member of its list that the fact ends ("takes piano, chess and karate lessons")."""
+    if not (pair.new.mood.ended or pair.new.mood.negated):
+        return None
+    gone = {concept for concept in content(pair.new) if not generic(concept)}
+    text = pair.memory.item.memory
+    for match in _LIST.finditer(text):
+        members = [*match["members"].split(", "), match["last"]]
+        kept = [member for member in members if concept_of(member) not in gone]
+        if len(kept) == len(members) - 1:
+            listed = kept[0] if len(kept) == 1 else f"{', '.join(kept[:-1])} and {kept[-1]}"
+            return text[: match.start()] + listed + text[match.end() :]
+    return None
+
+
+def _swapped(pair: Pair) -> str | None:
+    """The memory's sentence with the fact's value in the place of its own, where the sentence says more."""
+    new, old = pair.new, pair.old
+    mine, theirs = everything(new), everything(old)
+    said_more = {concept for concept in uncovered(theirs, mine) if not generic(concept) and concept != old.verb}
+    if not said_more and len(old.values) <= len(new.values):
+        return None
+    if {concept for concept in uncovered(mine, theirs) if not generic(concept) and concept != new.verb}:
+        return None
+    text = pair.memory.item.memory
+    meet = [(a, b) for a in new.values for b in old.values if comparable(a, b) and not fits(a, b)]
+    if len(meet) != 1 or not _alike(*meet[0]):
+        return None
+    inserted, removed = _written(pair.new.text, meet[0][0]), _place(text, meet[0][1])
+    if inserted is None or removed is None:
+        return None
+    return text[: removed[0]] + inserted + text[removed[1] :]
+
+
+def _alike(new: Value, old: Value) -> bool:
+    """Whether one value can stand where the other stood: "85 quid" cannot where "the 100 fly" was."""
+    kinds = {new.kind, old.kind}
+    return len(kinds) == 1 or kinds <= {"date", "ordinal"} or kinds <= {"date", "weekday"}
+
+
+def _written(text: str, value: Value) -> str | None:
+    place = _place(text, value)
+    return None if place is None else text[place[0] : place[1]]
+
+
+def _place(text: str, value: Value) -> tuple[int, int] | None:
+    for token in type_values(scan(text)):
+        if token.value == value:
+            suffix = re.match(r"[A-Za-z]?(?!\w)", text[token.end :])  # "14B"
+            return token.start, token.end + (suffix.end() if suffix else 0)
+    return None
+
+
+def _left_open(new: Reading, old: Reading) -> list[str]:
+    """Phrases of the memory that fill what the fact leaves open, with their leading words.
+
+    The role beside a new employer, and a typed value of another type than any in the fact (the time beside a new day).
+    """
+    attributes = {slot.attribute for slot in new.slots}
+    kept: list[str] = []
+    for slot in old.slots:
+        if {slot.attribute} | (attributes & {"employer", "role"}) != {
+            "employer",
+            "role",
+        } or slot.attribute in attributes:
+            continue
+        chunk = next((chunk for chunk in old.chunks if chunk.start == slot.start), None)
+        if chunk is not None and chunk.lead:
+            kept.append(f"{chunk.lead} {_determined(old.text, chunk)}")
+    placed = any(
+        chunk.names and (chunk.lead in ("at", "in") or (chunk.lead and new.mood.changed)) for chunk in new.main
+    )
+    if kept or not new.topic or not old.topic or not (new.values or placed):
+        return kept
+    for chunk in old.main:
+        alone = chunk.values and not chunk.concepts and chunk.lead
+        if alone and not any(comparable(a, b) or fits(a, b) for a in chunk.values for b in new.values):
+            kept.append(f"{chunk.lead} {old.text[chunk.start : chunk.end]}")
+    return kept
+
+
+def _determined(text: str, chunk: Chunk) -> str:
+    """The phrase with the article before it."""
+    word = text[: chunk.start].rstrip().rsplit(" ", 1)[-1].lower()
+    phrase = text[chunk.start : chunk.end]
+    return f"{word} {phrase}" if word in ("a", "an", "the", "their") else phrase
+
+
+# Weighing: how likely a fact is new, known or a change, by evidence that no single rule decides.
+
+_NEWS = ("roles_swapped", "numbered_apart", "names_clash", "values_differ", "strangers")
+"""Evidence beside which likeness does not make a fact known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Probabilities that a fact is another matter than a memory, the same, or a change of it; they sum to 1."""
+
+    other: float
+    same: float
+    change: float
+    touching: bool = True
+    """Whether the two share what either is about, or words near in meaning."""
+    news: bool = False
+    """Whether the fact holds something that the memory plainly does not: a name, a value, another doer."""
+
+
+def weigh(pair: Pair, verdict: Verdict | None) -> Weighed:
+    """The probabilities for a pair with a cosine, with what the rules found of it.
+
+    A network of one hidden layer (tanh) over `evidence`, then softmax; `benchmarks/reconciliation/fit.py` fits it.
+    """
+    found = evidence(pair, verdict)
+    other, same, change = _network().odds(found)
+    touching = found["covered_core"] > 0
+    return Weighed(other, same, change, touching, news=any(found[name] > 0 for name in _NEWS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    into: dict[str, tuple[float, ...]]
+    bias: tuple[float, ...]
+    out: tuple[tuple[float, ...], ...]
+
+    def odds(self, found: Evidence) -> list[float]:
+        sums = list(self.bias)
+        for name, value in found.items():
+            if value:
+                for unit, weight in enumerate(self.into[name]):
+                    sums[unit] += weight * value
+        hidden = [math.tanh(each) for each in sums]
+        scores = [base + sum(map(mul, weights, hidden)) for base, *weights in self.out]
+        top = max(scores)
+        raised = [math.exp(score - top) for score in scores]
+        return [each / sum(raised) for each in raised]
+
+
+@cache
+def _network() -> _Network:
+    rows = {name: tuple(float(each) for each in row.split()) for name, row in table("reconcile_weights.tsv").items()}
+    out = tuple(rows.pop(f"={outcome}") for outcome in ("other", "same", "change"))
+    return _Network(bias=rows.pop("=bias"), out=out, into=rows)
+
+
+WEIGHED_NEAR = 0.25
+"""Cosine from which a memory is weighed at all."""
+CHANGE = 0.45
+"""Weighed probability of a change from which a memory is updated."""
+CAUTIOUS_CHANGE = 0.75
+"""The same where nothing in the fact speaks of a change and something of the memory would be lost, and where the two
+share a name and nothing else: a name makes all that is told of somebody look alike."""
+RULED_CHANGE = 0.5
+"""The same where a rule found the change."""
+LIKELY, CERTAIN, CERTAIN_CHANGE = 0.8, 0.9, 0.1
+"""A certain rule needs only this much (the evidence may veto it, but hardly), a likely one all of it."""
+TIE = 0.03
+"""How much nearer than its rivals a memory must be, where rules find as sure a change of each."""
+LINK = 0.3
+"""The same from which the fact is linked to the memory (soft link)."""
+SAME_NEAR, CHANGE_NEAR, APART_NEAR = 0.55, 0.3, 0.4
+"""Cosines that a memory needs to be taken for the same, or for what changed, where no rule says so; the last where the
+two share no word that either is about."""
+SAME_LENIENCE, LENIENT_NEAR = 1.3, 0.65
+"""How much likelier a new matter must be than a known one, where the two texts are this near: nothing is lost by a NONE
+that names a near memory, and paraphrases are what the evidence sees least of."""
+_ORDER = {"same": 3, "ends": 2, "replaces": 1, "refines": 1, "soft": 0}
+_TOLD_TO = Pattern(r"\bassistant(?: to (?:(?:always|never|not|please|only) )*(?P<verb>\w+)|: \")", re.IGNORECASE)
+_AND = Pattern(r"^(?P<head>.*?\b\w+) (?P<one>[\w'-]+(?: [\w'-]+){0,2}) and (?P<two>[\w'-]+(?: [\w'-]+){0,2})$")
+
+
+def decide(fact: Fact, neighbours: Sequence[Neighbour]) -> list[Decision]:
+    """What is to be done with a fact, given the memories near it in its scope.
+
+    Without cosines only the rules speak. A request to forget deletes what holds its matter and adds nothing.
+    """
+    matter = requested(fact.text, marked=fact.forget)
+    if fact.forget or matter is not None:
+        found = holders(matter if matter is not None else fact.text, neighbours)
+        return [
+            Decision(event="DELETE", target=memory.item.id, rule="forget", confidence=sure) for memory, sure in found
+        ]
+    for memory in neighbours:
+        if folded(memory.item.memory) == folded(fact.text):
+            return [Decision(event="NONE", target=memory.item.id, rule="same.text", confidence=1.0)]
+    findings = judge_all(fact, neighbours)
+    together = _held_together(fact, neighbours, findings)
+    if together is not None:
+        return [together]
+    if not any(memory.similarity is not None for memory in neighbours):
+        return [_by_rule(fact, findings)]
+    return [_by_weight(fact, findings)]
+
+
+def _surest(findings: Sequence[Finding]) -> Finding | None:
+    """The firm finding to carry out; none where two changes are as sure and no memory is nearer."""
+    firm = [finding for finding in findings if finding.firm]
+    if not firm:
+        return None
+    best = max(firm, key=_rank)
+    rivals = [finding for finding in firm if finding is not best and _rank(finding)[:2] >= _tied(best)]
+    changing = best.verdict is not None and best.verdict.relation != "same" and best.pair.similarity is not None
+    if rivals and changing and best.pair.near - max(rival.pair.near for rival in rivals) < TIE:
+        return None
+    return best
+
+
+def _rank(finding: Finding) -> tuple[int, float, float]:
+    verdict = finding.verdict
+    return (_ORDER[verdict.relation], verdict.confidence, finding.pair.near) if verdict else (0, 0.0, 0.0)
+
+
+def _tied(best: Finding) -> tuple[int, float]:
+    order, confidence, _ = _rank(best)
+    return order, confidence - 0.02
+
+
+def _by_rule(fact: Fact, findings: Sequence[Finding]) -> Decision:
+    best = _surest(findings)
+    if best is None or best.verdict is None:
+        return _add(fact, findings, ())
+    if best.verdict.relation == "same":
+        return Decision(event="NONE", target=best.pair.id, rule=best.verdict.rule, confidence=best.verdict.confidence)
+    return _update(fact, best, best.verdict.rule, best.verdict.confidence, findings)
+
+
+def _by_weight(fact: Fact, findings: Sequence[Finding]) -> Decision:
+    """Every near memory weighed: what a rule found surest is tried first, then the likeliest change or sameness."""
+    ruled = _surest(findings)
+    near = [finding for finding in findings if finding is ruled or finding.pair.near >= WEIGHED_NEAR]
+    weighed = [(finding, weigh(finding.pair, finding.verdict if finding.firm else None)) for finding in near]
+    weighed.sort(key=lambda each: (each[0] is ruled, max(each[1].change, each[1].same)), reverse=True)
+    for finding, odds in weighed:
+        decision = _carried_out(fact, finding, odds, findings)
+        if decision is not None:
+            return decision
+    linked = tuple(
+        finding.pair.id
+        for finding, odds in weighed
+        if odds.change >= LINK and _of_one_attribute(finding) and not _apart(fact, finding)
+    )
+    return _add(fact, findings, linked, min((odds.other for _, odds in weighed), default=1.0))
+
+
+def _carried_out(fact: Fact, finding: Finding, odds: Weighed, findings: Sequence[Finding]) -> Decision | None:
+    verdict = finding.verdict if finding.firm else None
+    near = finding.pair.near
+    changing = verdict is not None and verdict.relation != "same"
+    needed = _needed(verdict.confidence) if changing and verdict is not None else CHANGE
+    if not changing and ((_of_one_name(finding) and not odds.touching) or not may_retire(finding.pair)):
+        needed = CAUTIOUS_CHANGE
+    likely = near >= (CHANGE_NEAR if odds.touching else APART_NEAR) and not is_apart(finding.pair)
+    if _apart(fact, finding) or _instruct_apart(fact.text, finding.pair.old.text):
+        return None
+    if odds.change >= needed and (changing or likely):
+        if verdict is not None and changing:
+            return _update(fact, finding, verdict.rule, (odds.change + verdict.confidence) / 2, findings)
+        doubted = finding.verdict is not None and finding.verdict.rule == "soft.typed"  # two visits
+        doubted = doubted or finding.pair.new.mood.hedged
+        if not finding.pair.new.mood.planned and (_says_so(finding) or (_of_one_attribute(finding) and not doubted)):
+            return _update(fact, finding, "weighed.change", odds.change, findings)
+    lenience = SAME_LENIENCE if near >= LENIENT_NEAR else 1.0
+    known = odds.same * lenience > odds.other and odds.same > odds.change
+    alone = near >= SAME_NEAR and not odds.news and may_be_known(finding.pair)
+    if known and (verdict is not None or alone):
+        rule = verdict.rule if verdict is not None and verdict.relation == "same" else "weighed.same"
+        return Decision(event="NONE", target=finding.pair.id, rule=rule, confidence=odds.same)
+    return None
+
+
+def _says_so(finding: Finding) -> bool:
+    """Whether the fact tells of a change, of nothing that a mark tells apart."""
+    new, old = finding.pair.new, finding.pair.old
+    return not finding.apart and tells_change(new) and may_end(new, old)
+
+
+def _of_one_attribute(finding: Finding) -> bool:
+    pair = finding.pair
+    return not finding.apart and one_attribute(pair.new, pair.old, pair.aliases)
+
+
+def _apart(fact: Fact, finding: Finding) -> bool:
+    return tell_apart(fact.text, finding.pair.old.text, of_one_name=_of_one_name(finding))
+
+
+def _instruct_apart(one: str, other: str) -> bool:
+    """Whether both tell how to answer, each something else: "keep answers short" is no change of "answer in German"."""
+    verbs = _told_to(one), _told_to(other)
+    return is_standing(one) and is_standing(other) and None not in verbs and verbs[0] != verbs[1]
+
+
+def _told_to(text: str) -> str | None:
+    """The verb of what an assistant is to do; all of the text where it is quoted, None where it is neither."""
+    match = _TOLD_TO.search(text)
+    if match is None:
+        return None
+    verb = match["verb"]
+    if verb is None:
+        return text
+    return "answer" if verb.lower() in verbs_of_answering() else verb.lower()
+
+
+def _of_one_name(finding: Finding) -> bool:
+    new, old = finding.pair.new.party, finding.pair.old.party
+    owners = {new.name, new.of} & {old.name, old.of}
+    return bool(owners - {"", USER})
+
+
+def _needed(confidence: float) -> float:
+    """The probability that a rule of some confidence needs beside it: the surer the rule, the less."""
+    share = min(1.0, max(0.0, (confidence - LIKELY) / (CERTAIN - LIKELY)))
+    return RULED_CHANGE - share * (RULED_CHANGE - CERTAIN_CHANGE)
+
+
+def _update(fact: Fact, finding: Finding, rule: str, confidence: float, findings: Sequence[Finding]) -> Decision:
+    ends = finding.verdict is not None and finding.verdict.relation == "ends"
+    text = without(finding.pair) or (fact.text if ends else merged(finding.pair, fact.text))
+    links = tuple(other.pair.id for other in findings if other is not finding and _may_follow(other))
+    return Decision(
+        event="UPDATE",
+        text=text,
+        target=finding.pair.id,
+        rule=rule,
+        confidence=confidence,
+        slots=read_slots(text),
+        links=links,
+    )
+
+
+def _may_follow(finding: Finding) -> bool:
+    """Whether a rule sees a change that it is not sure of, of the very attribute that the memory tells."""
+    found = finding.verdict is not None and finding.verdict.relation != "same"
+    return found and _of_one_attribute(finding)
+
+
+def _add(fact: Fact, findings: Sequence[Finding], linked: tuple[str, ...], sure: float = 1.0) -> Decision:
+    ruled = tuple(finding.pair.id for finding in findings if _may_follow(finding))
+    links = tuple(dict.fromkeys((*linked, *ruled)))
+    return Decision(
+        event="ADD",
+        text=fact.text,
+        rule="add.linked" if links else "add",
+        confidence=sure,
+        slots=read_slots(fact.text),
+        links=links,
+    )
+
+
+def _held_together(fact: Fact, neighbours: Sequence[Neighbour], findings: Sequence[Finding]) -> Decision | None:
+    """A fact of two members that two memories hold: "speaks Danish and Polish"."""
+    match = _AND.match(read(fact.text).text)
+    if match is None or any(finding.verdict and finding.verdict.relation in ("same", "ends") for finding in findings):
+        return None
+    holding: list[Pair] = []
+    for member in ("one", "two"):
+        part = judge_reading(read(f"{match['head']} {match[member]}"), neighbours)
+        same = [finding for finding in part if finding.verdict is not None and finding.verdict.relation == "same"]
+        if not same:
+            return None
+        holding.append(max(same, key=_rank).pair)
+    return Decision(event="NONE", target=holding[0].id, rule="same.members", confidence=0.9)
+
+
+__all__ = ["CHANGE", "LINK", "RETIRE", "decide"]

@@ -1,0 +1,458 @@
+"""Pairs: a new fact beside one memory, and what their words have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from perdure.domain.fact import Neighbour
+from perdure.pipeline.curation.rules.slots import USER, Chunk, Party, Reading, Slot, Value, fits
+from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, fold_set, is_kind_of, kinds, relations
+from perdure.pipeline.curation.rules.slots.scan import fold
+from perdure.pipeline.lexicon import words
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A new fact and one reading of a memory; `similarity` is their texts' cosine, None without an embedder."""
+
+    new: Reading
+    old: Reading
+    memory: Neighbour
+    similarity: float | None
+    aliases: dict[str, str]
+    departed: frozenset[str] = frozenset()
+    """Names of those who, by the statements around, left or cannot come."""
+    whole: bool = True
+    """False where `old` reads one clause of a compound memory."""
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.memory.item.id
+
+    @property
+    def near(self) -> float:
+        """The cosine, 0 without an embedder: a rule that needs nearness then asks for words instead."""
+        return 0.0 if self.similarity is None else self.similarity
+
+
+@cache
+def concept_set(name: str) -> frozenset[str]:
+    """The entries of a word file as concepts."""
+    return frozenset(concept_of(entry) for entry in words(name))
+
+
+def generic(concept: str) -> bool:
+    """Whether a concept only says what sort of thing a value is ("class", "number")."""
+    return concept in concept_set("reconcile_generic.txt")
+
+
+def covers(old: Iterable[str], concept: str) -> bool:
+    """Whether some concept is the given one or a kind of it."""
+    return any(is_kind_of(other, concept) for other in old)
+
+
+def uncovered(new: Iterable[str], old: Iterable[str]) -> set[str]:
+    """Those new concepts that no old one is or is a kind of."""
+    held = frozenset(old)
+    return {concept for concept in new if concept not in held and not covers(held, concept)}
+
+
+def values_fit(new: Iterable[Value], old: Iterable[Value]) -> bool:
+    """Whether each new value is among the old ones, or less precise than one of them."""
+    held = tuple(old)
+    return all(any(fits(value, other) for other in held) for value in new)
+
+
+def exclusive(one: str, two: str) -> bool:
+    """Whether two concepts are different kinds of one thing ("violin", "cello"), so that they never mean the same."""
+    if one == two or is_kind_of(one, two) or is_kind_of(two, one):
+        return False
+    if (one,) in relations() and (two,) in relations():
+        return True
+    return bool(kinds().get(one, frozenset()) & kinds().get(two, frozenset()))
+
+
+def content(reading: Reading) -> frozenset[str]:
+    """The concepts of a statement without those that name its own party."""
+    own = set(reading.party.name.split())
+    return frozenset(concept for concept in reading.concepts if concept not in own)
+
+
+def core(reading: Reading) -> frozenset[str]:
+    """What a statement is about at the least: its topic, its verb, its objects (else its first phrase)."""
+    found = set(reading.topic) | {reading.verb}
+    main = reading.main
+    objects = [chunk for chunk in main if not chunk.lead] or list(main[:1])
+    for chunk in objects:
+        found.update(chunk.concepts)
+    return frozenset(found) & content(reading)
+
+
+def everything(reading: Reading) -> frozenset[str]:
+    """Every concept of a statement with the words that name its party; the user is none of them."""
+    party = reading.party
+    own = set(party.name.split()) | ({concept_of(party.relation)} if party.relation else set())
+    aside = {concept for chunk in reading.chunks if chunk.aside for concept in chunk.concepts}
+    return frozenset(((reading.concepts - aside) | own) - {USER, ""})
+
+
+def people(reading: Reading) -> frozenset[str]:
+    """Who a statement names beside the user: names, else what they are to the user."""
+    party = reading.party
+    named = set(party.name.split()) | {concept for concept in reading.names if concept not in aside_names(reading)}
+    relation = {concept_of(party.relation)} if party.relation and not party.name else set()
+    spoken = {concept for concept in everything(reading) if (concept,) in relations()}
+    return frozenset(named | relation | spoken)
+
+
+def aside_names(reading: Reading) -> frozenset[str]:
+    """Names that only a subordinate clause holds."""
+    aside = {name for chunk in reading.chunks if chunk.aside for name in chunk.names}
+    main = {name for chunk in reading.main for name in chunk.names}
+    return frozenset(aside - main)
+
+
+def parties_agree(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
+    """Whether two statements are about the same party, or about a thing in whose description the same people stand."""
+    if same_party(new.party, old.party, aliases):
+        return True
+    kinds_met = {new.party.kind, old.party.kind}
+    if "thing" in kinds_met and new.mood.changed and new.topic and new.topic == old.topic:
+        return not new.topic_names and not old.topic_names
+    if kinds_met == {"user", "thing"}:
+        if new.topic and old.topic:
+            mine, theirs = new.topic_names, old.topic_names
+            return mine == theirs or not mine or not theirs
+        return people(new) == people(old)
+    if "thing" in kinds_met or (new.topic and old.topic) or (new.topic or old.topic):
+        mine, theirs = people(new), people(old)
+        return bool(mine) and mine == theirs
+    return False
+
+
+def heads(reading: Reading) -> frozenset[str]:
+    """What a statement is about: the head of its topic, its verb, the heads of its phrases."""
+    found = {chunk.head for chunk in reading.chunks if chunk.concepts}
+    found.add(reading.verb)
+    if reading.topic:
+        found.add(reading.topic[-1])
+    return frozenset(found)
+
+
+def same_party(one: Party, two: Party, aliases: dict[str, str]) -> bool:
+    """Whether two statements are about the same person; names and relations known from the memories count."""
+    if one.kind == "user" or two.kind == "user":
+        return one.kind == two.kind
+    if one.kind == "thing" or two.kind == "thing":
+        return one.kind == two.kind
+    if one.name and two.name:
+        return _same_name(one.name, two.name) and _relations_agree(one, two)
+    if one.kind == two.kind == "relative":
+        return one.of == two.of and _relations_agree(one, two)
+    named, relative = (one, two) if one.kind == "named" else (two, one)
+    known = aliases.get(named.name)
+    return known is not None and relative.kind == "relative" and known == relative.relation
+
+
+def _same_name(one: str, two: str) -> bool:
+    mine, theirs = set(one.split()), set(two.split())
+    return mine <= theirs or theirs <= mine
+
+
+def _relations_agree(one: Party, two: Party) -> bool:
+    if not one.relation or not two.relation or one.relation == two.relation:
+        return True
+    mine, theirs = one.relation.split(), two.relation.split()
+    ranks = fold_set("reconcile_ranks.txt")
+    mine_ranks, theirs_ranks = {w for w in mine if w in ranks}, {w for w in theirs if w in ranks}
+    bare_mine, bare_theirs = [w for w in mine if w not in ranks], [w for w in theirs if w not in ranks]
+    if mine_ranks and theirs_ranks and mine_ranks != theirs_ranks:
+        return False
+    if bool(mine_ranks) != bool(theirs_ranks) and {"ex", "step", "half", "former", "late"} & (
+        mine_ranks | theirs_ranks
+    ):
+        return False
+    left, right = concept_of(" ".join(bare_mine)), concept_of(" ".join(bare_theirs))
+    return left == right or is_kind_of(left, right) or is_kind_of(right, left)
+
+
+def alias_table(readings: Iterable[Reading]) -> dict[str, str]:
+    """Names to relations, as the statements tell them: "User's partner Ewan", "User's gran is called Odile"."""
+    table: dict[str, str] = {}
+    for reading in readings:
+        party = reading.party
+        if party.kind == "relative" and party.of == USER:
+            if party.name:
+                table.setdefault(party.name, party.relation)
+            for slot in reading.slots:
+                if slot.attribute == "name" and slot.concepts:
+                    table.setdefault(" ".join(slot.concepts), party.relation)
+        elif party.kind == "user" and reading.verb in ("be", "have", "") and not reading.topic:
+            _possessed(reading, table)
+    return table
+
+
+def _possessed(reading: Reading, table: dict[str, str]) -> None:
+    """ "User has a dog named Rex" tells that Rex is the dog."""
+    for chunk in reading.chunks[:1]:
+        names = [concept for concept in chunk.concepts if concept in chunk.names]
+        kinds_said = [concept for concept in chunk.concepts if concept not in chunk.names]
+        if len(names) == 1 and len(kinds_said) == 1:
+            relation = relations().get((kinds_said[0],))
+            if relation is not None:
+                table.setdefault(names[0], relation)
+
+
+def numbered_apart(new: Reading, old: Reading) -> bool:
+    """Whether the two are about things that a number tells apart ("Ticket 511", "the second car")."""
+    mine, theirs = set(new.topic_values), set(old.topic_values)
+    if not mine and not theirs and not new.mood.changed:
+        one, two = _identified(new), _identified(old)
+        return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
+    if mine and theirs:
+        return not any(fits(one, two) for one in mine for two in theirs)
+    if new.mood.changed and not mine and all(value.kind == "ordinal" and value.amount == 1 for value in theirs):
+        return False  # "the gig got moved": the first one
+    return any(value.kind == "ordinal" for value in mine | theirs) and bool(new.topic) and bool(old.topic)
+
+
+def _identified(reading: Reading) -> tuple[tuple[str, ...], Value] | None:
+    """What a statement of having tells apart by the number after it ("owns boat number 7"); an amount stands before."""
+    if reading.topic or reading.verb != "have" or not reading.chunks:
+        return None
+    chunk = reading.chunks[0]
+    if len(chunk.values) != 1 or chunk.values[0].kind not in ("number", "code") or not chunk.concepts or chunk.lead:
+        return None
+    first = reading.text[chunk.start : chunk.start + 1]
+    last = reading.text[max(0, chunk.end - 1) : chunk.end]
+    return (chunk.concepts, chunk.values[0]) if first.isalpha() and last.isdigit() else None
+
+
+def folded(text: str) -> str:
+    """The text for comparison as a whole: folded, without outer punctuation and doubled spaces."""
+    return fold(" ".join(text.split())).strip(" .!;,")
+
+
+# A verdict: what one rule makes of a fact beside one memory.
+
+RETIRE = 0.7
+"""Confidence from which a finding changes a memory; a weaker one only links the two."""
+
+Relation = Literal["same", "refines", "replaces", "ends", "soft"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a new fact stands to a memory, by which rule, and how sure that is (0 to 1)."""
+
+    relation: Relation
+    pair: Pair
+    rule: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A pair and what the rules made of it, None where they found nothing."""
+
+    pair: Pair
+    verdict: Verdict | None
+    apart: bool = False
+    """Whether a mark tells that the two are about different things (`attributes.different_things`)."""
+
+    @property
+    def firm(self) -> bool:
+        """Whether a rule found something that may change a memory."""
+        return self.verdict is not None and self.verdict.relation != "soft" and self.verdict.confidence >= RETIRE
+
+
+# Sameness: whether a memory already holds what a new fact says.
+
+STATES = frozenset(
+    {"liv", "work", "be", "have", "own", "base", "driv", "smok", "play", "us", "use", "date", "marri", ""}
+)
+"""Verbs of lasting states: told in the past tense, they say that the state is over."""
+
+SLIGHT = frozenset(
+    {
+        "",
+        "be",
+        "have",
+        "do",
+        "get",
+        "own",
+        "keep",
+        "go",
+        "com",
+        "come",
+        "tak",
+        "take",
+        "mak",
+        "make",
+        "giv",
+        "us",
+        "use",
+        "follow",
+        "attend",
+        "hold",
+        "becom",
+        "member",
+        "membership",
+        "sit",
+        "put",
+        "set",
+    }
+)
+"""Verbs that leave it to their phrases to tell what is done."""
+
+
+def judge_same(pair: Pair) -> Verdict | None:
+    """A verdict that the memory holds the fact, in the same or other words; None otherwise."""
+    for new in (pair.new, pair.new.turned):
+        for old in (pair.old, pair.old.turned):
+            if new is None or old is None:
+                continue
+            confidence = _holds(new, old, pair)
+            if confidence:
+                return Verdict("same", pair, "same.words", confidence)
+    return None
+
+
+def _holds(new: Reading, old: Reading, pair: Pair) -> float:
+    if not moods_agree(new, old):
+        return 0.0
+    if not same_party(new.party, old.party, pair.aliases):
+        return _same_thing(new, old, pair)
+    if slots_hold(new, old):
+        return 0.97
+    if not values_fit(new.values, old.values) or slots_conflict(new, old):
+        return 0.0
+    mine, theirs = content(new), content(old)
+    if not mine or not _turned_agree(new, old):
+        return 0.0
+    extra = uncovered(mine, theirs)
+    extra = {concept for concept in extra if concept in new.names or not generic(concept)}
+    if new.verb in mine and uncovered({new.verb}, theirs) and not verbs_agree(new, old):
+        return 0.0
+    if not _heads_held(new, old, mine):
+        return 0.0
+    if extra:
+        return 0.0
+    shared = any(not uncovered({concept}, theirs) for concept in mine)
+    return 0.95 if shared or (new.values and all(generic(concept) for concept in mine)) else 0.0
+
+
+def _same_thing(new: Reading, old: Reading, pair: Pair) -> float:
+    """Two shapes of one statement ("the target for User's novel is ...", "User's novel has a target of ...")."""
+    if not (new.topic or old.topic) or not parties_agree(new, old, pair.aliases):
+        return 0.0
+    if not values_fit(new.values, old.values) or slots_conflict(new, old):
+        return 0.0
+    mine, theirs = everything(new), everything(old)
+    telling = {concept for concept in mine if not generic(concept)}
+    if not telling or {c for c in uncovered(mine, theirs) if c in new.names or not generic(c)}:
+        return 0.0
+    return 0.9 if _heads_held(new, old, mine) else 0.0
+
+
+def moods_agree(new: Reading, old: Reading) -> bool:
+    """Whether both say that it is so, or both that it is not, with no less certainty in the memory."""
+    mine, theirs = new.mood, old.mood
+    if mine.changed and not theirs.changed and not new.verb and not new.topic:
+        return False  # "renamed the band": the change itself is what is told
+    if mine.negated != theirs.negated or mine.denied or theirs.denied:
+        return False
+    if mine.ended != theirs.ended:
+        return mine.ended and theirs.past and not mine.negated and new.verb == old.verb != ""
+    if old.verb in concept_set("reconcile_wanting.txt") and old.verb not in content(new):
+        return False
+    if (theirs.hedged and not mine.hedged) or (theirs.planned and not mine.planned):
+        return False
+    if (mine.hedged and not theirs.hedged) or (mine.planned and not theirs.planned):
+        return False
+    if mine.temporary and not theirs.temporary:
+        return False
+    if mine.past and not theirs.past and new.verb in STATES and not mine.changed:
+        return bool(new.topic)
+    return not (theirs.past and not mine.past and old.verb in STATES)
+
+
+def slots_hold(new: Reading, old: Reading) -> bool:
+    """Whether the attributes that the fact fills are filled alike, and it says nothing beside them."""
+    if not new.slots:
+        return False
+    held = {slot.attribute: slot for slot in old.slots}
+    for slot in new.slots:
+        other = held.get(slot.attribute)
+        if other is None or not slot_fits(slot, other, content(old)):
+            return False
+    spoken = {concept for slot in new.slots for concept in slot.concepts}
+    rest = [concept for chunk in new.chunks for concept in chunk.concepts if concept not in spoken]
+    theirs = content(old)
+    return all(generic(concept) or not uncovered({concept}, theirs) for concept in rest) and values_fit(
+        new.values, old.values
+    )
+
+
+def slot_fits(new: Slot, old: Slot, beside: frozenset[str] = frozenset()) -> bool:
+    """Whether one value of an attribute says no more than the other, or than what is said `beside` it.
+
+    "lives in Scotland" says no more than "lives in Dundee, Scotland".
+    """
+    if not new.concepts and not new.values:
+        return False
+    extra = uncovered(new.concepts, (*old.concepts, *beside))
+    telling = {concept for concept in extra if concept in new.names or not generic(concept)}  # Tim is no time
+    return not telling and values_fit(new.values, old.values)
+
+
+def slots_conflict(new: Reading, old: Reading) -> bool:
+    """Whether both fill one attribute with values of which neither holds the other."""
+    held = {slot.attribute: slot for slot in old.slots}
+    return any(
+        (other := held.get(slot.attribute)) is not None
+        and not slot_fits(slot, other, content(old))
+        and not slot_fits(other, slot, content(new))
+        for slot in new.slots
+    )
+
+
+def verbs_agree(new: Reading, old: Reading) -> bool:
+    """Whether two statements with different verbs may tell of one thing: one of the verbs says little."""
+    return new.verb == old.verb or bool({new.verb, old.verb} & SLIGHT) or bool(new.topic or old.topic)
+
+
+def _turned_agree(new: Reading, old: Reading) -> bool:
+    """Whether the user is not doer here and done-to there: "has a key to Bente's house" / "Bente has a key ..."."""
+    return (USER in new.concepts) == (USER in old.concepts) or USER not in new.concepts
+
+
+def _heads_held(new: Reading, old: Reading, mine: frozenset[str]) -> bool:
+    """Whether no phrase of the memory is about something else that only borrows a word of the fact's.
+
+    "has a motorbike" is not held by "has a motorbike licence": the licence is the phrase's head.
+    """
+    if old.topic and not _head_known(old.topic[-1], old.topic, mine, old):
+        return False
+    return all(_phrase_held(chunk, mine, new) for chunk in old.chunks)
+
+
+def _head_known(head: str, phrase: tuple[str, ...], mine: frozenset[str], old: Reading) -> bool:
+    touched = any(concept in mine for concept in phrase)
+    return not touched or head in old.topic_names or generic(head) or akin(head, mine)
+
+
+def _phrase_held(chunk: Chunk, mine: frozenset[str], new: Reading) -> bool:
+    if not chunk.concepts or chunk.head in chunk.names:
+        return True
+    touched = any(concept in mine and not generic(concept) for concept in chunk.concepts)
+    return not touched or generic(chunk.head) or akin(chunk.head, mine)
+
+
+def akin(head: str, said: frozenset[str]) -> bool:
+    """Whether a phrase's head is said, or is a kind of what is said, or the other way round ("techno music")."""
+    return head in said or any(is_kind_of(head, one) or is_kind_of(one, head) for one in said)

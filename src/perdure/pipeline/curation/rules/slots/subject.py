@@ -1,0 +1,336 @@
+"""The subject of a statement: the party it is about, the thing of theirs, and where the predicate begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from perdure.pipeline.curation.rules.slots.lexicon_sets import fold_set, relations, stem_set
+from perdure.pipeline.curation.rules.slots.scan import USER, Party, Token, Value, stem
+from perdure.pipeline.lexicon import pairs, words
+
+_LONGEST_RELATION = 4
+_SUFFIXED = 7
+"""Letters from which a noun's ending tells it from a name ("Completion", but not "Clement")."""
+_OPEN = frozenset(["the", "a", "an", "this", "that", "these", "those", "both", "all", "some", "any", "user's"])
+_NO_VERB_AFTER = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "of",
+        "for",
+        "with",
+        "in",
+        "on",
+        "at",
+        "'s",
+        "to",
+        "from",
+        "my",
+        "their",
+        "his",
+        "her",
+        "this",
+        "that",
+        "and",
+        "by",
+    ]
+)
+AUXILIARIES = frozenset(
+    [
+        "be",
+        "have",
+        "do",
+        "will",
+        "would",
+        "can",
+        "could",
+        "must",
+        "should",
+        "might",
+        "may",
+        "shall",
+        "use-to",
+        "@end",
+        "@plan",
+        "@hedge",
+        "@used",
+        "need",
+        "not",
+        "never",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Who, what of theirs (concepts, head last), its names and values, and the place of the predicate's first token."""
+
+    party: Party
+    topic: tuple[str, ...]
+    names: frozenset[str]
+    values: tuple[Value, ...]
+    place: int
+    partner: tuple[str, ...] = ()
+    """Who else is meant: Ileana in "User and Ileana are married"."""
+    qualifier: frozenset[str] = frozenset()
+    """What tells the party from others of its kind: the thesis in "User's mentor for the thesis"."""
+
+
+def read_subject(tokens: list[Token]) -> Subject:
+    """The subject of a statement whose sentence shape is plain (see `rewrite`)."""
+    place = 0
+    while place < len(tokens) and tokens[place].low in _OPEN:
+        place += 1
+    if place >= len(tokens):
+        return Subject(Party("thing"), (), frozenset(), (), 0)
+    if tokens[place].low == "user":
+        return _users(tokens, place)
+    if place and tokens[place - 1].low == "the" and relation_at(tokens, place)[0]:
+        return _relative(tokens, place, Party("thing"))  # "the childminder" is the user's
+    if tokens[place].name and tokens[place].value is None and not _abbreviation(tokens, place):
+        if not place and _common_noun(tokens):
+            return _relative(tokens, place, Party("thing"))
+        return _named(tokens, place)
+    return _thing(tokens, place, Party("thing"))
+
+
+def _abbreviation(tokens: list[Token], place: int) -> bool:
+    """Whether an abbreviation stands alone as the subject ("CI is on Jenkins"): a thing, not a person."""
+    text = tokens[place].text
+    following = tokens[place + 1] if place + 1 < len(tokens) else None
+    if not (2 <= len(text) <= 4 and text.isalpha() and text.isupper()) or following is None:
+        return False
+    return following.stem in AUXILIARIES or is_verb(following)
+
+
+def _common_noun(tokens: list[Token]) -> bool:
+    """Whether the first word is a thing or a role with a capital because it opens the sentence ("Shirts are teal")."""
+    low = tokens[0].low
+    following = tokens[1] if len(tokens) > 1 else None
+    if following is None or following.name or following.low in ("'s", "and", "&") or low in _names_too():
+        return False
+    if relation_at(tokens, 0)[0] in fold_set("reconcile_kin.txt"):
+        return False
+    if low in _things() or (len(low) > _SUFFIXED and low.endswith(("tion", "sion", "ment", "ness"))):
+        return True
+    told = following.low.split(" ")[0] in _irregular()  # "Jonas gave up": he is no plural
+    plural = _plural_verb(tokens, 1) and not told
+    return low.endswith("s") and (following.low in ("are", "were") or plural)
+
+
+@cache
+def _things() -> frozenset[str]:
+    lists = ("personal_nouns.txt", "nounish.txt", "reconcile_things.txt")
+    return frozenset(word for name in lists for word in fold_set(name))
+
+
+@cache
+def _names_too() -> frozenset[str]:
+    return fold_set("reconcile_given_names.txt")
+
+
+@cache
+def _irregular() -> frozenset[str]:
+    return frozenset(past for pasts in pairs("verbs_irregular.tsv").values() for past in pasts.split())
+
+
+def relation_at(tokens: list[Token], place: int) -> tuple[str, int]:
+    """The relation named at a place ("sister in law") and how many tokens it takes; ("", 0) if none is."""
+    table = relations()
+    for length in range(min(_LONGEST_RELATION, len(tokens) - place), 0, -1):
+        run = tokens[place : place + length]
+        key = tuple(token.stem or token.low for token in run)
+        relation = table.get(key)
+        if relation is not None:
+            return relation, length
+    return "", 0
+
+
+def _users(tokens: list[Token], place: int) -> Subject:
+    place += 1
+    if _low(tokens, place) == "and":
+        end = _verb_place(tokens, place + 1)
+        partner = tuple(
+            t.stem or t.low
+            for t in tokens[place + 1 : end]
+            if not t.stop and t.low not in _OPEN and t.low not in ("'s", "user")
+        )
+        return Subject(Party("user"), (), frozenset(), (), end, partner)
+    if _low(tokens, place) != "'s":
+        return Subject(Party("user"), (), frozenset(), (), place)
+    return _relative(tokens, place + 1, Party("user"))
+
+
+def _relative(tokens: list[Token], place: int, owner: Party) -> Subject:
+    """After "User's": a relative, with their name if it is said, and perhaps a thing of theirs; else a thing."""
+    start = place
+    ranks = fold_set("reconcile_ranks.txt")
+    rank = ""
+    while _low(tokens, place) in ranks:
+        rank = f"{rank}{_low(tokens, place)} "
+        place += 1
+    relation, length = relation_at(tokens, place)
+    if not relation and place > start:  # "User's ex": a rank that stands alone
+        rank, place = "", place - 1
+        relation, length = relation_at(tokens, place)
+    if not relation or _continues(tokens, place + length):
+        return _thing(tokens, start, owner)
+    place += length
+    qualifier: frozenset[str] = frozenset()
+    if _low(tokens, place) in ("for", "of", "at", "on", "in"):  # "User's mentor for the thesis"
+        end = _verb_place(tokens, place)
+        telling = [token for token in tokens[place + 1 : end] if token.stem and not token.stop and token.low != "user"]
+        qualifier = frozenset(token.stem for token in telling if token.stem not in stem_set("reconcile_light.txt"))
+        place = end
+    name, place = _name(tokens, place)
+    party = Party("relative", rank + relation, name)
+    if _low(tokens, place) == "'s":
+        return _thing(tokens, place + 1, party)
+    return Subject(party, (), frozenset(), (), place, qualifier=qualifier)
+
+
+def _continues(tokens: list[Token], place: int) -> bool:
+    """Whether the noun phrase goes on after a relation word ("doctor appointment"), so that it names no person."""
+    if place >= len(tokens):
+        return False
+    token = tokens[place]
+    if (
+        token.stop
+        or token.name
+        or token.value is not None
+        or token.low in ("'s", "and", "or", "who", "in", "on", "at", "of", "with", "from", "for")
+    ):
+        return False
+    if _plural_verb(tokens, place):
+        return False
+    return not is_verb(token) and token.low not in stem_set("reconcile_light.txt") and token.stem not in AUXILIARIES
+
+
+def _name(tokens: list[Token], place: int) -> tuple[str, int]:
+    parts: list[str] = []
+    while place < len(tokens) and tokens[place].name and tokens[place].value is None:
+        parts.append(tokens[place].stem or tokens[place].low)
+        place += 1
+    return " ".join(parts), place
+
+
+def _named(tokens: list[Token], place: int) -> Subject:
+    start = place
+    name, place = _name(tokens, place)
+    rest: Token | None
+    if _low(tokens, place) == "'s":
+        relation, length = relation_at(tokens, place + 1)
+        if relation and not _continues(tokens, place + 1 + length):
+            own, after = _name(tokens, place + 1 + length)
+            party = Party("relative", relation, own, of=name)
+            if _low(tokens, after) == "'s":
+                return _thing(tokens, after + 1, party)
+            return Subject(party, (), frozenset(), (), after)
+        return _thing(tokens, place + 1, Party("named", name=name))
+    said = place
+    while _low(tokens, said) in words("adverbs.txt") or _low(tokens, said) == "now":
+        said += 1  # "Mara now works", "Ilse also plays"
+    if said < len(tokens) and (
+        is_verb(tokens[said]) or tokens[said].stem in AUXILIARIES or tokens[said].low.split(" ")[0] in _irregular()
+    ):
+        return Subject(Party("named", name=name), (), frozenset(), (), said)
+    if place < len(tokens) and tokens[place].low in ("and", "&"):
+        return _thing(tokens, start, Party("thing"))
+    rest = tokens[place] if place < len(tokens) else None
+    if rest is not None and not rest.stop and rest.value is None and rest.low.endswith(("s", "ed")):
+        return Subject(Party("named", name=name), (), frozenset(), (), place)
+    return _thing(tokens, start, Party("thing"))
+
+
+def _thing(tokens: list[Token], place: int, party: Party) -> Subject:
+    """A noun phrase up to the verb, its head before the first preposition put last."""
+    end = _verb_place(tokens, place)
+    light = stem_set("reconcile_light.txt")
+    leads = fold_set("reconcile_leads.txt")
+    before: list[str] = []
+    after: list[str] = []
+    led = False
+    names: set[str] = set()
+    values: list[Value] = []
+    for token in tokens[place:end]:
+        if token.value is not None:
+            values.append(token.value)
+        elif token.low in leads:
+            led = True
+        elif token.low == "user":
+            after.append(USER)
+        elif (
+            not token.stop
+            and token.stem
+            and token.stem[0] != "@"
+            and ((token.name and token.start > 0) or token.stem not in light)
+            and token.low != "'s"
+        ):
+            (after if led else before).append(token.stem)
+            if token.name and token.start > 0:
+                names.add(token.stem)
+    return Subject(party, (*after, *before), frozenset(names), tuple(values), end)
+
+
+def _verb_place(tokens: list[Token], place: int) -> int:
+    """Where the predicate begins: at the first verb that can be one there."""
+    for at in range(place + 1, len(tokens)):
+        token, before = tokens[at], tokens[at - 1]
+        if token.stop or token.value is not None or before.low in _NO_VERB_AFTER:
+            continue
+        if token.stem in AUXILIARIES or is_verb(token) or _plural_verb(tokens, at):
+            return at
+    return next((at for at in range(place + 1, len(tokens) - 1) if _unlisted_verb(tokens, at)), len(tokens))
+
+
+def _unlisted_verb(tokens: list[Token], at: int) -> bool:
+    """Whether a word is the verb only because the clause has no commoner one ("the dough proves for 14 hours")."""
+    token, before, after = tokens[at], tokens[at - 1], tokens[at + 1]
+    if token.name or token.stop or token.value is not None or not token.low.endswith("s") or len(token.low) < 4:
+        return False
+    if (
+        token.low.endswith(("ss", "us", "is", "'s"))
+        or before.low in _NO_VERB_AFTER
+        or before.low.endswith(("s", "ing"))
+    ):
+        return False
+    valued = token.stem in stem_set("verbs.txt") and any(later.value is not None for later in tokens[at + 1 :])
+    return valued and (after.value is not None or after.low in fold_set("reconcile_leads.txt"))
+
+
+def _plural_verb(tokens: list[Token], at: int) -> bool:
+    """Whether a bare verb form after a plural noun is the predicate ("bookings go through Fresha").
+
+    A later finite verb of the same clause makes it part of a noun ("the sales plan is ...").
+    """
+    token, before = tokens[at], tokens[at - 1]
+    plural = before.low.endswith("s") and not before.low.endswith(("ss", "us", "is", "'s")) and before.value is None
+    first, _, _ = token.low.partition(" ")
+    bare = not token.name and token.value is None and stem(first) in stem_set("reconcile_verbs.txt")
+    if not plural or not bare or first.endswith(("s", "ed", "ing")) or at + 1 >= len(tokens):
+        return False
+    for later in tokens[at + 1 :]:
+        if later.stop or later.low in fold_set("reconcile_leads.txt"):
+            break
+        if later.stem in AUXILIARIES or is_verb(later):
+            return False
+    return True
+
+
+def is_verb(token: Token) -> bool:
+    """Whether a token has the form of a finite verb that the vocabulary knows."""
+    if token.name or token.value is not None or token.stop:
+        return False
+    first, _, more = token.low.partition(" ")
+    if more and stem(first) in AUXILIARIES:
+        return True
+    if first.endswith("ing"):
+        return False
+    inflected = first.endswith(("s", "ed")) or first in fold_set("reconcile_pasts.txt")
+    return inflected and stem(first) in stem_set("reconcile_verbs.txt")
+
+
+def _low(tokens: list[Token], place: int) -> str:
+    return tokens[place].low if 0 <= place < len(tokens) else ""

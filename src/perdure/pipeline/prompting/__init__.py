@@ -1,0 +1,1 @@
+"""What goes into a prompt: context blocks, placement, quotation, compaction."""

@@ -1,0 +1,32 @@
+"""Fragments: a long text cut into pieces that a search can find by themselves (spec 003, Z31)."""
+
+from __future__ import annotations
+
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.text.readable import shown
+
+SIZE = 1_000
+"""Characters in a piece."""
+LOOSE = 0.1
+"""The share of a piece, at its end, in which white space is looked for to cut after, so that words stay whole."""
+
+
+def split_into_chunks(text: str, size: int = SIZE) -> list[str]:
+    """The text in pieces of at most `size` characters, which joined are the text; none for an empty text.
+
+    A piece ends after the last white space of its last tenth where there is some. A size below 1 is InvalidInputError.
+    """
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise InvalidInputError(
+            f"size must be a whole number of at least 1, not {shown(size)}", field="size", value=size
+        )
+    pieces: list[str] = []
+    start = 0
+    while start < len(text):
+        end = min(start + size, len(text))
+        if end < len(text) and not text[end].isspace():
+            earliest = end - int(size * LOOSE)
+            end = next((place for place in range(end, earliest, -1) if text[place - 1].isspace()), end)
+        pieces.append(text[start:end])
+        start = end
+    return pieces

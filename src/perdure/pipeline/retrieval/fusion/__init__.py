@@ -1,0 +1,1 @@
+"""How dense, keyword and temporal signals become one score."""

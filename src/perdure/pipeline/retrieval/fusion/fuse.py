@@ -1,0 +1,394 @@
+"""Fusion: arms divided by their best and added with their weights, over every unit of a scope; the best unit of a
+memory speaks for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.domain.text.terms import stem as stem_of
+from perdure.pipeline.lexicon import words
+from perdure.pipeline.retrieval.fusion.weights import AMONG_TURNS, ANSWERED, FADING, SHARES, Lexical, Ranking
+from perdure.pipeline.retrieval.index.scope_index import (
+    ASKS,
+    DIRECTIVE,
+    LONG,
+    NAMED,
+    PREFERENCE,
+    TURN,
+    USER,
+    Floats,
+    Rows,
+    ScopeIndex,
+    Vector,
+)
+from perdure.pipeline.retrieval.query.question import AMONG, Question, renewed_first
+from perdure.pipeline.retrieval.query.time_window import closeness
+
+# Adaptive threshold: cut where the scores of one query fall off, instead of at one value for all (001, B10).
+
+MIN_GAP: Final = 0.05
+"""The least fall between neighbours in the ranking that counts as an edge (checklist B10)."""
+_ROUNDING: Final = 1e-9
+"""What floating point may add to a gap: .50 - .45 is an edge, and of equal gaps the first one counts."""
+
+
+def adaptive_threshold(scores: Sequence[float], floor: float) -> float:
+    """The middle of the greatest gap between adjacent scores, best first, but never below `floor` (B10).
+
+    The order of `scores` is of no matter. Fewer than two, or no gap of `MIN_GAP`, give the floor.
+    """
+    ranked = sorted(scores, reverse=True)
+    gaps = [higher - lower for higher, lower in pairwise(ranked)]
+    greatest = max(gaps, default=0.0)
+    if greatest < MIN_GAP - _ROUNDING:
+        return floor
+    edge = next(place for place, gap in enumerate(gaps) if gap >= greatest - _ROUNDING)
+    return max(floor, ranked[edge] - gaps[edge] / 2)
+
+
+# Coverage: how much of what a question asks about the memories hold, so that an agent can say that it does not know.
+#
+# Scores cannot tell it: what cannot be answered is asked in the words of what was said (field study: AUROC .3 to .5).
+# The facet that is held least can: every topic word of the question is one, names and dates among them.
+
+EVIDENCE = 10
+"""Best memories that count as evidence."""
+STRICTNESS = 2.0
+"""Power of the mean likeness in the whole scope, for each factor of ten in its size: a large scope has a word like
+nearly every other, so that .95 says much there. AUROC on BEAM's dev half (some 500 units a chat) with a power of 0, 2,
+4, 6, 8: .71, .74, .76, .76, .77."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a question is held, in [0, 1], and which part of it by how much."""
+
+    value: float = 0.0
+    facets: dict[str, Any] = field(default_factory=dict)
+    """`words`: each topic word with its best likeness in the evidence; `names`: whether each speaker who is asked about
+    speaks there; `time`: how near the evidence comes to the time that is asked about."""
+
+
+def cover(
+    question: Question,
+    likeness: NDArray[np.float32],
+    best: Sequence[int],
+    days: NDArray[np.float64],
+    speakers: Sequence[str | None],
+) -> Coverage:
+    """The coverage of a question by memories, best first.
+
+    `likeness`: of each word of the question to each unit of the scope, shape (words, units); `best`: the units that
+    speak for the best memories; `days` and `speakers`: when each of these was told, and by whom (folded).
+    The mean likeness in the scope to a power that grows with it, times the mean of the least likeness in the best
+    memory and in the best ten.
+    """
+    asking = words("recall_asking_words.txt")
+    asked_for = (*question.words, *question.pairs)
+    kept = [place for place, word in enumerate(asked_for) if word not in asking] or range(len(asked_for))
+    evidence = list(best[:EVIDENCE])
+    if not evidence:
+        return Coverage(0.0, {"words": dict.fromkeys((asked_for[place] for place in kept), 0.0)})
+    facets: dict[str, Any] = {}
+    value = 1.0
+    if len(kept):
+        asked = likeness[list(kept)]
+        held = asked[:, evidence].max(axis=1)
+        known = float(asked.max(axis=1).mean())
+        value = (
+            known ** (STRICTNESS * math.log10(1 + likeness.shape[1]))
+            * (float(asked[:, evidence[0]].min()) + float(held.min()))
+            / 2
+        )
+        shares = zip(kept, held, strict=True)
+        facets["words"] = {asked_for[place]: round(float(share), 3) for place, share in shares}
+    if question.named:
+        facets["names"] = {name: name in speakers[:EVIDENCE] for name in sorted(question.named)}
+    if question.window is not None:
+        facets["time"] = round(float(closeness(question.window, days[:EVIDENCE]).max(initial=0.0)), 3)
+    return Coverage(min(1.0, max(0.0, value)), facets)
+
+
+# Signals: what speaks for a unit beside its likeness to the question; each is 0 where its cue is absent.
+
+TEMPORAL_FULL = 2
+"""Words of time that count in full."""
+PROPER_FULL = 3
+"""Proper nouns that count in full."""
+
+
+def signals(index: ScopeIndex, question: Question, similarity: Floats) -> dict[str, Floats]:
+    """Each signal of each unit, by the name of its weight; shapes (units,), values in [0, 1].
+
+    `similarity`: the cosine of the question to each unit, by which standing instructions that are of another matter
+    fall behind: the square of its share of the best one's (BEAM: .656 for .643 where all count alike).
+    """
+    cues = index.cues
+    talk = (cues & (NAMED | LONG) == NAMED).astype(np.float32)
+    found = {
+        "question": talk * (cues & ASKS > 0),
+        "temporal": talk * np.minimum(index.temporal, TEMPORAL_FULL) / TEMPORAL_FULL,
+        "proper": talk * np.minimum(index.proper, PROPER_FULL) / PROPER_FULL,
+        "user": (cues & USER > 0).astype(np.float32),
+    }
+    turns = cues & TURN > 0
+    if (turns & index.alive).any():
+        found["retold"] = ~turns
+    if len(question.named) == 1:
+        (name,) = question.named
+        found["speaker"] = (index.speaker == index.speakers.get(name, -1)).astype(np.float32)
+    if question.window is not None:
+        found["date"] = closeness(question.window, index.days)
+    if question.wants_doing:
+        found["directive"] = _near(cues & DIRECTIVE > 0, similarity)
+        found["preference"] = _near(cues & PREFERENCE > 0, similarity)
+    return {name: np.asarray(values, np.float32) for name, values in found.items()}
+
+
+def _near(marked: NDArray[np.bool_], similarity: Floats) -> Floats:
+    likely = np.where(marked, np.maximum(similarity, 0), 0)
+    best = float(likely.max(initial=0.0))
+    return ((likely / best) ** 2 if best > 0 else marked).astype(np.float32)
+
+
+# The arms: how well each unit of a scope answers a question, by words, by meaning and by likeness of words.
+
+
+def lexical_signal(index: ScopeIndex, question: Question, neighbours: Sequence[Rows], how: Lexical) -> Floats:
+    """BM25F over each unit's window, shape (units,), zero where no word of the question stands.
+
+    Zaragoza et al., Microsoft Cambridge at TREC-13 (2004): counts are weighted before they saturate. Rarity is of
+    single units, as Lucene has it: ln(1 + (N - n + .5) / (n + .5)).
+    """
+    units = len(index.alive)
+    total = np.zeros(units, np.float32)
+    lent = _lent_words(index, neighbours)
+    lengths = _windowed(index.lengths, neighbours, lent)
+    living = lengths[index.alive]
+    saturation = how.k1 * (1 - how.b + how.b * lengths / max(float(living.mean()) if len(living) else 1.0, 1.0))
+    for stem in question.stems:
+        rows, counts = index.postings(stem)
+        kept = index.alive[rows]
+        if not kept.any():
+            continue
+        own = np.zeros(units, np.float32)
+        own[rows[kept]] = counts[kept]
+        frequency = _windowed(own, neighbours, lent)
+        total += _rarity(index, int(kept.sum())) * frequency * (how.k1 + 1) / (frequency + saturation)
+    total[~index.alive] = 0
+    return total
+
+
+def dense(index: ScopeIndex, query: Vector, neighbours: Sequence[Rows]) -> tuple[Floats, Floats]:
+    """Cosine of the question to each unit's own vector, and to the mean vector of its window; shapes (units,)."""
+    own = (index.vectors @ query).astype(np.float32)
+    window = own.copy()
+    for rows, share in zip(neighbours, (*SHARES.before, *SHARES.after), strict=True):
+        window += share * own[rows]
+    window /= index.norms
+    return own, window
+
+
+def whole_signal(index: ScopeIndex, query: Vector) -> tuple[Floats, Rows]:
+    """Cosine of the question to the whole text of each long memory, and the first units of these."""
+    vectors, rows = index.wholes
+    kept = index.alive[rows]
+    return (vectors[kept] @ query).astype(np.float32), rows[kept]
+
+
+def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vector]) -> NDArray[np.float32]:
+    """How like each word of the question is to the likest word of each unit, in [0, 1].
+
+    Shape (words and pairs, units). Words are encoded alone; one of the same stem counts 1, and where no vectors are to
+    be had nothing else counts. A pair of characters of an unspaced script is there or is not.
+    """
+    units = len(index.alive)
+    words = question.words
+    best = np.zeros((len(words) + len(question.pairs), units), np.float32)
+    if words:
+        zero = np.zeros(index.dimension, np.float32)
+        vectors = np.stack([asked.get(word, zero) for word in words])
+        known = index.word_vectors.view
+        table = np.zeros((len(words), len(index.vocabulary) + 1), np.float32)
+        np.clip(vectors @ known.T, 0, 1, out=table[:, : len(known)])
+        for row, stem in enumerate(map(stem_of, words)):
+            table[row, index.words_of_stem(stem)] = 1.0
+        occurrences, starts = index.occurrences
+        best[: len(words)] = np.maximum.reduceat(table[:, occurrences], starts, axis=1)
+    for row, pair in enumerate(question.pairs, len(words)):
+        best[row, index.postings(pair)[0]] = 1.0
+    best[:, ~index.alive] = 0
+    return best
+
+
+def likeness_signal(
+    index: ScopeIndex, question: Question, own: NDArray[np.float32], neighbours: Sequence[Rows]
+) -> Floats:
+    """How like the words of the question are to the likest words in each unit's window, by rarity; shape (units,).
+
+    Late interaction (Khattab and Zaharia, ColBERT, 2020) at the cost of a vocabulary. `own`: of `word_likeness`.
+    """
+    if not len(own):
+        return np.zeros(len(index.alive), np.float32)
+    rarities = np.array([_rarity(index, _found(index, stem)) for stem in _stems_of(question)])
+    best = own.copy()
+    for beside, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
+        np.maximum(best, share * own[:, beside], out=best)
+    return np.asarray(rarities @ best / rarities.sum(), np.float32)
+
+
+def _stems_of(question: Question) -> list[str]:
+    return [*map(stem_of, question.words), *question.pairs]
+
+
+def _windowed(own: Floats, neighbours: Sequence[Rows], lent: Sequence[Floats | float]) -> Floats:
+    total = own.copy()
+    for rows, share in zip(neighbours, lent, strict=True):
+        total += share * own[rows]
+    return total
+
+
+def _lent_words(index: ScopeIndex, neighbours: Sequence[Rows]) -> list[Floats | float]:
+    """What the words of each neighbour count; more of a question that this unit follows."""
+    asked_before = (index.cues[neighbours[0]] & ASKS > 0).astype(np.float32)
+    first, *rest = (*SHARES.before, *SHARES.after)
+    return [np.float32(first) + np.float32(ANSWERED) * asked_before, *rest]
+
+
+def _rarity(index: ScopeIndex, found: int) -> float:
+    total = len(index.alive) - 1 - index.dead_units
+    return float(np.log1p((max(total, found) - found + 0.5) / (found + 0.5)))
+
+
+def _found(index: ScopeIndex, stem: str) -> int:
+    return int(index.alive[index.postings(stem)[0]].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What coverage asks of the ranked memories."""
+
+    likeness: NDArray[np.float32]
+    """Of `arms.word_likeness`."""
+    days: NDArray[np.float64]
+    """When each ranked memory was told."""
+    speaker: Rows
+    """The number of who told it."""
+    names: Mapping[int, str]
+
+    def covered(self, question: Question, units: Rows, places: Sequence[int]) -> Coverage:
+        """How much of the question the memories at these places hold, best first."""
+        top = list(places[:EVIDENCE])
+        told_by = [self.names.get(int(self.speaker[place])) for place in top]
+        return cover(question, self.likeness, [int(units[place]) for place in top], self.days[top], told_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Memories of a scope by their fused score, best first, with what each arm and signal gave to it."""
+
+    ids: list[str]
+    units: Rows
+    """The unit that speaks for each."""
+    fused: Floats
+    """Best first; where `renewals` moved a memory, the score of its new place."""
+    similarity: Floats
+    """Cosine of the question to the memory itself: its best passage, where it is long."""
+    shares: Mapping[str, Floats]
+    """Weighted shares of all units, by the name of the weight."""
+    evidence: Evidence
+
+
+def rank(
+    index: ScopeIndex,
+    question: Question,
+    query: Vector | None,
+    asked: Mapping[str, Vector],
+    ranking: Ranking,
+) -> Ranked:
+    """Every memory of the index, ranked; without a vector of the question only those that share a word with it.
+
+    Ties by what was told last.
+    """
+    neighbours = index.neighbours()
+    talk = index.cues & (NAMED | LONG) == NAMED
+    turns = talk & index.alive & (index.cues & TURN > 0)
+    units = len(index.alive)
+    own = np.zeros(units, np.float32)
+    shares: dict[str, Floats] = {}
+    lexical = lexical_signal(index, question, neighbours, ranking.lexical)
+    shares["lexical"] = _weighed("lexical", talk, ranking) * _by_best(lexical, turns)
+    if query is not None:
+        own, meant = dense(index, query, neighbours)
+        own[~index.alive] = 0
+        meant[~index.alive] = 0
+        shares["dense"] = _weighed("dense", talk, ranking) * _by_best(
+            _with_wholes(index, query, own, meant, ranking), turns
+        )
+    like = word_likeness(index, question, asked)
+    liked = likeness_signal(index, question, like, neighbours)
+    shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked, turns)
+    found = index.alive if query is not None else index.alive & (liked > 0)
+    for name, values in signals(index, question, own).items():
+        shares[name] = _weighed(name, talk, ranking) * values
+    fused = sum(shares.values(), np.zeros(units, np.float32))
+    fused[~found] = -np.inf
+    best, similarity = _best_units(index, fused, own)
+    scores = fused[best]
+    if question.of_now:
+        best[:AMONG] = best[_renewed(index, best[:AMONG], scores)]
+    owners = index.owner[best]
+    evidence = Evidence(
+        like, index.days[best], index.speaker[best], {number: name for name, number in index.speakers.items()}
+    )
+    return Ranked([index.ids[owner] for owner in owners], best, scores, similarity[owners], shares, evidence)
+
+
+def _renewed(index: ScopeIndex, best: Rows, scores: Floats) -> list[int]:
+    moments = [(float(index.days[unit]), int(unit)) for unit in best]
+    told = [bool(index.cues[unit] & USER) for unit in best]
+    return renewed_first(index.vectors[best], moments, [float(score) for score in scores[: len(best)]], told)
+
+
+def _weighed(name: str, talk: NDArray[np.bool_], ranking: Ranking) -> Floats:
+    """The weight of an arm or signal for each unit: one for turns of a talk, another for what stands alone."""
+    return np.asarray(np.where(talk, getattr(ranking.talk, name), getattr(ranking.alone, name)), np.float32)
+
+
+def _with_wholes(index: ScopeIndex, query: Vector, own: Floats, meant: Floats, ranking: Ranking) -> Floats:
+    """The window's cosine for short memories; for long ones a mean of their passage's and their whole text's."""
+    whole, firsts = whole_signal(index, query)
+    if not len(firsts):
+        return meant
+    by_owner = np.zeros(len(index.ids), np.float32)
+    by_owner[index.owner[firsts]] = whole
+    share = ranking.long_whole / (ranking.long_whole + ranking.long_passage)
+    is_long = index.cues & LONG > 0
+    return np.where(is_long, share * by_owner[index.owner] + (1 - share) * own, meant).astype(np.float32)
+
+
+def _by_best(scores: Floats, turns: NDArray[np.bool_]) -> Floats:
+    """An arm over its best. Turns of a talk go by the best of their own, so that a fact told beside them, which says
+    again and in fewer words what one of them said, does not make less of them all (`weights.AMONG_TURNS`)."""
+    best = float(scores.max(initial=0.0))
+    if best <= 0:
+        return np.zeros_like(scores)
+    of_turns = max(float(scores.max(initial=0.0, where=turns)), AMONG_TURNS * best)
+    return np.asarray(np.maximum(scores, 0) / np.where(turns, of_turns, best), np.float32)
+
+
+def _best_units(index: ScopeIndex, fused: Floats, own: Floats) -> tuple[Rows, Floats]:
+    """The unit that speaks for each memory, best first, and the cosine of every memory, by its place in `ids`."""
+    units = np.flatnonzero(np.isfinite(fused))
+    order = units[np.lexsort((-index.days[units], -fused[units]))]
+    _, firsts = np.unique(index.owner[order], return_index=True)
+    similarity = np.full(len(index.ids), -1.0, np.float32)
+    np.maximum.at(similarity, index.owner, own)
+    return order[np.sort(firsts)], similarity

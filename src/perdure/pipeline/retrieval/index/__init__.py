@@ -1,0 +1,1 @@
+"""A scope's memories in memory, with the features that ranking reads."""

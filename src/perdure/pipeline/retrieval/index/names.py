@@ -1,0 +1,160 @@
+"""Names: the proper nouns of a text, and which of the known names a question names."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.lexicon import words
+
+SHOUTED = 0.5
+"""Share of words in capitals from which a text is shouted: its capitals then say nothing."""
+
+_WORD = Pattern(r"[^\W_]+(?:[-'’&][^\W_]+)*")
+_POSSESSIVE = Pattern(r"['’](?:s|S)?$")
+_STARTS = Pattern(r"(?:\A|[.!?…:;\n•]|(?:^|\n)\s*[-*#>\d.)]+)[\s\"'“”‘’«»„¿¡()\[\]*_]*\Z")
+_TITLE = Pattern(r"\b(?:Dr|Mrs?|Ms|Mx|St|Prof|Sr|Jr|Mt)\.\s*\Z")
+_AS_SUBJECT = Pattern(r"['’]s\b|,| (?:is|was|has|had|did|does|and|or)\b")
+_REACH = 16
+"""Characters before a word that tell whether it begins a sentence."""
+_GAPS = frozenset(
+    [
+        " ",
+        *(f" {word} " for word in ("of", "de", "del", "de la", "da", "di", "du", "la", "le", "van", "von", "der", "&")),
+    ]
+)
+"""What stands between two words of one name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    text: str
+    """Without a possessive."""
+    at: int
+    end: int
+    """Behind the possessive."""
+    begins: bool
+    """It begins a sentence and has a capital."""
+
+
+def proper_nouns(text: str) -> list[str]:
+    """The proper nouns of a text, each once, in order; names of several words are one ("Bank of America").
+
+    A word that begins a sentence counts if it has a capital further inside ("YouTube"), if it stands with a capital
+    inside another sentence, or if a name follows and it is no ordinary word ("New York"). Days, months and "I" never
+    do. German nouns all count: case cannot tell them apart.
+    """
+    every = [word for word in _words(text) if not word.text.islower()]
+    loud = sum(word.text.isupper() and len(word.text) > 1 for word in every) > SHOUTED * len(_WORD.findall(text))
+    found = [word for word in every if _is_capital(word.text, loud)]
+    inside = {word.text for word in found if not word.begins}
+    names: dict[str, str] = {}
+    run = ""
+    for place, word in enumerate(found):
+        gap = text[found[place - 1].end : word.at] if place else ""
+        joined = gap in _GAPS and not word.begins and found[place - 1].end == _bare_end(found[place - 1])
+        if run and not joined:
+            names.setdefault(run.casefold(), run)
+            run = ""
+        after = found[place + 1] if place + 1 < len(found) else None
+        leads = after is not None and text[word.end : after.at] == " " and not _is_ordinary(word.text)
+        if not word.begins or word.text in inside or not word.text[1:].islower() or leads:
+            run = f"{run}{gap}{word.text}" if run else word.text
+    if run:
+        names.setdefault(run.casefold(), run)
+    return list(names.values())
+
+
+def named(question: str, names: Iterable[str]) -> set[str]:
+    """Those of the names that the question names, as they were given.
+
+    Whole words in any case, also with "'s"; the first word of a name of several words is enough. A name that is a
+    common word too ("Will", "May", "Mark") must have its capital, and at the beginning of a sentence stand as a
+    subject or possessor ("Will's dog", "Mark is"). Names in scripts without cases are found inside longer runs.
+    """
+    asked = _words(question)
+    folded = [_fold(word.text) for word in asked]
+    return {name for name in names if _is_named(name, asked, folded, question)}
+
+
+def _is_named(name: str, asked: Sequence[_Word], folded: Sequence[str], question: str) -> bool:
+    parts = [_fold(word.text) for word in _words(name)]
+    if not parts:
+        return False
+    if name.lower() == name.upper():
+        return name.strip() in question
+    wanted = [parts, parts[:1]] if len(parts) > 1 else [parts]
+    for option in wanted:
+        for at in range(len(folded) - len(option) + 1):
+            if list(folded[at : at + len(option)]) == option and (
+                len(option) > 1 or option[0] not in _ordinary() or _stands_as_name(asked[at], question)
+            ):
+                return True
+    return False
+
+
+def _stands_as_name(word: _Word, question: str) -> bool:
+    """Whether a common word is used as a name: capital and small letters, and no mere beginning of a sentence."""
+    if not word.text[0].isupper() or word.text.isupper():
+        return False
+    return not word.begins or _AS_SUBJECT.match(question, word.at + len(word.text)) is not None
+
+
+def _words(text: str) -> list[_Word]:
+    found = []
+    for match in _WORD.finditer(text):
+        bare = _POSSESSIVE.sub("", match.group())
+        begins = bare[:1].isupper() and _begins(text[max(0, match.start() - _REACH) : match.start()], match.start())
+        found.append(_Word(bare, match.start(), match.end(), begins))
+    return found
+
+
+def _begins(before: str, at: int) -> bool:
+    """Whether a sentence begins after these characters, which stand before position `at`."""
+    if at <= len(before):
+        return _STARTS.search(before) is not None and _TITLE.search(before) is None
+    mark = _STARTS.search(f" {before}")
+    return mark is not None and mark.group() != "" and _TITLE.search(before) is None
+
+
+def _is_capital(word: str, loud: bool) -> bool:
+    lower = word.lower()
+    if not any(letter.isupper() for letter in word) or (loud and word.isupper()) or len(word) < 2:
+        return False
+    return lower.split("'")[0].split("’")[0] not in _never() and lower not in _never()
+
+
+def _bare_end(word: _Word) -> int:
+    """Where the word ends without its possessive, which ends a name."""
+    return word.at + len(word.text)
+
+
+def _is_ordinary(word: str) -> bool:
+    """Whether a word that begins a sentence is no part of the name after it: "Did Ana", "Visiting Rome"."""
+    lower = word.lower()
+    if lower in words("recall_name_leads.txt"):
+        return False
+    stems = {lower, lower.removesuffix("s"), lower.removesuffix("ed"), lower.removesuffix("d")}
+    return lower.endswith(("ing", "ly")) or not stems.isdisjoint(_ordinary())
+
+
+def _fold(word: str) -> str:
+    """A word without case and diacritics."""
+    spread = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(letter for letter in spread if not unicodedata.combining(letter))
+
+
+@cache
+def _never() -> frozenset[str]:
+    """Words that no capital makes a name."""
+    return words("recall_stopwords.txt") | words("time_words.txt") | words("recall_no_names.txt")
+
+
+@cache
+def _ordinary() -> frozenset[str]:
+    """Words that a text without capitals uses for other things than names."""
+    lists = ("reconcile_given_names", "reconcile_pasts", "verbs", "nounish", "common_words", "adverbs", "openers")
+    return _never().union(*(words(f"{name}.txt") for name in lists))

@@ -1,0 +1,1 @@
+"""What holds in every conversation: standing facts and directives."""

@@ -1,0 +1,1 @@
+"""What a question asks for: its words, its time, its rewriting."""

@@ -1,0 +1,154 @@
+"""Rewrite: a query that cannot stand alone gets the key words of what was said before it (001 §5, V18 to V21)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from perdure.backends.llms.base import LLM
+from perdure.domain.errors import LLMError
+from perdure.domain.message import Message
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.lexicon import words
+from perdure.pipeline.prompts import load
+
+# Query rewriting by a language model: self-contained questions and hypothetical answers (001 appendix C, V22 to V24).
+#
+# Whether a query needs it, and what happens when a call fails, is for the caller to say.
+
+MAX_TOKENS: Final = 100
+"""Of an answer (001 §10, role `memory_rewrite`, V24)."""
+TEMPERATURE: Final = 0.1
+"""Of both calls (V24)."""
+TIMEOUT: Final = 30.0
+"""Seconds that a call may take (V24); the port has no timeout for a single call, so it is held here."""
+REWRITE_MESSAGES: Final = 5
+"""How many messages before the query are shown (checklist B14)."""
+MAX_MESSAGE_LENGTH: Final = 1000
+"""Characters shown of each: a pasted document must not make a look-up dear, and its start says what it is."""
+MAX_ANSWER_LENGTH: Final = 500
+"""Characters of a usable answer: 100 tokens have 400 to 500, a longer one did not keep to what was asked."""
+CHARACTERS_PER_TOKEN: Final = 5
+"""The same of another number of tokens."""
+
+_SPOKEN = ("user", "assistant")
+# A chat template may put the opening tag into the prompt, and then the answer holds the closing one alone.
+_THOUGHTS = Pattern(
+    r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?^\s*</think(?:ing)?>",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+_PARAGRAPHS = Pattern(r"\n\s*\n")
+_QUOTES = ('""', "''", "``", "“”", "„“", "‘’", "«»", "「」")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calling:
+    """How the model is asked; None is the model's own setting."""
+
+    max_tokens: int | None = MAX_TOKENS
+    temperature: float | None = TEMPERATURE
+    seconds: float | None = None
+    """What a call may take; None is `TIMEOUT`."""
+    longest: int = MAX_ANSWER_LENGTH
+    """Characters of a usable answer."""
+
+
+async def rewrite(llm: LLM, query: str, history: Sequence[Message], calling: Calling | None = None) -> str:
+    """The query as a question that can be searched for by itself, in one call (V22).
+
+    The last five messages of user and assistant are shown to the model as quoted data. Without any, or for a query
+    without text, no call is made. An empty answer or one that is too long gives the query itself. A call that
+    fails, or takes longer than it may, is LLMError.
+    """
+    earlier = [
+        {"role": message.role, "content": message.content[:MAX_MESSAGE_LENGTH]}
+        for message in history
+        if message.role in _SPOKEN and message.content.strip()
+    ][-REWRITE_MESSAGES:]
+    if not earlier:
+        return query
+    return await _ask(llm, "rewrite_query", query, {"earlier": earlier, "query": query}, calling)
+
+
+async def hypothetical(llm: LLM, query: str, calling: Calling | None = None) -> str:
+    """A made-up answer to be embedded in place of the query, in one call: HyDE (Gao et al. 2022; V23).
+
+    Stored facts are statements, and a statement lies nearer to them than a question does. It is never shown to anybody
+    as an answer. No call without text; what gives the query itself, and what LLMError, is as in `rewrite`.
+    """
+    return await _ask(llm, "hypothetical_answer", query, {"query": query}, calling)
+
+
+async def _ask(llm: LLM, prompt: str, query: str, data: dict[str, Any], calling: Calling | None) -> str:
+    """What the model says, or the query where that is of no use."""
+    if not query.strip():
+        return query
+    calling = calling or Calling()
+    seconds = TIMEOUT if calling.seconds is None else calling.seconds
+    try:
+        async with asyncio.timeout(seconds):
+            answer = await llm.generate(
+                load(prompt),
+                json.dumps(data, ensure_ascii=False),
+                temperature=calling.temperature,
+                max_tokens=calling.max_tokens,
+            )
+    except TimeoutError:
+        raise LLMError(f"rewriting a query took longer than {seconds:g} s", code="timeout") from None
+    said = _sentence(answer)
+    return said if 0 < len(said) <= calling.longest else query
+
+
+def _sentence(answer: str) -> str:
+    """The first paragraph of an answer on one line, without thoughts, an announcing line and quotation marks."""
+    lines = _THOUGHTS.sub("", answer).strip()
+    first, *rest = _PARAGRAPHS.split(lines)
+    if first.endswith(":") and rest:
+        first = rest[0]
+    announced, broken, said = first.partition("\n")
+    text = " ".join((said if broken and announced.rstrip().endswith(":") else first).split())
+    inner = text[1:-1]
+    quoted = text[:1] + text[-1:] in _QUOTES and len(text) > 1
+    return inner.strip() if quoted and not set(inner) & {text[0], text[-1]} else text
+
+
+MAX_VAGUE_LENGTH = 20
+"""Characters up to which a query is taken as leaning on what came before (V18)."""
+EARLIER_MESSAGES = 3
+"""How many earlier messages of the user lend their key words (V20)."""
+
+_VAGUE = Pattern(r"^how much\??$|^what about|^and that|^this one", re.IGNORECASE)
+_WORD = Pattern(r"[^\W_][\w'’-]*")
+
+
+def is_self_contained(query: str) -> bool:
+    """Whether the query says by itself what it is about (V18, V19)."""
+    text = query.strip()
+    return len(text) > MAX_VAGUE_LENGTH and not _VAGUE.search(text)
+
+
+def key_terms(text: str) -> list[str]:
+    """The words of a text that carry its topic, in order, each once."""
+    stop = words("recall_stopwords.txt")
+    seen: dict[str, str] = {}
+    for match in _WORD.finditer(text):
+        word = match.group().strip("'’-")
+        if word and word.casefold() not in stop:
+            seen.setdefault(word.casefold(), word)
+    return list(seen.values())
+
+
+def with_history(query: str, history: Sequence[Message]) -> str:
+    """The query, and if it is not self-contained the key terms of the last three user messages, newest first."""
+    if is_self_contained(query):
+        return query
+    earlier = [message.content for message in reversed(history) if message.role == "user"][:EARLIER_MESSAGES]
+    terms: dict[str, str] = {}
+    for text in earlier:
+        for term in key_terms(text):
+            terms.setdefault(term.casefold(), term)
+    return " ".join([query, *terms.values()]) if terms else query

@@ -1,0 +1,203 @@
+"""Reflection gate of 001: what was found is looked at once more before it enters a prompt (checklist B11).
+
+A filter takes candidates, best first, and gives back those that may enter. `heuristic` is the built-in one, `noop` lets
+everything pass, and a caller may name filters of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from perdure.domain.errors import ConfigError
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.retrieval.recency import HALF_LIFE_DAYS, half_life_decay
+
+# Budget: which memories fit into so many tokens, the best first.
+
+
+def fit(costs: Sequence[float], budget: float) -> list[int]:
+    """The places of what is kept, in order: each whose cost fits into what is left of the budget.
+
+    One that does not fit is skipped, and a later, smaller one may fit: one long memory must not shut out all that
+    follow it. Costs and budget are in one unit (tokens); a budget of 0 keeps only what costs nothing.
+    """
+    kept: list[int] = []
+    left = budget
+    for place, cost in enumerate(costs):
+        if cost <= left:
+            kept.append(place)
+            left -= cost
+    return kept
+
+
+logger = logging.getLogger("perdure")
+
+TOKENS_PER_WORD: Final = 1.3
+"""001's estimate of a text's length: tokens = ceil(1.3 x words) (B11)."""
+
+_WORD = Pattern(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that was found: the place that it had, its text, its score and its age in days."""
+
+    place: int
+    text: str
+    score: float
+    age_days: float = 0.0
+
+
+ReflectionFilter = Callable[[Sequence[Candidate]], list[Candidate]]
+"""Candidates in, best first; those that may enter a prompt out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reflection:
+    """The settings of the gate, under 001's names (B22); one that cannot be is a ConfigError."""
+
+    enabled: bool = True
+    algorithm: str = "heuristic"
+    """`heuristic`, `noop` or a filter of the caller's; an unknown name is `heuristic`."""
+    block_patterns: tuple[str, ...] = ()
+    """Regular expressions; a text in which one is found is dropped. None by default (B5)."""
+    recency_decay_days: float = HALF_LIFE_DAYS
+    """Half-life of a score."""
+    dedup_threshold: float = 0.9
+    """Word Jaccard to a better candidate from which a text counts as its repeat."""
+    max_inject_tokens: int = 2048
+    """Estimated tokens that may enter a prompt; the best candidate enters however long it is."""
+
+    def __post_init__(self) -> None:
+        patterns = self.block_patterns
+        if isinstance(patterns, str) or not all(isinstance(each, str) for each in patterns):
+            raise _wrong("block_patterns", patterns, "a list of regular expressions")
+        object.__setattr__(self, "block_patterns", tuple(patterns))
+        if not (_is_number(self.recency_decay_days) and self.recency_decay_days > 0):
+            raise _wrong("recency_decay_days", self.recency_decay_days, "a number above 0")
+        if not (_is_number(self.dedup_threshold) and 0 < self.dedup_threshold <= 1):
+            raise _wrong("dedup_threshold", self.dedup_threshold, "a number above 0 and at most 1")
+        if not (_is_number(self.max_inject_tokens) and self.max_inject_tokens >= 0):
+            raise _wrong("max_inject_tokens", self.max_inject_tokens, "a number of tokens, 0 or more")
+
+    def overridden(self, values: Mapping[str, Any]) -> Reflection:
+        """These settings with what one route sets for itself, field by field; None leaves a field as it is."""
+        known = [field.name for field in fields(self)]
+        for name in values:
+            if name not in known:
+                raise ConfigError(
+                    f"reflection has no setting {name!r}, only {', '.join(known)}", field=name, value=values[name]
+                )
+        return replace(self, **{name: value for name, value in values.items() if value is not None})
+
+
+def choose(settings: Reflection, own: Mapping[str, ReflectionFilter] | None = None) -> ReflectionFilter:
+    """The filter that the settings name: one of `own`, `noop`, else `heuristic`; switched off, it is `noop`."""
+    if not settings.enabled:
+        return noop
+    if own and settings.algorithm in own:
+        return own[settings.algorithm]
+    if settings.algorithm == "noop":
+        return noop
+    return heuristic(settings)
+
+
+def noop(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """All candidates as they are."""
+    return list(candidates)
+
+
+def heuristic(settings: Reflection) -> ReflectionFilter:
+    """The filter of B11: block patterns, decay by age, order by score, repeats, token budget.
+
+    The scores that it gives back are decayed ones, ties in the order given. A text is a repeat of a better one that
+    was kept from `dedup_threshold` on. A text that does not fit into the budget is skipped, a later one may fit.
+    """
+
+    def reflect(candidates: Sequence[Candidate]) -> list[Candidate]:
+        patterns = [pattern for each in settings.block_patterns if (pattern := _compiled(each)) is not None]
+        allowed = [each for each in candidates if not any(pattern.search(each.text) for pattern in patterns)]
+        aged = [
+            replace(each, score=half_life_decay(each.score, each.age_days, settings.recency_decay_days))
+            for each in allowed
+        ]
+        aged.sort(key=lambda each: -each.score)
+        return _within_budget(list(_without_repeats(aged, settings.dedup_threshold)), settings.max_inject_tokens)
+
+    return reflect
+
+
+def chain(*filters: ReflectionFilter | None) -> ReflectionFilter:
+    """The filters as one, in order; a None is skipped, and nothing is asked once no candidate is left."""
+
+    def chained(candidates: Sequence[Candidate]) -> list[Candidate]:
+        left = list(candidates)
+        for each in filters:
+            if not left:
+                break
+            if each is not None:
+                left = each(left)
+        return left
+
+    return chained
+
+
+def word_jaccard(left: str, right: str) -> float:
+    """Words in common as a share of all words of two texts, in any case; two texts without words: 1 if they equal."""
+    return _jaccard(_words(left), _words(right))
+
+
+def estimated_tokens(text: str) -> int:
+    """ceil(1.3 x words), words being what white space parts (B11)."""
+    return math.ceil(TOKENS_PER_WORD * len(text.split()))
+
+
+def _within_budget(ranked: Sequence[Candidate], budget: int) -> list[Candidate]:
+    """The first, and of the rest what fits beside it."""
+    if not ranked:
+        return []
+    first, *rest = ranked
+    costs = [estimated_tokens(each.text) for each in rest]
+    return [first, *(rest[place] for place in fit(costs, budget - estimated_tokens(first.text)))]
+
+
+def _without_repeats(ranked: Sequence[Candidate], threshold: float) -> Iterator[Candidate]:
+    kept: list[frozenset[str]] = []
+    for each in ranked:
+        words = _words(each.text)
+        if all(_jaccard(words, other) < threshold for other in kept):
+            kept.append(words)
+            yield each
+
+
+def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+    return len(left & right) / len(left | right)
+
+
+def _words(text: str) -> frozenset[str]:
+    """The words of a text; one without any, such as a row of pictures, is a word by itself."""
+    return frozenset(_WORD.findall(text.lower())) or frozenset((text.strip(),))
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """The expression, or None for a bad one, which is logged once while it is remembered here."""
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        logger.warning("reflection: the block pattern %r is ignored: %s", pattern, error)
+        return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _wrong(field: str, value: object, wanted: str) -> ConfigError:
+    return ConfigError(f"reflection.{field} must be {wanted}, not {value!r}", field=field, value=value)

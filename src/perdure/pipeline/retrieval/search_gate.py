@@ -1,0 +1,93 @@
+"""The read gate of 001 §5: whether a query is worth searching memory for (V11 to V16)."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.lexicon import lines
+
+# Fact questions: whether a question is of general knowledge, which no memory answers, or of somebody's life (V82).
+
+LONGEST = 160
+"""Characters beyond which a text is no plain question: what is told in it may well be known here."""
+
+_WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
+_NUMBER = r"\(*-?\d[\d,.]*\)*"
+_SUM = Pattern(
+    rf"(?:what(?:'s| is)|calculate|compute|how much is)?\s*{_NUMBER}(?:(?:\s*[+*^×÷]\s*|\s[-/x]\s){_NUMBER})+[\s=?]*",
+    re.IGNORECASE,
+)
+"""A sum; dates and telephone numbers have no spaces beside their strokes."""
+
+
+def is_general(query: str) -> bool:
+    """Whether a query asks for general knowledge: a capital, an inventor, a boiling point, a definition, a sum.
+
+    In doubt it does not: a memory that was looked for in vain costs little, one that was not looked for an answer. A
+    question that points at somebody or something known ("our", "that", "yesterday") is none, whatever it asks for.
+    """
+    text = query.strip()
+    if not text or len(text) > LONGEST:
+        return False
+    if _SUM.fullmatch(text):
+        return True
+    asking, pointing, phrases = _lexicon()
+    found = _WORD.findall(text.lower().replace("’", "'"))
+    if not found or found[0] not in asking or not pointing.isdisjoint(found):
+        return False
+    plain = f" {' '.join(found)} "
+    return any(phrase in plain for phrase in phrases)
+
+
+@cache
+def _lexicon() -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
+    """The words that begin such a question, those that point at somebody's life, and what is asked for."""
+    entries = lines("fact_questions.txt")
+    asking = frozenset(entry[1:].strip() for entry in entries if entry.startswith("?"))
+    pointing = frozenset(entry[1:].strip() for entry in entries if entry.startswith("-"))
+    return asking, pointing, tuple(f" {entry} " for entry in entries if entry[0] not in "?-")
+
+
+GREETING_LENGTH = 20
+"""Characters that a greeting may have; a longer text is never one (V15)."""
+
+_PERSONAL = Pattern(r"\b(?:my|mine|i|me|myself|im|ive)\b", re.IGNORECASE)
+_LETTERS = Pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_DECORATION = Pattern(r"[\s!.,;:)(~^*'’\-]*")
+
+
+def should_search(query: str, *, is_fact: bool = False, requires_tool: bool = False) -> bool:
+    """Whether memory is searched for a query: true unless a rule of 001 §5 says otherwise.
+
+    `is_fact`: a classifier took it for a question of general knowledge, which a personal pronoun overrides.
+    `requires_tool`: a tool answers it, which nothing overrides.
+    """
+    if requires_tool or is_greeting(query):
+        return False
+    return not is_fact or is_personal(query)
+
+
+def is_personal(query: str) -> bool:
+    """Whether a query speaks of its author: my, mine, I, me (V12; "I'm" and its like hold an "I")."""
+    return _PERSONAL.search(query) is not None
+
+
+def is_greeting(query: str) -> bool:
+    """Whether a query is a greeting, thanks, goodbye or bare acknowledgement and nothing else (V14, V15)."""
+    text = query.strip().lower()
+    if not text or len(text) > GREETING_LENGTH or _DECORATION.fullmatch(_LETTERS.sub("", text)) is None:
+        return False
+    words = _LETTERS.findall(text)
+    openers, social = _social()
+    opened = any(tuple(words[:length]) in openers for length in (1, 2))
+    return opened and all(word in social for word in words)
+
+
+@cache
+def _social() -> tuple[frozenset[tuple[str, ...]], frozenset[str]]:
+    """The openers, each as its words, and every word that may stand in a social message."""
+    entries = lines("reconcile_social.txt")
+    openers = frozenset(tuple(entry[1:].split()) for entry in entries if entry.startswith("+"))
+    return openers, frozenset(word for entry in entries for word in entry.removeprefix("+").split())

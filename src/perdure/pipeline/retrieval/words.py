@@ -1,0 +1,35 @@
+"""Words alone: a score for memories found without an embedder (U21)."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.lexicon import words
+
+_TOKEN = Pattern(r"[^\W_]+")
+SHARED_PREFIX = 4
+"""Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
+
+
+def tokens(text: str) -> list[str]:
+    """Lower-case words and numbers without diacritics, in order."""
+    folded = unicodedata.normalize("NFKD", text.casefold())
+    return _TOKEN.findall("".join(character for character in folded if not unicodedata.combining(character)))
+
+
+def word_score(query: str, text: str) -> float:
+    """The share in [0, 1] of the query's topic words that the text holds, in whole or by their stem."""
+    stop = words("recall_stopwords.txt")
+    asked = [token for token in dict.fromkeys(tokens(query)) if token not in stop] or tokens(query)
+    held = set(tokens(text))
+    if not asked:
+        return 0.0
+    return sum(_held(token, held) for token in asked) / len(asked)
+
+
+def _held(token: str, held: set[str]) -> float:
+    if token in held:
+        return 1.0
+    stem = token[: max(SHARED_PREFIX, len(token) - 3)]
+    return 0.8 if len(token) >= SHARED_PREFIX and any(other.startswith(stem) for other in held) else 0.0

@@ -1,0 +1,143 @@
+"""Forgetting: every place is named in the report, and no byte of the text is left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure import Memory, PerdureError, ScopeError
+from tests.conftest import Open
+
+pytestmark = pytest.mark.covers("U4")
+
+ANA = {"user_id": "ana"}
+PLACES = ["store", "text_index", "history", "episodes", "versions", "journal", "cache"]
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+def test_no_byte_is_left(memory: Memory, folder: Path) -> None:
+    memory.add("The wifi password is Xylophone-77 at home. My dog is called Rex.", idempotency_key="k", **ANA)
+    item = next(item for item in memory.get_all(**ANA).results if "Xylophone" in item.memory)
+    memory.update(item.id, "User's wifi password is Xylophone-78")
+    report = memory.forget(id=item.id)
+    assert [place.place for place in report.places] == PLACES
+    assert not report.pending
+    assert report["dry_run"] is False
+    memory.close()
+    assert holding(folder, "Xylophone") == []
+
+
+def test_bytes_are_gone_without_closing_too(memory: Memory, folder: Path) -> None:
+    memory.add("The wifi password is Xylophone-77 at home", **ANA)
+    memory.forget(**ANA)
+    assert holding(folder, "Xylophone") == []
+
+
+def test_report_and_dry_run(quick: Memory) -> None:
+    id = quick.add("User hides gold", infer=False, **ANA).results[0].id
+    quick.update(id, "User hides silver")
+    dry = quick.forget(id=id, dry_run=True)
+    found = {place.place: (place.count, place.status) for place in dry.places}
+    assert found["store"] == (1, "found")
+    assert found["versions"] == (1, "found")
+    assert found["history"][0] == 2
+    assert found["episodes"] == (1, "found")
+    assert quick.get(id) is not None, "a dry run changes nothing"
+    report = quick.forget(id=id)
+    assert [item.id for item in report.results] == [id]
+    assert quick.get(id) is None
+    assert all(record.erased and record.old_value is None and record.new_value is None for record in quick.history(id))
+    assert quick.get_all(as_of="2999-01-01", **ANA).results == []
+
+
+def test_other_facts_keep_their_text_and_lose_the_source(memory: Memory) -> None:
+    memory.add("My dog is called Rex. My bank is Nordea.", **ANA)
+    bank, dog = sorted(memory.get_all(**ANA).results, key=lambda item: "Rex" in item.memory)
+    assert bank.sources == dog.sources != ()
+    memory.forget(id=bank.id)
+    left = memory.get_all(**ANA).results
+    assert [item.memory for item in left] == [dog.memory]
+    assert left[0].sources == ()
+
+
+def test_by_query_takes_what_scores_enough(memory: Memory) -> None:
+    memory.add_facts(["User is allergic to peanuts", "User plays the oboe in a band"], **ANA)
+    report = memory.forget(query="User is allergic to peanuts", threshold=0.9, **ANA)
+    assert [item.memory for item in report.results] == ["User is allergic to peanuts"]
+    assert [item.memory for item in memory.get_all(**ANA).results] == ["User plays the oboe in a band"]
+
+
+def test_a_scope_and_nobody_else(quick: Memory) -> None:
+    quick.add("secret of Ana", infer=False, **ANA)
+    quick.add("secret of Bo", infer=False, user_id="bo")
+    quick.forget(**ANA)
+    assert quick.get_all(**ANA).results == []
+    assert [item.memory for item in quick.get_all(user_id="bo").results] == ["secret of Bo"]
+
+
+def test_without_erasing_it_can_be_undone(quick: Memory) -> None:
+    id = quick.add("User hides gold", infer=False, **ANA).results[0].id
+    report = quick.forget(id=id, erase=False)
+    assert report.erase is False
+    assert quick.get(id) is None
+    quick.undo(quick.history(id)[-1].id)
+    assert quick.get(id) is not None
+
+
+def test_what_was_deleted_before_can_still_be_erased(quick: Memory, folder: Path) -> None:
+    id = quick.add("User hides Xylophones", infer=False, **ANA).results[0].id
+    quick.delete(id)
+    quick.forget(id=id)
+    quick.close()
+    assert holding(folder, "Xylophones") == []
+
+
+def test_delete_with_erase(quick: Memory, folder: Path) -> None:
+    id = quick.add("User hides Xylophones", infer=False, **ANA).results[0].id
+    quick.delete(id, erase=True)
+    quick.close()
+    assert holding(folder, "Xylophones") == []
+
+
+def test_arguments(quick: Memory) -> None:
+    with pytest.raises(ScopeError):
+        quick.forget()
+    with pytest.raises(PerdureError, match="not both"):
+        quick.forget(id="00000000-0000-4000-8000-000000000000", query="x", **ANA)
+    assert quick.forget(id="00000000-0000-4000-8000-000000000000").results == []
+
+
+def test_another_process_holds_the_file(open_memory: Open, folder: Path) -> None:
+    memory = open_memory(embedder={"provider": "hashed"})
+    memory.add("User hides Xylophones", infer=False, **ANA)
+    reader = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN');"
+            "c.execute('SELECT count(*) FROM sqlite_master').fetchall(); print('held', flush=True); sys.stdin.read()",
+            str(folder / "memories.db"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert reader.stdin is not None and reader.stdout is not None
+    assert reader.stdout.readline() == "held\n"
+    report = memory.forget(**ANA)
+    assert report.pending, "the bytes cannot go while another process reads the file"
+    assert memory.get_all(**ANA).results == []
+    reader.communicate("")
+    memory.close()
+    assert holding(folder, "Xylophones") == []

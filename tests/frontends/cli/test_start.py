@@ -1,0 +1,89 @@
+"""The command line: what a command loads is what it needs, and what only looks makes no memory where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure.frontends.cli.main import COMMANDS
+from tests.frontends.cli.runs import folder, perdure
+
+PROBE = """
+import sys
+from perdure.frontends.cli.main import main
+status = main(sys.argv[1:])
+print(*sorted(sys.modules))
+sys.exit(status)
+"""
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a process has loaded once it has done a command."""
+    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("command", [("list",), ("search", "where does she live?")], ids=["list", "search"])
+def test_what_only_looks_loads_nothing_that_reads_messages(tmp_path: Path, command: tuple[str, ...]) -> None:
+    at = folder(tmp_path / "memory")
+    at.said("Ana lives in Lisbon")
+    loaded = loaded_by(*command, "--user-id", "ana", "--path", str(at.path))
+    assert "perdure.pipeline.curation.rules.extraction" in loaded, "its door alone"
+    heavy = {
+        "curation.rules.extraction.conversation_reader",
+        "curation.rules.reconciliation.decisions",
+        "maintenance.insight.actions",
+    }
+    assert not {f"perdure.pipeline.{name}" for name in heavy} & loaded
+    assert not {"alembic", "onnxruntime", "tokenizers", "fastapi", "rich"} & loaded
+
+
+def test_what_remembers_loads_what_it_needs(tmp_path: Path) -> None:
+    at = folder(tmp_path / "memory")
+    loaded = loaded_by("add", "I live in Lisbon.", "--user-id", "ana", "--path", str(at.path))
+    assert {
+        "perdure.pipeline.curation.rules.extraction.conversation_reader",
+        "perdure.pipeline.curation.rules.slots.read",
+    } <= loaded
+    assert at.texts() == ["User lives in Lisbon"]
+
+
+ID = "3f6c1d2e-6a0b-4a57-9d0e-2f4b8c1a7e55"
+LOOKING: dict[str, tuple[str, ...]] = {
+    "search": ("where?",), "why-not": ("where?", ID), "list": (), "get": (ID,), "update": (ID, "text"),
+    "delete": (ID,), "forget": (ID, "--yes"), "history": (ID,), "undo": (ID,), "log": (), "diff": ("HEAD~1",),
+    "revert": (ID,), "branch": (), "merge": ("other",), "pull": (), "push": (), "trust": (ID,), "distrust": (ID,),
+    "doctor": (), "bench": (), "reindex": (), "copy": ("other",), "export": (), "consolidate": ("--user-id", "ana"),
+    "reflect": ("--user-id", "ana"), "feedback": (ID, "good"), "prune": ("--yes",), "expire": ("--yes",),
+    "quota": ("--yes",), "evict": ("--user-id", "ana", "--run-id", "a", "--max", "5", "--yes"), "backup": (),
+    "upkeep": ("--all",), "keys list": (), "keys revoke": ("app",),
+}  # fmt: skip
+"""Commands that need a memory, with what else they ask for."""
+MAKING = {"init", "add", "import", "restore", "chat", "demo", "serve", "proxy"}
+
+
+def test_each_command_looks_or_makes() -> None:
+    assert {name for name, _, _ in COMMANDS} == {name for name in LOOKING if " " not in name} | MAKING
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_what_only_looks_makes_no_memory_where_a_path_is_mistyped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = perdure(*command.split(), *LOOKING[command], "--path", str(tmp_path / "memroy"))
+    assert ran.status == 3, ran.err
+    assert f"there is no memory in {tmp_path / 'memroy'}" in ran.err
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_store_elsewhere_is_read_from_a_folder_that_is_not_there_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDURE_VECTOR_STORE__PROVIDER", "memory")
+    ran = perdure("list", "--user-id", "ana", "--path", str(tmp_path / "new"))
+    assert ran.status == 0, ran.err

@@ -1,0 +1,86 @@
+"""Health, readiness and the document, over a real port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perdure.domain.errors import LedgerError, VectorStoreError
+from tests.frontends.server.running import Running, running
+
+
+@pytest.mark.covers("X68")
+@pytest.mark.parametrize("path", ["/healthz", "/v1/healthz", "/healthz/", "/v1/healthz/"])
+def test_health_answers_without_credentials(server: Running, path: str) -> None:
+    server.key("first")
+    answer = server.client.get(path)
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "ok"
+
+
+def test_ready_says_which_part_is_down_and_that_it_came_back(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = {"status": "ready", "ledger": "ok", "vector_store": "ok"}
+    answer = server.client.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, ready)
+    kernel = server.service.engine.kernel
+
+    async def broken(*_: object) -> None:
+        raise VectorStoreError("at https://user:secret@host: refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel.store, "get_collection_info", broken)
+        answer = server.client.get("/readyz")
+        assert (answer.status_code, answer.json()) == (503, {**ready, "status": "unready", "vector_store": "down"})
+        assert server.client.get("/healthz").status_code == 200, "it lives"
+    with monkeypatch.context() as patch:
+        patch.setattr(type(kernel.ledger.keys), "any", failing)  # type: ignore[union-attr]
+        answer = server.client.get("/readyz")
+        assert (answer.status_code, answer.json()) == (503, {**ready, "status": "unready", "ledger": "down"})
+        assert server.client.get("/metrics").status_code == 503, "nobody can be made sure of"
+    assert server.client.get("/readyz").status_code == 200
+
+
+async def failing(*_: object) -> bool:
+    raise LedgerError("database is locked")
+
+
+def test_a_ledger_that_cannot_be_opened_lets_nobody_in(tmp_path: Path) -> None:
+    (tmp_path / "history.db").write_bytes(b"this is no database, and longer than a header of one would have to be" * 20)
+    with running(tmp_path) as server:
+        assert server.client.get("/healthz").status_code == 200
+        assert server.client.get("/readyz").json()["ledger"] == "down"
+        assert server.client.get("/metrics").status_code == 503
+
+
+def test_a_store_that_cannot_be_opened_does_not_keep_the_server_from_living(tmp_path: Path) -> None:
+    (tmp_path / "memories.db").mkdir()
+    with running(tmp_path) as server:
+        assert server.client.get("/healthz").status_code == 200
+        answer = server.client.get("/readyz")
+        assert (answer.status_code, answer.json()["vector_store"]) == (503, "down")
+        (tmp_path / "memories.db").rmdir()
+        assert server.client.get("/readyz").status_code == 200, "it is tried again"
+
+
+# ------------------------------------------------------------------ the document
+
+
+def test_the_document_has_schemes_and_examples_and_says_what_may_go_wrong(server: Running) -> None:
+    found = server.client.get("/openapi.json").json()
+    assert found["info"]["title"] == "perdure"
+    assert {*found["components"]["securitySchemes"]} == {"bearer", "token", "key"}
+    for path, item in found["paths"].items():
+        assert path == "/" or not path.endswith("/"), path
+        for method, operation in item.items():
+            assert operation.get("summary"), (method, path)
+            if path in ("/healthz", "/readyz", "/v1/healthz"):
+                continue
+            assert operation["security"], (method, path)
+            assert {"401", "403", "413", "429", "503"} <= {*operation["responses"]}, (method, path)
+
+
+def test_every_operation_has_an_id_of_its_own(server: Running) -> None:
+    found = server.client.get("/openapi.json").json()
+    ids = [operation["operationId"] for item in found["paths"].values() for operation in item.values()]
+    assert len(ids) == len({*ids})

@@ -1,0 +1,139 @@
+"""What a sentence points back at: corrections naming their matter, "that is where ...", "it" behind an act."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.message import Message
+from perdure.pipeline.curation.rules.extraction import extract
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def facts(text: str, *before: str) -> list[str]:
+    context = [Message("user", line) for line in before]
+    return [fact.text for fact in extract([Message("user", text)], now=NOW, context=context)]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("Correction re the injury: it's the right Achilles, I mistyped.", "The injury is the right Achilles"),
+        ("A correction about Lorna: she flies in on the 5th.", "Lorna flies in on the 5th"),
+        ("I was wrong about the vet, it's Dr Oduya", "The vet is Dr Oduya"),
+        ("I had it wrong, the choir meets on Wednesdays", "The choir meets on Wednesdays"),
+        ("Small correction: my flight is at 6", "User's flight is at 6"),
+        ("An update on the boiler: it's getting replaced in May.", "The boiler is getting replaced in May"),
+        ("I must correct myself about the potatoes. They are Charlotte.", "The potatoes are Charlotte"),
+    ],
+)
+def test_a_correction_that_names_its_matter_says_it_of_that(text: str, fact: str) -> None:
+    assert facts(text) == [fact]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        (
+            "opened an account with Pennine Pipe, thats where my copper comes from now",
+            "User's copper comes from Pennine",
+        ),
+        ("My cousin Rui trained as a barber and that's who cuts my hair now", "User's cousin Rui cuts User's hair now"),
+        ("I joined Fernhill Library, that's where I study", "User studies at Fernhill Library"),
+        ("My choir is on Tuesday, that's when I can't talk", "User can't talk on Tuesday"),
+    ],
+)
+def test_that_is_where_puts_the_place_where_it_belongs(text: str, fact: str) -> None:
+    assert any(found.startswith(fact) for found in facts(text))
+
+
+def test_that_is_what_i_said_tells_nothing() -> None:
+    assert facts("I joined Fernhill Library, that's what I said") == ["User joined Fernhill Library"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("My editor cut the book, it's down to 9 chapters", "The book is down to 9 chapters"),
+        ("Ana fixed my bike. It's a Trek.", "User's bike is a Trek"),
+        ("My sister sold her flat, it was in Leeds", "User's sister's flat was in Leeds"),
+        ("I've renamed the boat, she's Dabchick", "User's boat is Dabchick"),
+        ("My launderette is big. I run it. It has eight washers", "User's launderette has eight washers"),
+    ],
+)
+def test_it_is_the_thing_that_was_acted_on(text: str, fact: str) -> None:
+    assert fact in facts(text)
+
+
+def test_who_is_known_by_a_name_is_not_called_another() -> None:
+    assert not any("instructor is called" in fact for fact in facts("she's called Curlew", "our instructor is Garrick"))
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("my main event is 200 IM now", "User's main event is 200 IM now"),
+        ("the bathroom's pushed back to the 18th, my tiles are late", "The bathroom is pushed back to the 18th"),
+        ("My shed delivery has moved to 16 May", "User's shed delivery has moved to 16 May"),
+        ("Watch is a Garmin 255.", "User's watch is a Garmin 255"),
+        ("Found a gardener, my hedge is safe", "User found a gardener"),
+    ],
+)
+def test_words_that_look_like_others_keep_their_subject(text: str, fact: str) -> None:
+    assert fact in facts(text)
+    assert facts("IM moving to Leeds in May") == ["User is moving to Leeds in May"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "I broke my arm in March. The surgery is in April.",
+            ["User broke their arm in March", "The surgery is in April"],
+        ),
+        (
+            "I failed the bar exam in February. The retake is in July.",
+            ["User failed the bar exam in February", "The retake is in July"],
+        ),
+        (
+            "I broke my arm on Monday. The party is on Friday.",
+            ["User broke their arm on Monday", "The party is on Friday"],
+        ),
+        (
+            "The meeting with Ana is on Monday. Sorry, the meeting is on Tuesday.",
+            ["The meeting with Ana is on Tuesday"],
+        ),
+        ("The party is at 6pm. The 12th. No, actually 7pm.", ["The party is at 7pm"]),
+        ("My number is 555-0142. Sorry, it's 555-0199.", ["User's number is 555-0199"]),
+    ],
+)
+def test_a_value_corrects_what_it_speaks_of_and_nothing_else(text: str, told: list[str]) -> None:
+    assert facts(text) == told
+
+
+@pytest.mark.parametrize("having", ["I have a", "We adopted a", "I also got a", "We've had a", "I recently rescued a"])
+@pytest.mark.parametrize(("noun", "he"), [("dog", "His"), ("cat", "Her"), ("young sister", "Her"), ("boss", "His")])
+@pytest.mark.parametrize("told", ["name is Bo", "birthday is on 3 May", "brother lives in Rome"])
+def test_whom_the_speaker_has_is_who_is_meant_next(having: str, noun: str, he: str, told: str) -> None:
+    found = facts(f"{having} {noun}. {he} {told}.")
+    owner = f"User's {noun.rsplit(maxsplit=1)[-1]}'s"
+    assert f"{owner} {told}" in found, found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I have a friend who has a dog. His name is Bo.",  # the friend's or the dog's
+        "I met a doctor. Her name is Olga.",  # not the speaker's
+        "I don't have a dog. His name is Bo.",
+    ],
+)
+def test_whom_the_speaker_does_not_have_is_nobody_known(text: str) -> None:
+    assert not any("name" in fact for fact in facts(text))
+
+
+@pytest.mark.parametrize("ones", ["the good ones are expensive", "the old one is loud", "those new ones are heavy"])
+def test_one_of_what_is_not_named_is_no_fact(ones: str) -> None:
+    assert facts(f"My budget for the desk is 450 euros, because {ones}.") == ["User's budget for the desk is 450 euros"]

@@ -1,0 +1,63 @@
+"""Times of facts: dates and relative times, anchored at the message's own time, else at now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.message import Message
+from perdure.pipeline.curation.rules.extraction import extract
+from perdure.pipeline.curation.rules.extraction.grammar import times
+
+NOW = datetime(2026, 6, 17, 15, 30, tzinfo=UTC)  # a Wednesday
+
+
+def day(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("User lives in Leeds", None, None),
+        ("User has lived in Leeds since 2019", "2019-01-01", None),
+        ("User lived in Nairobi until 2016", None, "2016-01-01"),
+        ("User met Ana yesterday", "2026-06-16", None),
+        ("User went to Rome last March", "2026-03-01", None),
+        ("User went to Rome last October", "2025-10-01", None),
+        ("User's rent is 900 from may", "2026-05-01", None),
+        ("User quit smoking two years ago", "2024-06-01", None),
+        ("User started three weeks ago", "2026-05-27", None),
+        ("User has a 2016 Subaru", None, None),
+        ("User may move", None, None),
+        ("User's exam is on 3 July", None, None),
+        ("User's wedding is on 21 June 2027", None, None),
+        ("User's hip operation has been moved to 9 January", None, None),
+        ("User moved on 2024-02-29", "2024-02-29", None),
+        ("User moved on 31 February", None, None),
+        ("User's contract runs from 1 May 2025 until 30 April 2027", "2025-05-01", "2027-04-30"),
+        ("User has a scan next Friday", None, None),
+        ("User has been vegan for 3 years", "2023-06-01", None),
+    ],
+)
+def test_validity(text, start, end):
+    assert times.validity(text, NOW) == (day(start) if start else None, day(end) if end else None)
+
+
+def test_relative_times_count_from_the_message():
+    told = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    (fact,) = extract([Message("user", "I moved to Oslo yesterday", timestamp=told)], now=NOW)
+    assert fact.valid_from == day("2023-05-07")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I met Ana at the fair", "episodic"),
+        ("I live in Leeds", "semantic"),
+        ("when a customer complains we first apologise, then log it in Zendesk", "procedural"),
+    ],
+)
+def test_kinds(text, kind):
+    assert extract([Message("user", text)], now=NOW)[0].type == kind

@@ -1,0 +1,86 @@
+"""Messages of kinds that state nothing (jokes, sums, named texts, dreams, brush-offs), and look-alikes that do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from perdure.domain.message import Message
+from perdure.pipeline.curation.rules.extraction import extract
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def facts(*turns: str) -> list[str]:
+    """The facts of turns, of which those that begin with "a: " are the assistant's."""
+    messages = [Message("assistant" if turn.startswith("a: ") else "user", turn.removeprefix("a: ")) for turn in turns]
+    return [fact.text for fact in extract(messages, now=NOW)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bro im a 700 year old swamp goblin from hull",
+        "yes this is dog, i would like one walk please",
+        "sure ill just teleport to Osaka and be back by lunch",
+        "someone call Geneva, we've got a Nobel winner here",
+        "husband for sale, slightly used, will swap for a sandwich",
+        "i walk 3 km north then 4 km east, how far am i from the start",
+        "my dad is 4 times my age and in 20 years he will be twice my age, how old am i",
+        "a rope of 24 m is cut in 3 pieces, each twice the one before. i make it 3.43",
+        "I have keys but no locks, space but no room. What am I?",
+        "chem hw: how many grams of NaCl in 2 l of a 0.4 M solution. i got 5.84",
+        "limerick about a man called Boris who sells hats in Delft",
+        "python class Car with brand Tesla, year 2021, and a drive method",
+        "email from a tenant called Gary to his landlord, boiler broken since monday",
+        "two truths and a lie: i met the pope, i have 11 toes, i was born on a boat",
+        "we practice hotel check in, you are receptionist, I am guest named Anna Berg",
+        "had a dream i was the mayor of oslo n my cat was my deputy",
+        "i wish i was a cat. sleep all day, no bills",
+        "picture this: i'm 70, i live on a boat in croatia, three parrots",
+        "so mozart was born in salzburg in 1756 and was only 35 when he died, wild",
+        "DELETE FROM orders WHERE id=7; ran it without a backup. can i undo",
+        "im so done today goodnight",
+        "my friend sent this: I quit my job, I'm moving to Goa. thoughts?",
+    ],
+)
+def test_a_message_of_its_kind_states_nothing(text):
+    assert facts(text) == []
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        ("a: Pottery? Birdwatching? Fencing?", "lol no"),
+        ("a: You told me your sister Ulla plays the harp.", "Pardon? I only wanted the weather."),
+        ("a: Are you a vegetarian, then?", "lol no idea, whatever"),
+        ("a: Do you have kids?", "id rather not say"),
+        (
+            "In another life I'd have been a lighthouse keeper",
+            "a: On which coast?",
+            "Brittany. We had a donkey, Gaston",
+        ),
+    ],
+)
+def test_a_claim_waved_off_or_a_play_gone_on_with_states_nothing(turns):
+    assert facts(*turns) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("im a ghost writer for chefs", "ghost writer"),
+        ("I'm a dragon boat racer from Hull", "dragon boat"),
+        ("we practice judo on Tuesdays", "judo"),
+        ("my dream house is in Cork", "Cork"),
+        ("i asked for a raise and got 5%", "raise"),
+        ("i drive 40 km to work every day, how much is that a year", "40 km"),
+        ("I wish I was a morning person. I work nights at a bakery", "bakery"),
+        ("I would rather not fly, I'm scared of it", "not fly"),
+        ("i am off to Porto on the 9th", "Porto"),
+        ("dreamt of my school again. i teach at Bolton Primary", "Bolton"),
+    ],
+)
+def test_a_look_alike_still_tells(text, word):
+    assert any(word in fact for fact in facts(text))

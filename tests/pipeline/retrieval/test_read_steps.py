@@ -1,0 +1,138 @@
+"""The steps of the read path that core has: rewrite, inject, echo, recency, words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.domain.memory import MemoryItem
+from perdure.domain.message import Message
+from perdure.pipeline.prompting.context_block import estimate_tokens, quote, render
+from perdure.pipeline.prompting.injected_marks import strip_injected
+from perdure.pipeline.retrieval.query.rewrite import is_self_contained, key_terms, with_history
+from perdure.pipeline.retrieval.recency import newer_first
+from perdure.pipeline.retrieval.words import word_score
+from tests.domain.test_nouns import item
+
+pytestmark = pytest.mark.covers("V18", "V19", "V20", "V21")
+
+
+@pytest.mark.covers("V18")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "how much?",
+        "How much",
+        "what about the second of the two options",
+        "and that other thing we said",
+        "this one looks better to me",
+        "and the price?",
+    ],
+)
+def test_vague(query: str) -> None:
+    assert not is_self_contained(query)
+
+
+@pytest.mark.covers("V19")
+def test_self_contained_is_used_as_it_is() -> None:
+    query = "what is the budget of the trip?"
+    assert with_history(query, [Message("user", "something else")]) == query
+
+
+@pytest.mark.covers("V20", "V21")
+def test_key_terms_of_the_last_three_user_messages_newest_first() -> None:
+    history = [
+        Message("user", "the very first topic"),
+        Message("user", "my Amalfi trip"),
+        Message("assistant", "sofas"),
+        Message("user", "in May"),
+        Message("user", "with Tom"),
+    ]
+    assert with_history("how much?", history) == "how much? Tom May Amalfi trip"
+    assert "first" not in with_history("how much?", history)
+    assert with_history("how much?", []) == "how much?"
+
+
+def test_key_terms_are_said_once() -> None:
+    assert key_terms("the Trip, my trip and the TRIP to Oslo") == ["Trip", "Oslo"]
+
+
+@given(st.lists(st.text(max_size=80), max_size=12), st.integers(1, 200))
+def test_render_keeps_its_budget_and_its_frame(texts: list[str], budget: int) -> None:
+    block = render([item(memory=text) for text in texts], max_tokens=budget)
+    assert block == "" or estimate_tokens(block) <= budget
+    if block:
+        assert block.count("<perdure-memory") == block.count("</perdure-memory>") == 1
+        assert strip_injected(f"before {block} after").split() == ["before", "after"]
+
+
+def test_render_skips_what_does_not_fit() -> None:
+    block = render([item(memory="word " * 200), item(memory="short")], max_tokens=60)
+    assert '"short"' in block and "word" not in block
+
+
+def test_quote_cannot_be_broken_out_of() -> None:
+    quoted = quote('a "b"\n</perdure-memory> \\')
+    assert json.loads(quoted) == 'a "b" ‹/perdure-memory› \\'
+
+
+@given(st.text())
+def test_text_without_a_block_is_left_alone(text: str) -> None:
+    if "<perdure-memory" not in text:
+        assert strip_injected(text) == text
+
+
+def test_a_block_that_was_cut_off_goes_to_its_end() -> None:
+    block = render([item(memory="User lives in Turku")], max_tokens=100)
+    assert "Turku" not in strip_injected(f"hi {block[:-20]}")
+
+
+def _of_one_matter(newer: MemoryItem, older: MemoryItem) -> bool:
+    return True
+
+
+def test_newer_stands_before_older() -> None:
+    old, new, other = item(memory="old", score=0.9), item(memory="new", score=0.7), item(memory="other", score=0.8)
+    linked = new.with_(older=(old.id,))
+    found = newer_first([old, other, linked], _of_one_matter)
+    assert [each.memory for each in found] == ["new", "old", "other"]
+    assert [each.score for each in found] == [0.7, 0.9, 0.8], "every item keeps its own score"
+    assert newer_first([linked, old], _of_one_matter) == [linked, old]
+
+
+def test_a_newer_one_that_answers_less_well_stays_where_it_is() -> None:
+    old, new = item(memory="old", score=0.9), item(memory="new", score=0.5)
+    linked = new.with_(older=(old.id,))
+    assert newer_first([old, linked], _of_one_matter) == [old, linked]
+
+
+def test_a_link_between_two_matters_moves_nothing() -> None:
+    old, new = item(memory="User is allergic to nuts", score=0.9), item(memory="User's dog is Rex", score=0.89)
+    linked = new.with_(older=(old.id,))
+    assert newer_first([old, linked], lambda newer, older: False) == [old, linked]
+
+
+def test_a_link_to_what_was_told_later_moves_nothing() -> None:
+    old, new = item(memory="old", score=0.9), item(memory="new", score=0.89)
+    early = new.with_(older=(old.id,), told_at="2020-01-01T00:00:00+00:00")
+    late = old.with_(told_at="2021-01-01T00:00:00+00:00")
+    assert newer_first([late, early], _of_one_matter) == [late, early]
+
+
+def test_links_in_a_circle_move_nothing() -> None:
+    old, new = item(memory="old", score=0.9), item(memory="new", score=0.89)
+    circle = [old.with_(older=(new.id,)), new.with_(older=(old.id,))]
+    assert newer_first(circle, _of_one_matter) == circle
+
+
+@given(st.text(), st.text())
+def test_word_score_is_a_share(query: str, text: str) -> None:
+    assert 0 <= word_score(query, text) <= 1
+
+
+def test_word_score_knows_stems_and_diacritics() -> None:
+    assert word_score("Łódź trains", "the train to Łódź") > 0.5 > word_score("tea", "coffee")
+    assert word_score("cafe", "Café") == 1

@@ -1,0 +1,154 @@
+"""Renewals: which questions ask how things stand now, and what moves before what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from perdure.pipeline.retrieval.query.question import ALIKE, WORTH, asks_how_things_stand, read_question, renewed_first
+
+OF_NOW = [
+    "What is my budget?", "what's my phone number", "What are my working hours?", "  What is the deadline?",
+    "How many books do I own?", "How much do I pay for rent?", "How long is my commute?", "How often do I swim?",
+    "How old is my dog?", "How far do I run?", "How big is my flat?", "How high is my dose?", "How fast do I type?",
+    "When is my appointment?", "Where do I live?", "Which bank am I with?", "Who is my dentist?", "who's my manager?",
+    "WHAT IS MY SALARY?",
+]  # fmt: skip
+OF_ANOTHER_TIME = [
+    "What was my budget?", "How many books did I own in March?", "Where were my keys?", "What had I planned?",
+    "What is the difference between my two flats?", "What is my budget before tax?", "What is due after Monday?",
+    "Which flat is the first that I rented?", "What do I earn compared to earlier?", "Where have I previously lived?",
+    "Where do I originally come from?", "What car used to be mine?", "How does my budget change?",
+    "How has my plan changed?", "How long is it since I moved?",
+]  # fmt: skip
+OF_NOTHING_OF_THE_KIND = [
+    "Is my budget 500?", "Do I have a dog?", "Tell me about my trip.", "Summarize my plans", "Whatever I said of tea",
+    "Whoever called me?", "Somewhere I wrote my number", "my budget", "", "I wonder what it is", "How do I cook?",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("question", OF_NOW)
+def test_a_question_of_how_things_stand(question: str) -> None:
+    assert asks_how_things_stand(question)
+
+
+@pytest.mark.parametrize("question", [*OF_ANOTHER_TIME, *OF_NOTHING_OF_THE_KIND])
+def test_a_question_of_another_time_or_none(question: str) -> None:
+    assert not asks_how_things_stand(question)
+
+
+@pytest.mark.parametrize("question", ["What is my budget for last week?", "What would you recommend?"])
+def test_a_question_with_a_date_or_for_something_to_be_done_is_not_of_now(question: str) -> None:
+    assert asks_how_things_stand(question)
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    assert not read_question(question, reference=now).of_now
+    assert read_question("What is my budget?", reference=now).of_now
+
+
+# ------------------------------------------------------------------ what moves
+
+Order = list[int]
+
+
+def pair_of(cosine: float) -> NDArray[np.float32]:
+    """Two vectors of length 1 with this cosine."""
+    return np.array([[1, 0], [cosine, (1 - cosine**2) ** 0.5]], np.float32)
+
+
+def ordered(
+    cosine: float = 0.9,
+    moments: tuple[float, float] = (1, 2),
+    scores: tuple[float, float] = (1.0, 0.9),
+    told: tuple[bool, bool] = (True, True),
+) -> Order:
+    return renewed_first(pair_of(cosine), [(moments[0], 0), (moments[1], 1)], scores, told)
+
+
+def test_the_newer_of_two_that_are_alike_comes_first() -> None:
+    assert ordered() == [1, 0]
+    assert ordered(moments=(2, 1)) == [0, 1], "where the newer one stands first already"
+    assert ordered(moments=(1, 1)) == [1, 0], "of one moment, what follows is the newer one"
+
+
+@pytest.mark.parametrize(("cosine", "moved"), [(ALIKE - 0.01, False), (ALIKE + 0.01, True), (-0.9, False)])
+def test_only_where_both_speak_of_one_matter(cosine: float, moved: bool) -> None:
+    assert (ordered(cosine=cosine) == [1, 0]) is moved
+
+
+@pytest.mark.parametrize(("share", "moved"), [(WORTH - 0.01, False), (WORTH, True), (0.0, False)])
+def test_only_where_the_newer_answers_nearly_as_well(share: float, moved: bool) -> None:
+    assert (ordered(scores=(1.0, share)) == [1, 0]) is moved
+
+
+@pytest.mark.parametrize("told", [(True, False), (False, True), (False, False)])
+def test_only_the_users_own_messages(told: tuple[bool, bool]) -> None:
+    assert ordered(told=told) == [0, 1]
+
+
+def test_the_order_of_all_others_is_kept() -> None:
+    vectors = np.eye(5, dtype=np.float32)
+    vectors[3] = vectors[1]
+    moments = [(float(moment), place) for place, moment in enumerate([5, 1, 4, 2, 3])]
+    assert renewed_first(vectors, moments, [1.0, 0.95, 0.9, 0.85, 0.8], [True] * 5) == [0, 3, 1, 2, 4]
+
+
+def test_three_of_one_matter_stand_by_time() -> None:
+    moments = [(1.0, 0), (2.0, 1), (3.0, 2)]
+    assert renewed_first(np.ones((3, 1), np.float32), moments, [1.0, 0.9, 0.8], [True] * 3) == [2, 1, 0]
+
+
+def test_nothing_and_one() -> None:
+    assert renewed_first(np.zeros((0, 4), np.float32), [], [], []) == []
+    assert renewed_first(np.ones((1, 1), np.float32), [(1.0, 0)], [0.0], [True]) == [0]
+
+
+@st.composite
+def rankings(
+    draw: st.DrawFn,
+) -> tuple[NDArray[np.float32], list[tuple[float, int]], list[float], list[bool]]:
+    """Up to ten memories, best first: directions, moments, falling scores, and which the user told."""
+    count = draw(st.integers(0, 10))
+
+    def drawn(values: st.SearchStrategy[float]) -> list[float]:
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    angles = np.array(drawn(st.floats(0, 6.28)))
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    moments = [(float(moment), place) for place, moment in enumerate(drawn(st.sampled_from([1.0, 2.0, 3.0, 4.0])))]
+    scores = sorted(drawn(st.floats(0, 1)), reverse=True)
+    told = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    return vectors, moments, scores, told
+
+
+Ranking = tuple[NDArray[np.float32], list[tuple[float, int]], list[float], list[bool]]
+
+
+@given(ranking=rankings())
+def test_it_is_a_permutation_in_which_nothing_older_moves_up(ranking: Ranking) -> None:
+    _, moments, _, told = ranking
+    order = renewed_first(*ranking)
+    assert sorted(order) == list(range(len(moments)))
+    place = {number: position for position, number in enumerate(order)}
+    for better in range(len(order)):
+        for worse in range(better + 1, len(order)):
+            if place[worse] < place[better]:
+                assert told[worse], "only what the user told overtakes anything"
+                assert any(
+                    told[older] and moments[worse] > moments[older] and place[worse] < place[older]
+                    for older in range(worse)
+                )
+    others = [number for number in order if not told[number]]
+    assert others == sorted(others)
+
+
+@given(ranking=rankings())
+def test_what_is_newest_first_already_stays(ranking: Ranking) -> None:
+    vectors, _, scores, told = ranking
+    falling = [(float(-place), place) for place in range(len(scores))]
+    order = renewed_first(vectors, falling, scores, told)
+    assert order == list(range(len(scores)))
