@@ -106,7 +106,8 @@ def test_an_extraction_that_fails_costs_no_answer_and_stores_nothing(
 ) -> None:
     reply, line = FAULTS[fault]
     assert extraction.PATIENCE == 30, "V61"
-    monkeypatch.setattr(extraction, "PATIENCE", 1.0)
+    if fault == "v6-silence":  # the others are answered, on a busy machine after more than a second
+        monkeypatch.setattr(extraction, "PATIENCE", 1.0)
     with read_by(reader, tmp_path / "memory", model.url) as gateway, caplog.at_level(logging.DEBUG):
         reader.always("/v1/chat/completions", reply)
         ana = Speaker(gateway, model, dialect)
