@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from perdure.pipeline.retrieval.profile.directives import directive, preference
+from perdure.pipeline.retrieval.directives import directive, preference
 
 SIDES: tuple[tuple[str, str, Callable[[str], str | None]], ...] = (
     ("instructions", "instruction_following", directive),

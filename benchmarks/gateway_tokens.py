@@ -30,7 +30,7 @@ from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
-from perdure.pipeline.prompting.placement import system_block
+from perdure.pipeline.prompting.context_block import system_block
 from perdure.pipeline.prompting.quoting import estimate_tokens
 
 TURNS = 200

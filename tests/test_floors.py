@@ -90,11 +90,9 @@ def test_steps_do_not_call_each_other() -> None:
     shared = {
         "lexicon",
         "prompts",
-        "prompting.injected_marks",
         "prompting.quoting",
-        "curation.chat.refusal",
         "curation.rules.slots",
-        "retrieval.profile.standing_facts",
+        "retrieval.standing_facts",
         "retrieval.words",
     }
     for path in MODULES:

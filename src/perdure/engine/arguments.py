@@ -20,7 +20,7 @@ from perdure.engine.requests import Query
 from perdure.engine.write.add import Addition
 from perdure.engine.write.forget import Request
 from perdure.pipeline.retrieval.presets import PRESETS, Preset
-from perdure.pipeline.retrieval.query.time_window import Window
+from perdure.pipeline.retrieval.time_window import Window
 
 Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
 """What `add` takes: a text, a message, or a list of messages."""

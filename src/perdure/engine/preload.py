@@ -8,7 +8,7 @@ from perdure.domain.message import Message
 from perdure.pipeline.curation.rules.extraction import extract
 from perdure.pipeline.curation.rules.reconciliation import decide
 from perdure.pipeline.curation.rules.slots import read_slots
-from perdure.pipeline.retrieval.query.question import read_question
+from perdure.pipeline.retrieval.question import read_question
 from perdure.pipeline.retrieval.search_gate import is_general, should_search
 
 _SAID = "I moved to Oslo last week. My sister Ana works at the harbour and has two dogs."

@@ -9,7 +9,7 @@ from perdure.domain.filter import Filter
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.pipeline.retrieval.presets import BEST, Preset
-from perdure.pipeline.retrieval.query.time_window import Window
+from perdure.pipeline.retrieval.time_window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from perdure.engine.chat.settings import Dialect
 from perdure.engine.chat.turn_log import PendingTurn, own_session
 from perdure.engine.chat.turns import dialect_of
 from perdure.engine.write.forget import Request
-from perdure.pipeline.prompting.injected_marks import CUT
+from perdure.pipeline.prompting.quoting import CUT
 from tests.engine.chat.talks import ANN, World, facts, read_calls, run, scripted, talk, user, world
 
 pytestmark = pytest.mark.covers("B3", "B4", "B5", "K37", "K38", "V31", "V32", "V33", "V34")

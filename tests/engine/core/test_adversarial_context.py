@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from perdure import Memory, MemoryItem, Scope
 from perdure.pipeline.prompting.context_block import estimate_tokens, render
-from perdure.pipeline.prompting.injected_marks import strip_injected
-from perdure.pipeline.retrieval.recency import ABOUT_EQUAL, newer_first
+from perdure.pipeline.prompting.quoting import strip_injected
+from perdure.pipeline.retrieval.rescoring import ABOUT_EQUAL, newer_first
 from tests.conftest import Open
 
 ANA = {"user_id": "ana"}

@@ -13,7 +13,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.read.search import SHARE, raised, time_filter
 from perdure.engine.requests import Query
 from perdure.pipeline.retrieval.presets import PLAIN, PRESETS, PROXY, ROUTER
-from perdure.pipeline.retrieval.query.time_window import Window
+from perdure.pipeline.retrieval.time_window import Window
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED
 from tests.engine.team.teams import MovedClock

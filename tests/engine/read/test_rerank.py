@@ -15,7 +15,7 @@ from perdure import Memory
 from perdure.backends.rerankers.base import Reranker
 from perdure.domain.errors import ConfigError, DependencyError, RerankerError
 from perdure.engine.read.search import RERANKED
-from perdure.pipeline.retrieval.hybrid import min_max
+from perdure.pipeline.retrieval.rescoring import min_max
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perdure import InvalidInputError, Memory, TeamMemory
 from perdure.domain.access import Role
 from perdure.domain.memory import TRUTH_LEVELS
-from perdure.pipeline.prompting.injected_marks import strip_injected
+from perdure.pipeline.prompting.quoting import strip_injected
 from tests.conftest import Open
 from tests.engine.team.teams import STORES, Join, item, joining, promoted
 

@@ -12,7 +12,7 @@ import pytest
 
 from perdure import InvalidInputError, Memory, NotFoundError
 from perdure.engine.transfer.foreign import ImportOptions
-from perdure.pipeline.prompting.injected_marks import CLOSING, OPENING, strip_injected
+from perdure.pipeline.prompting.quoting import CLOSING, OPENING, strip_injected
 from perdure.pipeline.quarantine import suspect
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED

@@ -11,7 +11,7 @@ import pytest
 
 from perdure.domain.errors import InvalidInputError
 from perdure.frontends.cli.commands.demo import Asked, Said, find_story, read_story
-from perdure.pipeline.retrieval.recency import ABOUT_EQUAL
+from perdure.pipeline.retrieval.rescoring import ABOUT_EQUAL
 from tests.frontends.cli.runs import folder, perdure
 
 STORY = Path(__file__).parents[3] / "examples" / "household.jsonl"

@@ -17,7 +17,7 @@ from perdure.domain.errors import UpstreamError
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.write.provenance import without_echoes
-from perdure.pipeline.prompting.injected_marks import OPENING
+from perdure.pipeline.prompting.quoting import OPENING
 from tests.frontends.gateway.scripts import Play, Reply, chat_events, pieces
 from tests.frontends.gateway.upstream import Upstream, upstream
 

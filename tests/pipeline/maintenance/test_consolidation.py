@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perdure.backends.llms.scripted import ScriptedLLM
 from perdure.domain.errors import LLMError
-from perdure.pipeline.curation.llm.merging import merge_texts
+from perdure.pipeline.curation.llm.consolidation import merge_texts
 from perdure.pipeline.curation.llm.parsing import invented, numbers
 from perdure.pipeline.maintenance.consolidation import ALIKE, Member, condense, groups, merge
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perdure.backends.llms.scripted import ScriptedLLM
 from perdure.domain.derived import Experience, Insight
 from perdure.domain.errors import LLMError
-from perdure.pipeline.curation.llm.insights import read_insights
+from perdure.pipeline.curation.llm.consolidation import read_insights
 from perdure.pipeline.maintenance.insight import insights, speaks_of
 
 pytestmark = pytest.mark.covers("V70", "V71")

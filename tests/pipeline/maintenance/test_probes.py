@@ -14,8 +14,17 @@ from hypothesis import strategies as st
 from perdure.domain.memory import MemoryItem, Slots, text_hash
 from perdure.domain.scope import Scope
 from perdure.pipeline.lexicon import pairs, words
-from perdure.pipeline.maintenance.duplicates import SAME_MEANING, duplicate_pairs, folded
-from perdure.pipeline.maintenance.probes import MOST_TERMS, Probe, message_probes, question, sample, slot_probes
+from perdure.pipeline.maintenance.probes import (
+    MOST_TERMS,
+    SAME_MEANING,
+    Probe,
+    duplicate_pairs,
+    folded,
+    message_probes,
+    question,
+    sample,
+    slot_probes,
+)
 
 ANA, BEN = Scope(user_id="ana"), Scope(user_id="ben")
 EARLY, LATE = "2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z"

@@ -14,7 +14,7 @@ from perdure.backends.llms.scripted import ScriptedLLM
 from perdure.domain.memory import MemoryItem, Slots, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.pipeline.curation.llm.state import told_state
+from perdure.pipeline.curation.llm.summary import state_by_model
 from perdure.pipeline.prompting.compaction import (
     COVERED,
     MOST_TOKENS,
@@ -25,8 +25,7 @@ from perdure.pipeline.prompting.compaction import (
     state_of,
     turns_of,
 )
-from perdure.pipeline.prompting.injected_marks import CLOSING, OPENING, strip_injected
-from perdure.pipeline.prompting.quoting import estimate_tokens
+from perdure.pipeline.prompting.quoting import CLOSING, OPENING, estimate_tokens, strip_injected
 from perdure.pipeline.quarantine import suspect
 
 pytestmark = pytest.mark.covers("V83", "V84", "V85")
@@ -238,7 +237,7 @@ def test_nothing_said_is_no_state() -> None:
 # ---------------------------------------------------------------------- by a model
 def asked(answer: Any) -> tuple[Any, Any]:
     llm = ScriptedLLM(ScriptedLLM.Settings(answers=(answer,)))
-    found = asyncio.run(told_state(llm, messages(), ["User likes tea"], {"topic": "old"}))
+    found = asyncio.run(state_by_model(llm, messages(), ["User likes tea"], {"topic": "old"}))
     (call,) = llm.calls
     return found, call
 

@@ -10,7 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from perdure import MemoryItem, Scope
-from perdure.pipeline.prompting.injected_marks import (
+from perdure.pipeline.prompting.context_block import before_words, system_block, user_and_team_block, user_block
+from perdure.pipeline.prompting.quoting import (
     BREAK,
     CANONICAL,
     CLOSING,
@@ -21,10 +22,9 @@ from perdure.pipeline.prompting.injected_marks import (
     LONG_TERM,
     OPENING,
     SUMMARY,
+    estimate_tokens,
     strip_injected,
 )
-from perdure.pipeline.prompting.placement import before_words, system_block, user_and_team_block, user_block
-from perdure.pipeline.prompting.quoting import estimate_tokens
 
 TOLD = "2026-01-01T00:00:00.000000+00:00"
 BLOCKS = [pytest.param(system_block, id="001"), pytest.param(user_block, id="002")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.fusion.fuse import adaptive_threshold
+from perdure.pipeline.retrieval.fusion import adaptive_threshold
 
 pytestmark = pytest.mark.covers("B10")
 

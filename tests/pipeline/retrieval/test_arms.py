@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.domain.text.terms import stem
-from perdure.pipeline.retrieval.fusion import fuse
-from perdure.pipeline.retrieval.fusion.weights import Lexical
-from perdure.pipeline.retrieval.index.scope_index import Entry, ScopeIndex, Unit
-from perdure.pipeline.retrieval.query.question import Question, read_question
+from perdure.pipeline.retrieval import fusion
+from perdure.pipeline.retrieval.question import Question, read_question
+from perdure.pipeline.retrieval.scope_index import Entry, ScopeIndex, Unit
+from perdure.pipeline.retrieval.weights import Lexical
 from tests.pipeline.retrieval.test_scope_index import LONG, Vector, entry, index_of, unit, word_vector
 
 BEFORE, AFTER = (0.5, 0.3, 0.2), (0.3, 0.2, 0.1)
@@ -169,7 +169,7 @@ def vectors_of(question: Question) -> dict[str, Vector]:
 @given(talks(), questions)
 def test_lexical_is_bm25f_over_the_window(told: list[Entry], question: Question) -> None:
     index = index_of(told)
-    scores = fuse.lexical_signal(index, question, index.neighbours(), HOW)
+    scores = fusion.lexical_signal(index, question, index.neighbours(), HOW)
     assert by_unit(index, scores.tolist()) == pytest.approx(bm25f(question, told), abs=1e-4)
 
 
@@ -177,7 +177,7 @@ def test_lexical_by_hand() -> None:
     """One stem in one of two lone facts: ln(1 + 1.5/1.5) * 1 * 1.9 / (1 + .9 * (.6 + .4 * 1 / 1))."""
     told = [entry("a", "tea", turn=False), entry("b", "coffee", turn=False, order=1)]
     index = index_of(told)
-    scores = by_unit(index, fuse.lexical_signal(index, read_question("tea"), index.neighbours(), HOW).tolist())
+    scores = by_unit(index, fusion.lexical_signal(index, read_question("tea"), index.neighbours(), HOW).tolist())
     assert scores == pytest.approx({("a", 0): math.log(2), ("b", 0): 0.0}, abs=1e-6)
 
 
@@ -185,7 +185,7 @@ def test_the_answer_to_a_question_has_more_of_its_words_than_what_follows_a_stat
     def answer(said: str) -> float:
         told = [entry("said", said), entry("yes", "yes indeed", minute=1), entry("far", "coffee", minute=900)]
         index = index_of(told)
-        scores = fuse.lexical_signal(index, read_question("tea"), index.neighbours(), HOW)
+        scores = fusion.lexical_signal(index, read_question("tea"), index.neighbours(), HOW)
         return by_unit(index, scores.tolist())["yes", 0]
 
     assert answer("do you like tea?") > answer("do you like tea.") > 0
@@ -193,15 +193,15 @@ def test_the_answer_to_a_question_has_more_of_its_words_than_what_follows_a_stat
 
 def test_a_question_none_of_whose_words_stand_anywhere_scores_nothing() -> None:
     index = index_of([entry("a", "tea")])
-    scores = fuse.lexical_signal(index, read_question("zebra"), index.neighbours(), HOW)
+    scores = fusion.lexical_signal(index, read_question("zebra"), index.neighbours(), HOW)
     assert not scores.any()
     empty = ScopeIndex(4)
-    assert fuse.lexical_signal(empty, read_question("tea"), empty.neighbours(), HOW).tolist() == [0]
+    assert fusion.lexical_signal(empty, read_question("tea"), empty.neighbours(), HOW).tolist() == [0]
 
 
 def test_text_without_spaces_is_found_by_pairs_of_characters() -> None:
     index = index_of([entry("duck", "我喜欢北京烤鸭", turn=False), entry("other", "我们去上海", turn=False, order=1)])
-    scores = by_unit(index, fuse.lexical_signal(index, read_question("北京"), index.neighbours(), HOW).tolist())
+    scores = by_unit(index, fusion.lexical_signal(index, read_question("北京"), index.neighbours(), HOW).tolist())
     assert scores["duck", 0] > 0 == scores["other", 0]
 
 
@@ -212,7 +212,7 @@ def test_text_without_spaces_is_found_by_pairs_of_characters() -> None:
 @given(talks())
 def test_dense_is_the_cosine_to_the_weighted_mean_of_the_window(told: list[Entry]) -> None:
     index = index_of(told)
-    own, meant = (by_unit(index, scores.tolist()) for scores in fuse.dense(index, QUERY, index.neighbours()))
+    own, meant = (by_unit(index, scores.tolist()) for scores in fusion.dense(index, QUERY, index.neighbours()))
     for each in told:
         for number in range(len(each.features.units)):
             vector = np.asarray(each.passages[number]) if each.features.is_long else vector_of(each)
@@ -232,7 +232,7 @@ def vector_of(each: Entry) -> Vector:
 def test_whole_is_the_cosine_of_long_memories_alone() -> None:
     index = index_of([entry("short"), entry("long", LONG, vector=unit(3, 4)), entry("gone", LONG, vector=unit(1))])
     index.remove("gone")
-    cosines, rows = fuse.whole_signal(index, QUERY)
+    cosines, rows = fusion.whole_signal(index, QUERY)
     assert cosines.tolist() == pytest.approx([1.0])
     assert [index.ids[owner] for owner in index.owner[rows]] == ["long"]
 
@@ -241,15 +241,15 @@ def test_whole_is_the_cosine_of_long_memories_alone() -> None:
 
 
 def likenesses(index: ScopeIndex, question: Question) -> Vector:
-    own = fuse.word_likeness(index, question, vectors_of(question))
-    return fuse.likeness_signal(index, question, own, index.neighbours())
+    own = fusion.word_likeness(index, question, vectors_of(question))
+    return fusion.likeness_signal(index, question, own, index.neighbours())
 
 
 @settings(max_examples=150, deadline=None)
 @given(talks(), questions)
 def test_likeness_is_that_of_the_likest_word_by_rarity(told: list[Entry], question: Question) -> None:
     index = index_of(told)
-    own = fuse.word_likeness(index, question, vectors_of(question))
+    own = fusion.word_likeness(index, question, vectors_of(question))
     for place, word in enumerate(question.words):
         expected = {
             (each.id, number): like(word, unit) for each in told for number, unit in enumerate(each.features.units)
@@ -269,8 +269,8 @@ def test_a_word_of_the_same_stem_is_as_like_as_can_be() -> None:
 def test_without_vectors_of_words_the_same_stem_alone_counts() -> None:
     index = index_of([entry("a", "trains"), entry("b", "coffee", minute=900)])
     question = read_question("train")
-    own = fuse.word_likeness(index, question, {})
-    scores = fuse.likeness_signal(index, question, own, index.neighbours())
+    own = fusion.word_likeness(index, question, {})
+    scores = fusion.likeness_signal(index, question, own, index.neighbours())
     assert by_unit(index, scores.tolist()) == {("a", 0): 1.0, ("b", 0): 0.0}
 
 
@@ -307,8 +307,8 @@ def test_scores_do_not_depend_on_the_order_of_insertion(told: list[Entry], quest
     for index in (index_of(told), index_of(shuffled)):
         beside = index.neighbours()
         scores = (
-            fuse.lexical_signal(index, question, beside, HOW),
-            *fuse.dense(index, QUERY, beside),
+            fusion.lexical_signal(index, question, beside, HOW),
+            *fusion.dense(index, QUERY, beside),
             likenesses(index, question),
         )
         found.append([by_unit(index, each.tolist()) for each in scores])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from perdure.pipeline.lexicon import words
-from perdure.pipeline.retrieval.fusion.fuse import EVIDENCE, Coverage, cover
-from perdure.pipeline.retrieval.query.question import Question, read_question
-from perdure.pipeline.retrieval.query.time_window import Window
+from perdure.pipeline.retrieval.fusion import EVIDENCE, Coverage, cover
+from perdure.pipeline.retrieval.question import Question, read_question
+from perdure.pipeline.retrieval.time_window import Window
 
 Likeness = NDArray[np.float32]
 MARCH = datetime(2025, 3, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.errors import InvalidInputError
-from perdure.pipeline.retrieval.recency import blend, half_life_decay, recency
+from perdure.pipeline.retrieval.rescoring import blend, half_life_decay, recency
 
 pytestmark = pytest.mark.covers("B11", "K31", "K32", "U12")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from perdure.domain.errors import InvalidInputError
-from perdure.pipeline.retrieval.diversify import mmr
+from perdure.pipeline.retrieval.rescoring import mmr
 
 pytestmark = pytest.mark.covers("A13", "K33", "K34")
 

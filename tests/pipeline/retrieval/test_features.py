@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.domain.text.terms import words as words_of
-from perdure.pipeline.retrieval.fusion.weights import LONG_WORDS, PASSAGE_WORDS
-from perdure.pipeline.retrieval.index.scope_index import passages, read, read_unit, stop_runs
+from perdure.pipeline.retrieval.scope_index import passages, read, read_unit, stop_runs
+from perdure.pipeline.retrieval.weights import LONG_WORDS, PASSAGE_WORDS
 
 SENTENCE = "We walked to the harbour and had tea there."
 TEXTS = st.one_of(

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.fusion import fuse
-from perdure.pipeline.retrieval.fusion.fuse import Ranked, rank
-from perdure.pipeline.retrieval.fusion.weights import Ranking, Weights
-from perdure.pipeline.retrieval.index.scope_index import Entry, ScopeIndex
-from perdure.pipeline.retrieval.query.question import Question, read_question
+from perdure.pipeline.retrieval import fusion
+from perdure.pipeline.retrieval.fusion import Ranked, rank
+from perdure.pipeline.retrieval.question import Question, read_question
+from perdure.pipeline.retrieval.scope_index import Entry, ScopeIndex
+from perdure.pipeline.retrieval.weights import Ranking, Weights
 from tests.pipeline.retrieval.test_arms import questions, talks
 from tests.pipeline.retrieval.test_scope_index import (
     LONG,
@@ -116,11 +116,11 @@ def test_what_an_arm_finds_appears_once(told: list[Entry], question: Question) -
     index = index_of(replace(each, vector=vector) for each, vector in zip(told, vectors, strict=True))
     found = ranked(index, question)
     beside = index.neighbours()
-    own = fuse.word_likeness(index, question, {word: word_vector(word) for word in question.words})
+    own = fusion.word_likeness(index, question, {word: word_vector(word) for word in question.words})
     met = (
-        (fuse.lexical_signal(index, question, beside, Ranking().lexical) > 0)
-        | (fuse.likeness_signal(index, question, own, beside) > 0)
-        | (fuse.dense(index, QUERY, beside)[1] > 1e-6)
+        (fusion.lexical_signal(index, question, beside, Ranking().lexical) > 0)
+        | (fusion.likeness_signal(index, question, own, beside) > 0)
+        | (fusion.dense(index, QUERY, beside)[1] > 1e-6)
     )
     expected = {index.ids[owner] for owner in index.owner[met & index.alive]}
     assert len(found.ids) == len(set(found.ids))

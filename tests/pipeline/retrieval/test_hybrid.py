@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.errors import InvalidInputError
-from perdure.pipeline.retrieval.hybrid import bm25, gram_likeness, hybrid
+from perdure.pipeline.retrieval.rescoring import bm25, gram_likeness, hybrid
 
 pytestmark = pytest.mark.covers("B9")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.hybrid import min_max
+from perdure.pipeline.retrieval.rescoring import min_max
 
 pytestmark = pytest.mark.covers("K29")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.index.names import named, proper_nouns
+from perdure.pipeline.retrieval.names import named, proper_nouns
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from perdure.pipeline.retrieval.fusion.weights import FADING, SHARES, Ranking, Weights
 from perdure.pipeline.retrieval.presets import BEST, PLAIN, PRESETS, PROXY, ROUTER, Preset
-from perdure.pipeline.retrieval.recency import recency
 from perdure.pipeline.retrieval.reflection import Reflection
+from perdure.pipeline.retrieval.rescoring import recency
+from perdure.pipeline.retrieval.weights import FADING, SHARES, Ranking, Weights
 
 pytestmark = pytest.mark.covers("U12", "U13")
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.query.question import read_question, wants_doing
-from perdure.pipeline.retrieval.query.time_window import Window
+from perdure.pipeline.retrieval.question import read_question, wants_doing
+from perdure.pipeline.retrieval.time_window import Window
 
 SPEAKERS = ("ann", "bob lee", "zoë", "张伟", "user", "assistant")
 NOW = datetime(2026, 3, 10, tzinfo=UTC)

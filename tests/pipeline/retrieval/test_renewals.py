@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perdure.pipeline.retrieval.query.question import ALIKE, WORTH, asks_how_things_stand, read_question, renewed_first
+from perdure.pipeline.retrieval.question import ALIKE, WORTH, asks_how_things_stand, read_question, renewed_first
 
 OF_NOW = [
     "What is my budget?", "what's my phone number", "What are my working hours?", "  What is the deadline?",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.memory import Slots
-from perdure.pipeline.retrieval.diversify import without_repeats
+from perdure.pipeline.retrieval.rescoring import without_repeats
 
 pytestmark = pytest.mark.covers("K4")
 

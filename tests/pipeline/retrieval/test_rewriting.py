@@ -14,8 +14,8 @@ from perdure.backends.llms.scripted import ScriptedLLM
 from perdure.domain.errors import LLMError
 from perdure.domain.message import Message
 from perdure.pipeline.prompts import load
-from perdure.pipeline.retrieval.query import rewrite as rewriting
-from perdure.pipeline.retrieval.query.rewrite import Calling, hypothetical, rewrite
+from perdure.pipeline.retrieval import rewrite as rewriting
+from perdure.pipeline.retrieval.rewrite import Calling, hypothetical, rewrite
 
 pytestmark = pytest.mark.covers("B14", "V22", "V23", "V24")
 

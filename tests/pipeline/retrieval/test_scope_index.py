@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from perdure.pipeline.retrieval.fusion import fuse
-from perdure.pipeline.retrieval.fusion.fuse import Ranked, rank
-from perdure.pipeline.retrieval.fusion.weights import Ranking
-from perdure.pipeline.retrieval.index.names import proper_nouns
-from perdure.pipeline.retrieval.index.scope_index import Cues, Entry, ScopeIndex, read
-from perdure.pipeline.retrieval.query.question import Question, read_question
-from perdure.pipeline.retrieval.query.time_window import temporal_words
+from perdure.pipeline.retrieval import fusion
+from perdure.pipeline.retrieval.fusion import Ranked, rank
+from perdure.pipeline.retrieval.names import proper_nouns
+from perdure.pipeline.retrieval.question import Question, read_question
+from perdure.pipeline.retrieval.scope_index import Cues, Entry, ScopeIndex, read
+from perdure.pipeline.retrieval.time_window import temporal_words
+from perdure.pipeline.retrieval.weights import Ranking
 
 DIMENSION = 4
 HOUR = 60
@@ -238,7 +238,7 @@ def test_whatever_was_put_and_removed_it_is_the_index_of_what_is_left(run: Run) 
 
 
 def wholes(index: ScopeIndex) -> Mapping[str, float]:
-    cosines, rows = fuse.whole_signal(index, QUERY)
+    cosines, rows = fusion.whole_signal(index, QUERY)
     return {
         index.ids[index.owner[row]]: round(float(value), 5) for value, row in zip(cosines, rows.tolist(), strict=True)
     }

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from perdure.pipeline.retrieval.index.scope_index import Growing
+from perdure.pipeline.retrieval.scope_index import Growing
 from tests.pipeline.retrieval.test_scope_index import entry, index_of
 
 

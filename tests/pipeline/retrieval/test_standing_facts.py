@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.lexicon import lines
-from perdure.pipeline.retrieval.profile.standing_facts import LONGEST_SUBJECT, is_standing
+from perdure.pipeline.retrieval.standing_facts import LONGEST_SUBJECT, is_standing
 
 STANDING = [
     "User wants the assistant to always answer in German",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.query.time_window import Window, asks_when, closeness, parse, temporal_words
+from perdure.pipeline.retrieval.time_window import Window, asks_when, closeness, parse, temporal_words
 
 NOW = datetime(2024, 3, 14, 10, tzinfo=UTC)
 """A Thursday."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.lexicon import lines
-from perdure.pipeline.retrieval.type_routing import how_to, procedural_first
+from perdure.pipeline.retrieval.search_gate import how_to, procedural_first
 
 pytestmark = pytest.mark.covers("V74")
 

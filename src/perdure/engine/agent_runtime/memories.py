@@ -30,8 +30,8 @@ from perdure.engine.core.lineage import fragments_of, summaries_of
 from perdure.engine.read.access_counts import AccessCounts, recalled
 from perdure.pipeline.curation.rules.reconciliation import says_nothing_new
 from perdure.pipeline.curation.rules.reconciliation.evidence import alignment
-from perdure.pipeline.maintenance.duplicates import folded
-from perdure.pipeline.retrieval.hybrid import bm25
+from perdure.pipeline.maintenance.probes import folded
+from perdure.pipeline.retrieval.rescoring import bm25
 from perdure.pipeline.retrieval.words import word_score
 
 # Likeness: which memory a new one would repeat, for spec 003's `unique` (C4).

@@ -33,7 +33,7 @@ from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.chat.turn_log import own_session
 from perdure.engine.engine import Engine
 from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, later, pause_after
-from perdure.pipeline.curation.llm.state import told_state
+from perdure.pipeline.curation.llm.summary import state_by_model
 from perdure.pipeline.prompting.compaction import (
     COVERED,
     MOST_READ,
@@ -44,7 +44,7 @@ from perdure.pipeline.prompting.compaction import (
     turns_of,
     words_of,
 )
-from perdure.pipeline.prompting.injected_marks import strip_injected
+from perdure.pipeline.prompting.quoting import strip_injected
 from perdure.pipeline.quarantine import suspect
 
 logger = logging.getLogger("perdure")
@@ -218,7 +218,7 @@ class Compaction:
             with degrade("the state of a session is told by rules"):
                 try:
                     async with asyncio.timeout(patience(self._kernel.config)):
-                        told = await told_state(llm, fresh, stated, shown)
+                        told = await state_by_model(llm, fresh, stated, shown)
                 except TimeoutError as error:
                     raise LLMError("the model did not answer in time", code="timeout") from error
                 if told and (state := bounded(told, unfit=_unfit)):

@@ -25,8 +25,7 @@ from perdure.engine.write.add import FORGOTTEN
 from perdure.engine.write.change_set import FactContext, told_at
 from perdure.engine.write.curator import Curator, Reading
 from perdure.engine.write.provenance import with_provenance, without_echoes
-from perdure.pipeline.curation.chat.policy import PROXY, ROUTER, ExtractionPolicy, limit, select
-from perdure.pipeline.curation.chat.turn_filters import is_chatter
+from perdure.pipeline.curation.chat import PROXY, ROUTER, ExtractionPolicy, is_chatter, limit, select
 
 logger = logging.getLogger("perdure")
 

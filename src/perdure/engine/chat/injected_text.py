@@ -11,8 +11,7 @@ from perdure.engine.aio.degrade import degrade, never_fail
 from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.write.provenance import bare_sentence
-from perdure.pipeline.prompting.injected_marks import fingerprint
-from perdure.pipeline.prompting.quoting import one_line
+from perdure.pipeline.prompting.quoting import fingerprint, one_line
 
 _NOT_NOTED = "what was injected is not noted: an echo of it may be read as something said"
 

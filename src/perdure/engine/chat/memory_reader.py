@@ -29,8 +29,7 @@ from perdure.engine.team.member import Member, read_member
 from perdure.engine.team.reads import TeamReader
 from perdure.engine.write.provenance import bare_sentence
 from perdure.pipeline.curation.rules.relations.clauses import sentences
-from perdure.pipeline.prompting.injected_marks import fingerprint, injected_in, sanitised
-from perdure.pipeline.prompting.quoting import one_line
+from perdure.pipeline.prompting.quoting import fingerprint, injected_in, one_line, sanitised
 from perdure.pipeline.quarantine import is_forgery
 from perdure.pipeline.retrieval.presets import PROXY, ROUTER, Preset
 from perdure.pipeline.retrieval.search_gate import is_general, is_greeting, should_search

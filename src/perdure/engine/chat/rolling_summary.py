@@ -26,8 +26,8 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lineage import SESSION
 from perdure.engine.core.rows import version_of
 from perdure.engine.write.change_set import cosine
-from perdure.pipeline.curation.llm.summary import Learned, summarised
-from perdure.pipeline.prompting.summary import chosen, told
+from perdure.pipeline.curation.llm.summary import Learned, summary_by_model
+from perdure.pipeline.prompting.compaction import summary_facts, summary_text
 from perdure.pipeline.quarantine import suspect
 from perdure.pipeline.retrieval.words import word_score
 
@@ -115,8 +115,8 @@ async def told_summary(kernel: Kernel, scope: Scope, query: str = "", threshold:
 
 def _by_rules(facts: Sequence[MemoryItem]) -> tuple[str, list[MemoryItem]]:
     """What the rules tell of facts, "" of none, and those of them that it tells."""
-    parts = [facts[place] for place in chosen([item.memory for item in facts])]
-    return told([item.memory for item in parts]), parts
+    parts = [facts[place] for place in summary_facts([item.memory for item in facts])]
+    return summary_text([item.memory for item in parts]), parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class RollingSummaries:
             return None
         try:
             async with asyncio.timeout(patience(self._kernel.config)):
-                text = await summarised(llm, previous.memory if previous is not None else None, learned)
+                text = await summary_by_model(llm, previous.memory if previous is not None else None, learned)
         except TimeoutError as error:
             raise LLMError("the model did not answer in time", code="timeout") from error
         left = {point.id for point in before.standing}

@@ -22,7 +22,7 @@ from perdure.engine.chat.settings import Dialect, GatewaySettings
 from perdure.engine.chat.turns import dialect_of
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.eviction import evict
-from perdure.pipeline.curation.chat.turn_filters import has_drifted, tells_a_topic
+from perdure.pipeline.curation.chat import has_drifted, tells_a_topic
 
 logger = logging.getLogger("perdure")
 

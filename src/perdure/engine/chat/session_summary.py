@@ -26,9 +26,8 @@ from perdure.engine.core.access import visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lineage import SESSION
 from perdure.engine.core.rows import version_of
-from perdure.pipeline.curation.chat.episodic import MOST_FACTS, day_of, told
-from perdure.pipeline.curation.chat.turn_filters import is_chatter
-from perdure.pipeline.curation.llm.summary import told_by
+from perdure.pipeline.curation.chat import SESSION_FACTS, day_of, is_chatter, session_text
+from perdure.pipeline.curation.llm.summary import session_by_model
 from perdure.pipeline.quarantine import suspect
 
 _AT_ONCE = 100
@@ -130,8 +129,8 @@ class SessionSummaries:
                 if text is None:
                     return None
                 return _SessionSummary(turns=turns, text=text, parts=facts, episodes=episodes, by_model=True)
-        parts = facts[-MOST_FACTS:]
-        text = told([item.memory for item in parts], began)
+        parts = facts[-SESSION_FACTS:]
+        text = session_text([item.memory for item in parts], began)
         if text is None:
             return None
         return _SessionSummary(turns=turns, text=text, parts=parts, episodes=episodes, by_model=False)
@@ -209,7 +208,7 @@ async def _by_model(
     messages = [Message(episode.role, episode.content) for episode in episodes]
     try:
         async with asyncio.timeout(seconds):
-            return await told_by(llm, messages, [item.memory for item in facts], day)
+            return await session_by_model(llm, messages, [item.memory for item in facts], day)
     except TimeoutError as error:
         raise LLMError("the model did not answer in time", code="timeout") from error
 

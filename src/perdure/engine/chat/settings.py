@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from perdure.domain.scope import Scope
-from perdure.pipeline.retrieval.diversify import TRADE
-from perdure.pipeline.retrieval.recency import RECENCY_WEIGHT
+from perdure.pipeline.retrieval.rescoring import RECENCY_WEIGHT, TRADE
 
 # Who is talking, and where what is said is kept.
 

@@ -13,8 +13,8 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.chat.settings import Dialect
 from perdure.engine.core.kernel import Kernel
-from perdure.pipeline.curation.chat.turn_filters import is_chatter, is_empty_turn
-from perdure.pipeline.prompting.injected_marks import said_aloud, sanitised, strip_injected
+from perdure.pipeline.curation.chat import is_chatter, is_empty_turn
+from perdure.pipeline.prompting.quoting import said_aloud, sanitised, strip_injected
 from perdure.pipeline.quarantine import is_forgery
 
 SMALL_TALK = "small_talk"

@@ -16,11 +16,11 @@ from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.errors import EmbeddingError, NotFoundError
 from perdure.domain.memory import LIVE
 from perdure.engine.aio.degrade import degrade
-from perdure.pipeline.retrieval.index.names import proper_nouns
-from perdure.pipeline.retrieval.index.scope_index import Cues, pack, passages
-from perdure.pipeline.retrieval.profile.directives import directive, preference
-from perdure.pipeline.retrieval.profile.standing_facts import is_standing
-from perdure.pipeline.retrieval.query.time_window import temporal_words
+from perdure.pipeline.retrieval.directives import directive, preference
+from perdure.pipeline.retrieval.names import proper_nouns
+from perdure.pipeline.retrieval.scope_index import Cues, pack, passages
+from perdure.pipeline.retrieval.standing_facts import is_standing
+from perdure.pipeline.retrieval.time_window import temporal_words
 
 logger = logging.getLogger("perdure")
 

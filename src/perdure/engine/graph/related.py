@@ -27,7 +27,7 @@ from perdure.engine.requests import Query
 from perdure.pipeline.curation.rules.relations.question import Question, read_question
 from perdure.pipeline.curation.rules.relations.rules import USER
 from perdure.pipeline.curation.rules.relations.validity import edges
-from perdure.pipeline.retrieval.hybrid import bm25
+from perdure.pipeline.retrieval.rescoring import bm25
 from perdure.pipeline.retrieval.words import tokens, word_score
 
 STEPS = 2

@@ -19,10 +19,10 @@ from perdure.engine.core.batch import Batch
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lineage import SESSION
 from perdure.engine.maintenance.deletion import walk
-from perdure.pipeline.curation.llm.merging import merge_texts
+from perdure.pipeline.curation.llm.consolidation import merge_texts
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.maintenance.consolidation import Member, condense, groups, merge
-from perdure.pipeline.retrieval.profile.standing_facts import is_standing
+from perdure.pipeline.retrieval.standing_facts import is_standing
 
 NEWEST = 100
 """Memories of one scope that are looked at, the newest ones (B12)."""

@@ -25,12 +25,19 @@ from perdure.engine.core.embedding import Embedding
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.read.search import CONTEXT_CANDIDATES, ReadPath
 from perdure.engine.requests import Query
-from perdure.pipeline.maintenance.duplicates import duplicate_pairs, folded
-from perdure.pipeline.maintenance.probes import Kind, Probe, message_probes, sample, slot_probes
+from perdure.pipeline.maintenance.probes import (
+    Kind,
+    Probe,
+    duplicate_pairs,
+    folded,
+    message_probes,
+    sample,
+    slot_probes,
+)
 from perdure.pipeline.prompting.quoting import estimate_tokens
 from perdure.pipeline.retrieval.presets import Preset
-from perdure.pipeline.retrieval.query.rewrite import key_terms
 from perdure.pipeline.retrieval.reflection import fit
+from perdure.pipeline.retrieval.rewrite import key_terms
 
 # Asking probes: a search for each, what came of it, and how long it took without the embedding.
 

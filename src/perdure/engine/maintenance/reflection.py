@@ -22,7 +22,7 @@ from perdure.engine.core.batch import Batch
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lineage import SESSION
 from perdure.engine.maintenance.deletion import walk
-from perdure.pipeline.curation.llm.insights import read_insights
+from perdure.pipeline.curation.llm.consolidation import read_insights
 
 NEWEST = 1000
 """Memories, and messages, of one scope that are read, the newest ones."""

@@ -26,10 +26,10 @@ from perdure.engine.aio.degrade import degrade
 from perdure.engine.core.embedding import PASSAGES, cues_of
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.requests import Query
-from perdure.pipeline.retrieval.fusion.fuse import Coverage, Ranked, rank
-from perdure.pipeline.retrieval.fusion.weights import Ranking
-from perdure.pipeline.retrieval.index.scope_index import Entry, ScopeIndex, read, unpack
-from perdure.pipeline.retrieval.query.question import Question, read_question
+from perdure.pipeline.retrieval.fusion import Coverage, Ranked, rank
+from perdure.pipeline.retrieval.question import Question, read_question
+from perdure.pipeline.retrieval.scope_index import Entry, ScopeIndex, read, unpack
+from perdure.pipeline.retrieval.weights import Ranking
 from perdure.pipeline.retrieval.words import word_score
 
 # The indexes that recall works on: one for each scope that is asked for, read once and then kept up to date.

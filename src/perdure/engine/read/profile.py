@@ -16,9 +16,9 @@ from perdure.engine.core.access import TRUSTED, visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.read.fused import CachedIndex, ScopeIndexes, stamp_of
 from perdure.pipeline.lexicon import words
-from perdure.pipeline.retrieval.index.scope_index import DIRECTIVE, PREFERENCE
-from perdure.pipeline.retrieval.profile.directives import directive, preference
-from perdure.pipeline.retrieval.profile.standing_facts import is_standing
+from perdure.pipeline.retrieval.directives import directive, preference
+from perdure.pipeline.retrieval.scope_index import DIRECTIVE, PREFERENCE
+from perdure.pipeline.retrieval.standing_facts import is_standing
 
 _OF_ANSWERS = re.compile(r"\b(?:you|your|answers?|repl(?:y|ies)|responses?|explanations?)\b", re.IGNORECASE)
 

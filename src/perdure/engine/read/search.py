@@ -31,11 +31,11 @@ from perdure.engine.read.profile import Profile
 from perdure.engine.requests import Query
 from perdure.pipeline.curation.rules.reconciliation import of_one_attribute
 from perdure.pipeline.prompting.context_block import quote, render_context
-from perdure.pipeline.prompting.injected_marks import fingerprint
-from perdure.pipeline.retrieval.diversify import mmr, without_repeats
-from perdure.pipeline.retrieval.fusion.fuse import adaptive_threshold
-from perdure.pipeline.retrieval.hybrid import hybrid, min_max
-from perdure.pipeline.retrieval.query.rewrite import (
+from perdure.pipeline.prompting.quoting import fingerprint
+from perdure.pipeline.retrieval.fusion import adaptive_threshold
+from perdure.pipeline.retrieval.reflection import Candidate, Reflection, choose
+from perdure.pipeline.retrieval.rescoring import blend, hybrid, min_max, mmr, newer_first, recency, without_repeats
+from perdure.pipeline.retrieval.rewrite import (
     CHARACTERS_PER_TOKEN,
     MAX_ANSWER_LENGTH,
     MAX_TOKENS,
@@ -46,11 +46,8 @@ from perdure.pipeline.retrieval.query.rewrite import (
     rewrite,
     with_history,
 )
-from perdure.pipeline.retrieval.query.time_window import Window, closeness, parse
-from perdure.pipeline.retrieval.recency import blend, newer_first, recency
-from perdure.pipeline.retrieval.reflection import Candidate, Reflection, choose
-from perdure.pipeline.retrieval.search_gate import is_greeting
-from perdure.pipeline.retrieval.type_routing import procedural_first
+from perdure.pipeline.retrieval.search_gate import is_greeting, procedural_first
+from perdure.pipeline.retrieval.time_window import Window, closeness, parse
 from perdure.pipeline.retrieval.words import word_score
 
 # Asked time: what a question that names a time gone by means for presets that rank by similarity (V77).

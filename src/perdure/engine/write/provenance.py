@@ -12,7 +12,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.aio.degrade import degrade
 from perdure.engine.core.kernel import Kernel
-from perdure.pipeline.prompting.injected_marks import fingerprint, strip_injected
+from perdure.pipeline.prompting.quoting import fingerprint, strip_injected
 from perdure.pipeline.quarantine import Hearing, is_forgery, suspect
 
 _PIECE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)[ \t]*|[.!?]+|\n+|\Z)")

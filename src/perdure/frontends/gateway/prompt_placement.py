@@ -9,7 +9,7 @@ from typing import Any
 from perdure.domain.message import ROLES, Message
 from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.chat.settings import Injection
-from perdure.pipeline.prompting.placement import ahead, system_block, user_and_team_block
+from perdure.pipeline.prompting.context_block import ahead, system_block, user_and_team_block
 
 INSTRUCTING = ("system", "developer")
 TOOLS = ("tool", "function")

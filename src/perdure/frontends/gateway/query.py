@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from perdure.domain.message import Message
-from perdure.pipeline.retrieval.query.rewrite import EARLIER_MESSAGES
+from perdure.pipeline.retrieval.rewrite import EARLIER_MESSAGES
 
 HISTORY = 20
 """Messages before the last words that memory is shown."""

@@ -1,12 +1,27 @@
-"""Inject: memories as a block for a prompt, delimited as data, never as instructions (DESIGN §7)."""
+"""Render memories as blocks of data for a prompt, within a budget of tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from perdure.domain.memory import MemoryItem
-from perdure.pipeline.prompting.injected_marks import DIRECTIVES, FACTS, PROFILE
-from perdure.pipeline.prompting.quoting import FRAME_TOKENS, estimate_tokens, framed, one_line
+from perdure.pipeline.prompting.quoting import (
+    BREAK,
+    CANONICAL,
+    CONTEXT,
+    CURRENT,
+    DIRECTIVES,
+    FACTS,
+    FRAME_TOKENS,
+    LONG_TERM,
+    PROFILE,
+    SUMMARY,
+    estimate_tokens,
+    framed,
+    one_line,
+)
+
+# --- The block of the library's context calls
 
 STANDING_SHARE = 0.5
 """Of the budget, what directives and profile may take together before facts: they come with every prompt."""
@@ -36,18 +51,18 @@ def render_context(
     parts: list[str] = []
     standing = int(left * STANDING_SHARE) if facts else left
     for title, items in ((DIRECTIVES, directives), (PROFILE, profile)):
-        lines, cost = _fitting(title, list(reversed(items)), standing)
+        lines, cost = _dated_lines(title, list(reversed(items)), standing)
         parts += [title, *reversed(lines)] if lines else []
         standing, left = standing - cost, left - cost
     titled = FACTS if parts else None
-    lines, _ = _fitting(titled, facts, left)
+    lines, _ = _dated_lines(titled, facts, left)
     parts += [titled, *lines] if titled and lines else lines
     if not parts:
         return ""
     return framed("\n".join(parts))
 
 
-def _fitting(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple[list[str], int]:
+def _dated_lines(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple[list[str], int]:
     """The lines of the items that fit, and what they cost with their title."""
     spent = 0 if title is None else estimate_tokens(title)
     lines: list[str] = []
@@ -63,3 +78,119 @@ def _fitting(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple
 def _dated(item: MemoryItem) -> str:
     since = (item.valid_from or item.told_at)[:10]
     return f"{quote(item.memory)} ({since})"
+
+
+# --- The gateway's blocks: in the system prompt, or before the user's words
+
+
+def system_block(
+    hits: Sequence[MemoryItem],
+    *,
+    directives: Sequence[MemoryItem] = (),
+    canonical: Sequence[MemoryItem] = (),
+    summary: str | None = None,
+    max_tokens: int,
+) -> str:
+    """Spec 001's form, for a system prompt: `## User's Relevant Context`, and a line `- <content>` for each memory.
+
+    Before it stand how the user wants to be answered, what the team holds for true, and the summary. What does not fit
+    into `max_tokens` is left out, the newest directives and the best memories coming first; "" where nothing is left.
+    """
+    parts, left = _standing(directives, canonical, summary, max_tokens, share=STANDING_SHARE if hits else 1.0)
+    lines = _fitting([f"- {text}" for hit in hits if (text := one_line(hit.memory))], left, CONTEXT)
+    if lines:
+        parts.append("\n".join([CONTEXT, "", *lines]))
+    return framed("\n\n".join(parts)) if parts else ""
+
+
+def user_block(
+    hits: Sequence[MemoryItem],
+    *,
+    directives: Sequence[MemoryItem] = (),
+    canonical: Sequence[MemoryItem] = (),
+    summary: str | None = None,
+    max_tokens: int,
+) -> str:
+    """Spec 002's form, to stand before the user's words: summary, then `[<role>] <content>`, parted by `---` (K35, A9).
+
+    What comes before it, and what is left out, is as in `system_block`.
+    """
+    parts, left = _standing(directives, canonical, summary, max_tokens, share=STANDING_SHARE if hits else 1.0)
+    entries = [f"[{one_line(hit.role)}] {text}" for hit in hits if (text := one_line(hit.memory))]
+    lines = _fitting(entries, left, LONG_TERM)
+    if lines:
+        parts.append(f"{LONG_TERM}\n{BREAK.join(lines)}")
+    return framed(BREAK.join(parts)) if parts else ""
+
+
+def user_and_team_block(
+    hits: Sequence[MemoryItem],
+    *,
+    directives: Sequence[MemoryItem] = (),
+    canonical: Sequence[MemoryItem] = (),
+    summary: str | None = None,
+    max_tokens: int,
+) -> tuple[str, str]:
+    """The same in two blocks, `user_block` and `system_block` for what the team holds for true, which stands apart.
+
+    Together they take `max_tokens` at most.
+    """
+    is_alone = not (hits or directives or summary)
+    team = system_block(
+        (), canonical=canonical, max_tokens=max_tokens if is_alone else int(max_tokens * STANDING_SHARE)
+    )
+    left = max_tokens - estimate_tokens(team)
+    return user_block(hits, directives=directives, summary=summary, max_tokens=left), team
+
+
+def before_words(block: str, words: str) -> str:
+    """The text of a user's message with a block before what they said; as it was without a block (A9)."""
+    return f"{ahead(block)}{words}" if block else words
+
+
+def ahead(block: str) -> str:
+    """A block as the beginning of a user's message, whose words follow directly."""
+    return f"{block}{BREAK}{CURRENT}"
+
+
+def _standing(
+    directives: Sequence[MemoryItem],
+    canonical: Sequence[MemoryItem],
+    summary: str | None,
+    max_tokens: int,
+    *,
+    share: float,
+) -> tuple[list[str], int]:
+    """The parts that stand for every message, and the tokens that are left beside them."""
+    budget = max_tokens - FRAME_TOKENS
+    left = int(budget * share)
+    parts: list[str] = []
+    newest_first = [f"- {text}" for item in reversed(directives) if (text := one_line(item.memory))]
+    for title, lines in (
+        (DIRECTIVES, list(reversed(_fitting(newest_first, left, DIRECTIVES)))),
+        (CANONICAL, [f"- {text}" for item in canonical if (text := one_line(item.memory))]),
+        (SUMMARY, [text] if (text := one_line(summary or "")) else []),
+    ):
+        kept = _fitting(lines, left, title)
+        if kept:
+            parts.append("\n".join([title, *kept]))
+            left -= _cost(title, kept)
+            budget -= _cost(title, kept)
+    return parts, budget
+
+
+def _fitting(lines: Sequence[str], budget: int, title: str) -> list[str]:
+    """The lines that fit under their title; after one that does not, a shorter one may."""
+    kept: list[str] = []
+    left = budget - _cost(title, ())
+    for line in lines:
+        cost = _cost("", (line,))
+        if cost <= left:
+            kept.append(line)
+            left -= cost
+    return kept
+
+
+def _cost(title: str, lines: Sequence[str]) -> int:
+    """Tokens of a part, with the break before each of its lines that spec 002's form has."""
+    return (estimate_tokens(title + BREAK) if title else 0) + sum(estimate_tokens(line + BREAK) for line in lines)

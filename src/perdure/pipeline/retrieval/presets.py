@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from perdure.pipeline.retrieval.diversify import TRADE
-from perdure.pipeline.retrieval.recency import RECENCY_WEIGHT
 from perdure.pipeline.retrieval.reflection import Reflection
+from perdure.pipeline.retrieval.rescoring import RECENCY_WEIGHT, TRADE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from perdure.domain.errors import ConfigError
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.retrieval.recency import HALF_LIFE_DAYS, half_life_decay
+from perdure.pipeline.retrieval.rescoring import HALF_LIFE_DAYS, half_life_decay
 
 # Budget: which memories fit into so many tokens, the best first.
 

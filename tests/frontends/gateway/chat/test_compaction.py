@@ -14,7 +14,7 @@ import pytest
 from perdure.domain.scope import Scope
 from perdure.engine.chat.turn_log import own_session
 from perdure.engine.write.provenance import bare_sentence
-from perdure.pipeline.prompting.injected_marks import STATE, fingerprint, strip_injected
+from perdure.pipeline.prompting.quoting import STATE, fingerprint, strip_injected
 from tests.frontends.gateway.conftest import gateway_to, knowing
 from tests.frontends.gateway.scripts import Reply, completion, tool_call
 from tests.frontends.gateway.talks import PATH, Numbered, Talk

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.pipeline.prompting.injected_marks import CANONICAL, CURRENT
+from perdure.pipeline.prompting.quoting import CANONICAL, CURRENT
 from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.scripts import Reply, completion
 from tests.frontends.gateway.talks import PATH, Numbered

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure.pipeline.prompting.injected_marks import CLOSING, OPENING
+from perdure.pipeline.prompting.quoting import CLOSING, OPENING
 from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.dialects import Speaker
 from tests.frontends.gateway.scripts import tool_call

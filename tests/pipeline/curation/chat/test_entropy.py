@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.pipeline.curation.chat.refusal import is_refusal
-from perdure.pipeline.curation.chat.turn_filters import is_chatter, is_empty_turn
-from perdure.pipeline.prompting.injected_marks import CUT, LONGEST, said_aloud, sanitised
+from perdure.pipeline.curation.chat import is_chatter, is_empty_turn, is_refusal
+from perdure.pipeline.prompting.quoting import CUT, LONGEST, said_aloud, sanitised
 
 pytestmark = pytest.mark.covers("B3", "B4", "B5")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
-from perdure.pipeline.curation.chat.policy import FACT_API, PROXY, ROUTER, is_due, limit, select
+from perdure.pipeline.curation.chat import FACT_API, PROXY, ROUTER, is_due, limit, select
 
 
 def talk(turns: int) -> list[Message]:

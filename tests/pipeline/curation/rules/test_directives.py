@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.profile.directives import directive, preference
+from perdure.pipeline.retrieval.directives import directive, preference
 from tests.pipeline.curation.rules import directive_samples as samples
 
 Find = Callable[[str], str | None]

@@ -26,7 +26,7 @@ from perdure.frontends.gateway.responses.items import (
     messages_of,
     read_input,
 )
-from perdure.pipeline.prompting.placement import ahead, before_words, system_block, user_and_team_block
+from perdure.pipeline.prompting.context_block import ahead, before_words, system_block, user_and_team_block
 
 # Where memory stands in a request of the Responses API.
 

@@ -1,19 +1,22 @@
-"""The rolling summary by a model: the one before, and what was learned since (002 §4.4, §5.3; K53, K57)."""
+"""Summaries, session memories and conversation state written by a language model."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from perdure.backends.llms.base import LLM
 from perdure.domain.errors import LLMError
 from perdure.domain.message import Message, transcript
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.curation.chat.refusal import is_refusal
-from perdure.pipeline.curation.llm.parsing import without_thoughts
+from perdure.pipeline.curation.chat import is_refusal
+from perdure.pipeline.curation.llm.parsing import find_json, without_thoughts
 from perdure.pipeline.prompts import load
+
+# --- Checks of a model's text
 
 # Junk: answers of a model that are no account of anything, whatever was asked of it.
 
@@ -64,7 +67,7 @@ _LONGEST_TRANSCRIPT: Final = 24_000
 """Characters of a session that a model is given: its end, where it came to something."""
 
 
-async def told_by(llm: LLM, messages: Sequence[Message], facts: Sequence[str], day: str) -> str | None:
+async def session_by_model(llm: LLM, messages: Sequence[Message], facts: Sequence[str], day: str) -> str | None:
     """The memory as a model tells it, of a day such as "29 December 2024"; None where it finds nothing worth one.
 
     LLMError where it fails, or what it answers tells of nothing, with the reason.
@@ -108,7 +111,7 @@ class Learned:
         return not self.new and not self.gone
 
 
-async def summarised(llm: LLM, previous: str | None, learned: Learned) -> str:
+async def summary_by_model(llm: LLM, previous: str | None, learned: Learned) -> str:
     """The new summary by a model; LLMError where it fails, or what it answers is none, with the reason."""
     parts = [f"{_BEFORE}\n{previous or '(none)'}"]
     if learned.gone:
@@ -127,3 +130,60 @@ async def summarised(llm: LLM, previous: str | None, learned: Learned) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+# --- Conversation state
+
+STATE_TOKENS: Final = 256
+"""Tokens of an answer: a state of 100, in JSON, and some prose around it."""
+_STATE_MATERIAL: Final = 24_000
+"""Characters of messages that a model is given: the newest."""
+_LONGEST_MESSAGE: Final = 2_000
+_LONGEST_VALUE: Final = 1_000
+"""Characters of a value; one that goes on for longer is no value."""
+_ASKED_FOR: Final = frozenset({"topic", "budget", "decisions", "open"})
+
+
+async def state_by_model(
+    llm: LLM, messages: Sequence[Message], facts: Sequence[str], previous: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The state as a model tells it, as it came; None where its answer holds no object.
+
+    LLMError where it fails, or what it answers is none, with the reason.
+    """
+    said: list[dict[str, str]] = []
+    left = _STATE_MATERIAL
+    for message in reversed(messages):
+        text = message.content[:_LONGEST_MESSAGE]
+        left -= len(text)
+        if left < 0:
+            break
+        said.append({"role": message.role, "content": text})
+    material = {"state": dict(previous), "facts": list(facts), "messages": said[::-1]}
+    answer = await llm.generate(
+        load("state"),
+        json.dumps(material, ensure_ascii=False),
+        temperature=0,
+        max_tokens=STATE_TOKENS,
+        response_format="json",
+    )
+    groups = find_json(without_thoughts(answer)).groups
+    objects = [value for group in groups for value in group if isinstance(value, dict) and value]
+    told: dict[str, Any] | None = objects[0] if objects else None
+    reason = None if told is None else _junk_in(told)
+    if reason is not None:
+        raise LLMError(f"the model's answer is no state: {reason}", code="unreadable")
+    return told
+
+
+def _junk_in(told: Mapping[str, Any]) -> str | None:
+    """Why an object is no state: it is the material again, tells of nothing that was asked for, or of junk."""
+    if "messages" in told or not _ASKED_FOR & told.keys():
+        return "it has other keys"
+    texts = [text for value in told.values() for text in (value if isinstance(value, list) else [value])]
+    reasons = (junk(text, longest=_LONGEST_VALUE, prompt=load("state")) for text in texts if _says(text))
+    return next(filter(None, reasons), None)
+
+
+def _says(text: object) -> bool:
+    return isinstance(text, str) and any(letter.isalpha() for letter in text) and text.strip().lower() not in NOTHING

@@ -39,7 +39,7 @@ from perdure.pipeline.curation.rules.slots.scan import scan
 from perdure.pipeline.curation.rules.slots.typed import type_values
 from perdure.pipeline.lexicon import pairs as table
 from perdure.pipeline.lexicon import words as entries
-from perdure.pipeline.retrieval.profile.standing_facts import is_standing, verbs_of_answering
+from perdure.pipeline.retrieval.standing_facts import is_standing, verbs_of_answering
 
 # Rich statements: two long ones about one person look alike, and neither says what the other does.
 

@@ -1,4 +1,4 @@
-"""Rewrite: a query that cannot stand alone gets the key words of what was said before it (001 §5, V18 to V21)."""
+"""Rewrite a query that cannot stand alone with the key words of the messages before it."""
 
 from __future__ import annotations
 

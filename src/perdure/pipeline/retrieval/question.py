@@ -1,4 +1,4 @@
-"""A question as the arms ask it: its topic words, without the names of the speakers, and the cues that it gives."""
+"""Split a question into what the search arms need: topic words without the speakers' names, and cues."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import is_unspaced, query_words, runs
 from perdure.pipeline.lexicon import lines
-from perdure.pipeline.retrieval.index.names import named
-from perdure.pipeline.retrieval.index.scope_index import stop_runs
-from perdure.pipeline.retrieval.query.time_window import Window, parse
+from perdure.pipeline.retrieval.names import named
+from perdure.pipeline.retrieval.scope_index import stop_runs
+from perdure.pipeline.retrieval.time_window import Window, parse
 
 # Renewals: what the user said later of the same matter comes before what was said first, where a question asks how
 # things stand now.

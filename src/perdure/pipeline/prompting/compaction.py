@@ -1,8 +1,9 @@
-"""Compression: old messages of a conversation give way to a structured state of it (001 §14; V83 to V85)."""
+"""Short accounts of a conversation without a model: its state, and its rolling summary."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +17,9 @@ from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.slots.read import read
 from perdure.pipeline.lexicon import lines, words
-from perdure.pipeline.prompting.injected_marks import STATE
-from perdure.pipeline.prompting.quoting import estimate_tokens, framed, one_line
+from perdure.pipeline.prompting.quoting import STATE, estimate_tokens, framed, one_line
+
+# --- State that replaces the older messages of a request
 
 # Reading a conversation for its state: what it is about, what may be spent, what is decided, what is open.
 
@@ -445,3 +447,40 @@ __all__ = [
     "turns_of",
     "words_of",
 ]
+
+
+# --- Rolling summary
+
+SUMMARY_TOKENS: Final = 256
+"""Tokens that a summary may take (A21)."""
+_TOKENS_PER_WORD: Final = 1.3
+
+
+def summary_facts(facts: Sequence[str], budget: int = SUMMARY_TOKENS) -> list[int]:
+    """The places of the facts that a summary without a model tells, oldest first: the newest that fit into it."""
+    kept: list[int] = []
+    left = budget
+    for place in range(len(facts) - 1, -1, -1):
+        cost = math.ceil(_TOKENS_PER_WORD * len(facts[place].split()))
+        if cost > left:
+            continue
+        left -= cost
+        kept.append(place)
+    return sorted(kept)
+
+
+def summary_text(facts: Sequence[str]) -> str:
+    """A summary without a model: the facts, a sentence each, those of one subject beside each other."""
+    subjects = list(dict.fromkeys(_subject(fact) for fact in facts))
+    ordered = sorted(facts, key=lambda fact: subjects.index(_subject(fact)))
+    return " ".join(_sentence(fact) for fact in ordered)
+
+
+def _subject(fact: str) -> str:
+    words = fact.split()
+    return " ".join(words[:2]) if words and words[0].endswith(("'s", "’s")) else (words[0] if words else "")
+
+
+def _sentence(text: str) -> str:
+    line = " ".join(text.split())
+    return line if line.endswith((".", "!", "?", "…")) else f"{line}."

@@ -1,4 +1,4 @@
-"""Consolidation: memories that belong together, and the one text that several of them come to (V69, B12)."""
+"""Group memories that belong together, and write the one text that replaces several of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The firewall: which text is kept out of prompts, because a tool said it or because it gives a model orders (V79, B5).
+"""Keep text out of prompts that a tool said or that gives a model orders.
 
-Vocabulary and wordings are data: `pipeline/lexicon/firewall_*`. All of it takes time in proportion to the text.
+Vocabulary and wordings are data: `pipeline/lexicon/firewall_*`. Time is proportional to the length of the text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.lexicon import lines, pairs, words
-from perdure.pipeline.prompting.injected_marks import (  # fmt: skip
+from perdure.pipeline.prompting.quoting import (  # fmt: skip
     CANONICAL,
     CLOSING,
     CONTEXT,

@@ -1,4 +1,4 @@
-"""What the arms need of one scope, in memory: kept up to date row by row, never made anew by a search.
+"""Index one scope in memory for the search arms, updated row by row and never rebuilt by a search.
 
 Rows are units: a short memory is one, a long one has a unit for each passage. Unit 0 stands for "no neighbour" and is
 empty. A turn knows the turns next to it in time on its own track (the same scope values) within an hour.
@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import is_unspaced, runs, stem, stems
 from perdure.pipeline.lexicon import words
-from perdure.pipeline.retrieval.fusion.weights import LONG_WORDS, PASSAGE_WORDS, SESSION_GAP, SHARES
+from perdure.pipeline.retrieval.weights import LONG_WORDS, PASSAGE_WORDS, SESSION_GAP, SHARES
 
 # Passage vectors as text that stands in a row's payload: a byte for each number, which keeps a cosine to .005.
 

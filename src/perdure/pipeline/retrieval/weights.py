@@ -1,8 +1,8 @@
-"""Every constant of ranking, each with its reason; presets are frozen values made of them.
+"""Ranking constants, each with its reason; presets are frozen values made of them.
 
 `study` below is the ablation that the constants come from: evidence recall@10 on LoCoMo and BEAM-100K, fitted on half
-of the conversations and looked at on the other. Weights are not touchy there: all times exp(N(0, .3)) costs .005.
-`benchmarks/locomo.py` and `benchmarks/beam.py` measure what they are worth today.
+of the conversations and evaluated on the other. Results depend little on the weights: all times exp(N(0, .3)) costs
+.005. `benchmarks/locomo.py` and `benchmarks/beam.py` measure their worth today.
 """
 
 from __future__ import annotations

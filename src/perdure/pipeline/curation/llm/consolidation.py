@@ -1,4 +1,4 @@
-"""Insights read by a language model, each checked against the memories that it names (V70)."""
+"""Merge memories and read insights with a language model, whose answers are checked against their sources."""
 
 from __future__ import annotations
 
@@ -9,8 +9,44 @@ from typing import Any, Final, cast, get_args
 from perdure.backends.llms.base import LLM
 from perdure.domain.derived import Experience, Insight, Pattern
 from perdure.domain.text.readable import is_unicode
-from perdure.pipeline.curation.llm.parsing import UnreadableAnswer, find_json, numbers, without_thoughts
+from perdure.pipeline.curation.llm.parsing import UnreadableAnswer, find_json, invented, numbers, without_thoughts
 from perdure.pipeline.prompts import load
+
+# --- Merging
+
+SPARE: Final = 80
+"""Characters that a merged text may have beyond all of its sources together: room for "(updated from initial ...)"."""
+
+
+async def merge_texts(llm: LLM, texts: Sequence[str]) -> str:
+    """The one text that a model makes of several, oldest first, in one call at temperature 0.
+
+    A failed call is LLMError. So is (UnreadableAnswer) an answer that says nothing, that is longer than what it was
+    made of, or that has a number which none of the texts has.
+    """
+    answer = await llm.generate(
+        load("consolidate"), json.dumps(list(texts), ensure_ascii=False), temperature=0, response_format="json"
+    )
+    merged = _merged_text(without_thoughts(answer))
+    if not merged:
+        raise UnreadableAnswer("the model merged the memories into nothing")
+    if len(merged) > sum(map(len, texts)) + SPARE:
+        raise UnreadableAnswer("the model wrote more than the memories say")
+    if invented(merged, texts):
+        raise UnreadableAnswer("the model wrote a number that none of the memories has")
+    return merged
+
+
+def _merged_text(answer: str) -> str:
+    for group in find_json(answer).groups:
+        for value in group:
+            text = value.get("memory", value.get("text")) if isinstance(value, dict) else None
+            if isinstance(text, str) and text.strip() and is_unicode(text):
+                return text.strip()
+    return ""
+
+
+# --- Insights
 
 MOST: Final = 200
 """Memories that one question holds, the newest ones."""
@@ -42,7 +78,7 @@ async def read_insights(llm: LLM, memories: Sequence[Experience]) -> list[Insigh
         raise UnreadableAnswer("the model gave no list of insights")
     found: dict[str, Insight] = {}
     for each in given:
-        insight = _read(each, shown) if isinstance(each, Mapping) else None
+        insight = _insight(each, shown) if isinstance(each, Mapping) else None
         if insight is not None:
             found.setdefault(insight.content.casefold(), insight)
     if given and not found:
@@ -59,7 +95,7 @@ def _list(answer: str) -> list[Any] | None:
     return None
 
 
-def _read(given: Mapping[str, Any], shown: Sequence[Experience]) -> Insight | None:
+def _insight(given: Mapping[str, Any], shown: Sequence[Experience]) -> Insight | None:
     text, kind, places = given.get("text"), given.get("kind"), given.get("from")
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not is_unicode(text):
         return None

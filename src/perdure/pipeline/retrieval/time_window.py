@@ -1,4 +1,4 @@
-"""The time that a question asks about, and how close a moment is to it."""
+"""Read the time window that a question asks about, and score how close a moment is to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names: the proper nouns of a text, and which of the known names a question names."""
+"""Find the proper nouns of a text, and the known names in a question."""
 
 from __future__ import annotations
 

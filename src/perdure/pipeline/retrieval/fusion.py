@@ -1,5 +1,7 @@
-"""Fusion: arms divided by their best and added with their weights, over every unit of a scope; the best unit of a
-memory speaks for it."""
+"""Fuse the search arms over every unit of a scope: each divided by its best, weighted and added.
+
+A memory scores as its best unit does.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from numpy.typing import NDArray
 
 from perdure.domain.text.terms import stem as stem_of
 from perdure.pipeline.lexicon import words
-from perdure.pipeline.retrieval.fusion.weights import AMONG_TURNS, ANSWERED, FADING, SHARES, Lexical, Ranking
-from perdure.pipeline.retrieval.index.scope_index import (
+from perdure.pipeline.retrieval.question import AMONG, Question, renewed_first
+from perdure.pipeline.retrieval.scope_index import (
     ASKS,
     DIRECTIVE,
     LONG,
@@ -28,8 +30,8 @@ from perdure.pipeline.retrieval.index.scope_index import (
     ScopeIndex,
     Vector,
 )
-from perdure.pipeline.retrieval.query.question import AMONG, Question, renewed_first
-from perdure.pipeline.retrieval.query.time_window import closeness
+from perdure.pipeline.retrieval.time_window import closeness
+from perdure.pipeline.retrieval.weights import AMONG_TURNS, ANSWERED, FADING, SHARES, Lexical, Ranking
 
 # Adaptive threshold: cut where the scores of one query fall off, instead of at one value for all (001, B10).
 

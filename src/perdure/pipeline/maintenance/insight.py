@@ -1,4 +1,4 @@
-"""Insight: what memories show when they are read together, by rules alone (V70, V71)."""
+"""Derive insights from several memories by rules alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
 from perdure.pipeline.curation.rules.slots import read
 from perdure.pipeline.lexicon import words as entries
-from perdure.pipeline.retrieval.profile.standing_facts import is_standing
+from perdure.pipeline.retrieval.standing_facts import is_standing
 
 # How the user wants to be answered, and what is to be done otherwise next time (001, appendix A; V71).
 

@@ -1,1 +1,0 @@
-"""Which turns of a chat are worth reading."""

@@ -1,1 +1,0 @@
-"""How dense, keyword and temporal signals become one score."""

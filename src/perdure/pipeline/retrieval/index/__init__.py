@@ -1,1 +1,0 @@
-"""A scope's memories in memory, with the features that ranking reads."""

@@ -1,1 +1,0 @@
-"""What holds in every conversation: standing facts and directives."""

@@ -1,1 +1,0 @@
-"""What a question asks for: its words, its time, its rewriting."""
