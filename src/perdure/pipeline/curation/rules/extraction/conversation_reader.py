@@ -16,15 +16,15 @@ from perdure.pipeline.curation.rules.extraction.grammar import grammar
 from perdure.pipeline.curation.rules.extraction.normalize import cleaning, foreign, line_wrapping, phrasing, sentences
 from perdure.pipeline.curation.rules.extraction.statements import fragments, people, statements
 from perdure.pipeline.curation.rules.extraction.statements import sentence as telling
+from perdure.pipeline.lexicon import word_set
 
 # Sentences that are read whole: forgetting, corrections, introductions, moved dates, labelled lists, procedures.
 
 _LABELLED = Pattern(r"^(?P<label>(?:[A-Za-z][\w'/-]*)(?: [\w'/-]+){0,6}?)(?: ?: | ?= )(?P<rest>\S.*)$")
 _MOVE = Pattern(
-    r"^(?:(?:please|pls|kindly|can you|could you|just|ok|yes|no|sorry|actually)[, ]+)*(?P<verb>move|change|"
-    r"switch|push|shift|reschedule|bring|set|put) "
-    r"(?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) (?:forward |back |up |over "
-    r")?(?:to|on|for) (?P<when>.{2,60})$",
+    r"^(?:(?:please|pls|kindly|can you|could you|just|ok|yes|no|sorry|actually)[, ]+)*(?P<verb>move|change|switch|"
+    r"push|shift|reschedule|bring|set|put) (?P<what>it|them|that|those|this|these|(?:my|the|our) [\w' -]{2,40}?) "
+    r"(?:forward |back |up |over )?(?:to|on|for) (?P<when>.{2,60})$",
     re.I,
 )
 _INTRO = Pattern(
@@ -189,9 +189,7 @@ _QUOTED = Pattern(r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _ASSISTANT = Pattern(
     r"^(?!(?:Any|Every|Each|When|If|No|All)\w* ).*(?<!uses )(?<!reads )(?<!asks )\bthe assistant\b", re.I
 )
-_TO_THE_ASSISTANT = frozenset(
-    {"standing", "procedure", "labelled", "confirmed", "denied", "corrected", "answer", "rescheduled"}
-)
+_TO_THE_ASSISTANT = word_set("telling.to_the_assistant")
 """Rules whose facts may speak of the assistant: the others only overheard a "you"."""
 
 

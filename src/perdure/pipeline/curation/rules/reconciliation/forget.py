@@ -18,9 +18,8 @@ from perdure.pipeline.lexicon import lines, pairs
 
 _DIGITS = Pattern(r"\d(?:[ .-]?\d){2,}|\b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{5,}\b", re.IGNORECASE)
 _PLACE = Pattern(
-    r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:https?://|www\.)\S+|\b[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}\b|"
-    r"\b(?:at|address is|lives? (?:at|on|in)) .*\d|\b\d+[a-z]? [\w' ]+\b"
-    r"(?:st|street|road|rd|lane|avenue|ave|row|close)\b",
+    r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:https?://|www\.)\S+|\b[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}\b|\b(?:at|address is|"
+    r"lives? (?:at|on|in)) .*\d|\b\d+[a-z]? [\w' ]+\b(?:st|street|road|rd|lane|avenue|ave|row|close)\b",
     re.IGNORECASE,
 )
 _AGE = Pattern(
@@ -29,9 +28,8 @@ _AGE = Pattern(
     re.IGNORECASE,
 )
 _MONEY = Pattern(
-    r"[$€£]\s?\d|\b\d[\d,.]*k?\s?(?:euros?|dollars?|pounds?|quid|bucks|grand|k|usd|eur|gbp|"
-    r"a (?:month|year|week|hour))\b|"
-    r"\b(?:ow(?:es?|ed|ing)|earns?|earned|earning|pa(?:ys?|id)|makes?|made) .*\d",
+    r"[$€£]\s?\d|\b\d[\d,.]*k?\s?(?:euros?|dollars?|pounds?|quid|bucks|grand|k|usd|eur|gbp|a (?:month|year|week|"
+    r"hour))\b|\b(?:ow(?:es?|ed|ing)|earns?|earned|earning|pa(?:ys?|id)|makes?|made) .*\d",
     re.IGNORECASE,
 )
 _WAGE = Pattern(r"\b(?:earn\w*|salary|wages?|paid|makes?|income|takes? home|brings? home|is on) .*\d", re.IGNORECASE)

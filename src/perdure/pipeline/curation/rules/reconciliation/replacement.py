@@ -26,32 +26,11 @@ from perdure.pipeline.curation.rules.reconciliation.shifts import differing, tim
 from perdure.pipeline.curation.rules.slots import Chunk, Reading, comparable, fits
 from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, fold_set, is_kind_of
 from perdure.pipeline.curation.rules.slots.read import Answer, answers
-from perdure.pipeline.lexicon import lines
+from perdure.pipeline.lexicon import lines, word_set
 
 # Another value in words: statements that say of one subject, with one verb, that it is something else.
 
-PLACES = frozenset(
-    [
-        "in",
-        "at",
-        "on",
-        "to",
-        "into",
-        "up",
-        "along",
-        "by",
-        "near",
-        "through",
-        "around",
-        "over",
-        "under",
-        "across",
-        "behind",
-        "beside",
-        "above",
-        "below",
-    ]
-)
+PLACES = word_set("replacement.places")
 _PRESENT = Pattern(r"\b(?:present|current)\b", re.IGNORECASE)
 _ARTICLE = Pattern(r"\ban? (?:[\w-]+[ -])?$")
 
@@ -257,40 +236,7 @@ def _differ(one: Answer, two: Answer) -> bool:
 
 
 _SETTLED = frozenset({"be", "", "chang", "mov", "be call"})
-DISTINGUISHING = frozenset(
-    [
-        "second",
-        "third",
-        "other",
-        "another",
-        "old",
-        "work",
-        "personal",
-        "private",
-        "main",
-        "spare",
-        "extra",
-        "next",
-        "last",
-        "first",
-        "back",
-        "back-up",
-        "backup",
-        "home",
-        "ex",
-        "former",
-        "left",
-        "right",
-        "upper",
-        "lower",
-        "north",
-        "south",
-        "east",
-        "west",
-        "front",
-        "rear",
-    ]
-)
+DISTINGUISHING = word_set("replacement.distinguishing")
 
 
 def judge_replaces(pair: Pair) -> Verdict | None:
@@ -399,23 +345,7 @@ def _only_past(new: Reading, old: Reading) -> bool:
     lasting = new.mood.past or {slot.attribute for slot in new.slots} & {"home", "employer", "role"}
     ending = bool(lasting) and any(chunk.lead in ("until", "till") for chunk in new.chunks)
     spell = any(chunk.lead == "from" for chunk in new.chunks) and bool(new.values)
-    moved = new.verb in (
-        "mov",
-        "promot",
-        "join",
-        "turn",
-        "marri",
-        "settl",
-        "becom",
-        "switch",
-        "start",
-        "tak",
-        "take",
-        "get",
-        "hir",
-        "appoint",
-        "call",
-    )
+    moved = new.verb in word_set("replacement.settling")
     return (
         ending
         or (new.mood.past and not moved and not new.mood.changed and not old.mood.past)

@@ -56,9 +56,8 @@ _CAPITALS = "".join(chr(code) for code in range(0x41, 0x530) if chr(code).isuppe
 WORD = rf"(?:[{_CAPITALS}][\w&+.'’-]*[\w+]|[{_CAPITALS}]\.?|(?<!\w)[a-z][a-z0-9]{{0,19}}[{_CAPITALS}]\w*)"
 """A word of a name: with a capital, or with one inside ("iPhone", "de" stands between words alone)."""
 NAME = (
-    rf"(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof)\.? )?{WORD}"
-    rf"(?:(?: (?:of|de|da|do|dos|del|della|di|van|von|der|den|ter|la|le|al|bin|ibn|y|e|&|the)){{0,2}} "
-    rf"(?:{WORD}|\d{{1,4}}(?!\w)))*(?:,? (?:Jr|Sr)\.)?"
+    rf"(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof)\.? )?{WORD}(?:(?: (?:of|de|da|do|dos|del|della|di|van|von|der|den|ter|la|le|al|bin|"
+    rf"ibn|y|e|&|the)){{0,2}} (?:{WORD}|\d{{1,4}}(?!\w)))*(?:,? (?:Jr|Sr)\.)?"
 )
 """A name, as a pattern without groups."""
 _ONE_NAME = Pattern(NAME)

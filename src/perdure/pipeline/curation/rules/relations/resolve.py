@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from perdure.domain.graph import DEFAULT_TYPE, Entity, entity_key
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.lexicon import word_set
 
 _TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx", "dr", "prof", "sir"})
-_FORMS = frozenset(
-    {"inc", "incorporated", "ltd", "limited", "llc", "gmbh", "corp", "corporation", "co", "ag", "sa", "plc"}
-)
+_FORMS = word_set("resolve.forms")
 _BREAKS = Pattern(r"[^\w]+|_+")
 _POSSESSIVE = Pattern(r"['’]s$")
 LONG_WORD = 7

@@ -223,12 +223,11 @@ def _pattern(verb: Verb) -> re.Pattern[str]:
     after = f"{manner}(?:{after}){'?' if '' in verb.after else ''}" if after else ""
     has, be = r"(?:has|have|'ve|’ve)", r"(?:is|are|am|'s|’s|'m|’m|'re|’re)"
     return re.compile(
-        rf"(?:(?P<future>will {between}(?:be {gerund}|{base})|{be} going to {base})|"
-        rf"(?P<past>(?:was|were) {between}{gerund}|had {between}{participle}|used to {base}|{past})|"
-        rf"(?P<present>{present}|{has} been {between}{gerund})|(?P<continuous>{be} {between}{gerund})|"
-        rf"(?P<perfect>{has} {between}{participle})|(?P<stopped>(?:has )?(?:stopped|quit|ceased) {gerund})|"
-        rf"(?P<base>{base})){after}(?= )|"
-        rf"(?P<auxiliary>is|are|was|were|has been|will be) {between}(?P<passive>{participle})(?= by )"
+        rf"(?:(?P<future>will {between}(?:be {gerund}|{base})|{be} going to {base})|(?P<past>(?:was|"
+        rf"were) {between}{gerund}|had {between}{participle}|used to {base}|{past})|(?P<present>{present}|{has} "
+        rf"been {between}{gerund})|(?P<continuous>{be} {between}{gerund})|(?P<perfect>{has} {between}{participle})|"
+        rf"(?P<stopped>(?:has )?(?:stopped|quit|ceased) {gerund})|(?P<base>{base})){after}(?= )|(?P<auxiliary>is|are|"
+        rf"was|were|has been|will be) {between}(?P<passive>{participle})(?= by )"
     )
 
 
@@ -251,12 +250,7 @@ Read = tuple[Tie, str, bool]
 
 
 def read_relations(
-    text: str,
-    *,
-    told_at: str,
-    speaker: str | None = None,
-    user_name: str = USER,
-    about: str | None = None,
+    text: str, *, told_at: str, speaker: str | None = None, user_name: str = USER, about: str | None = None
 ) -> tuple[tuple[Mention, ...], tuple[Relation, ...]]:
     """The entities that a text names and the relations that it states, in their order, each once.
 

@@ -203,10 +203,9 @@ _READERS = tuple((Pattern(pattern, re.IGNORECASE), read) for pattern, read in _P
 
 
 _LEAD = Pattern(
-    r"(?:(?<=^)|(?<=[\s,(]))"
-    r"(?P<lead>(?:ever )?since|starting(?: (?:in|from|on|with))?|beginning (?:in|on|with)|effective|as of|as from|from|"
-    r"until|till|'til|up to|up until|through|throughout|during|before|prior to|after|between|back in|in|on|at|for)?"
-    r"(?: |(?<=^)|(?<=[\s,(]))(?:the )?",
+    r"(?:(?<=^)|(?<=[\s,(]))(?P<lead>(?:ever )?since|starting(?: (?:in|from|on|with))?|beginning (?:in|on|with)|"
+    r"effective|as of|as from|from|until|till|'til|up to|up until|through|throughout|during|before|prior to|after|"
+    r"between|back in|in|on|at|for)?(?: |(?<=^)|(?<=[\s,(]))(?:the )?",
     re.IGNORECASE,
 )
 _TO = Pattern(r"\s*(?:-|–|—|(?P<lead>to|until|till|through|and))\s*(?:the )?", re.IGNORECASE)

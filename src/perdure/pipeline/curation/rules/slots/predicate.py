@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from perdure.pipeline.curation.rules.slots.lexicon_sets import fold_set, stem_set
 from perdure.pipeline.curation.rules.slots.scan import USER, Chunk, Mood, Token, Value, stem
+from perdure.pipeline.lexicon import word_set
 
 _MODALS = frozenset(["will", "would", "can", "could", "must", "should", "might", "may", "shall"])
 _TENSE = frozenset({"be", "have", "do"})
@@ -30,32 +31,12 @@ _BASES = frozenset({"come", "become", "run", "overcome"})
 _ASPECTS = frozenset({"@end", "@start", "@change", "@deny"})
 """Marks that are verbs of their own: an -ing form after them is what they speak of, else their object is."""
 _DETERMINERS = frozenset(["a", "an", "the", "their", "his", "her", "its", "this", "that", "these", "those", "some"])
-_CHANGE_WORDS = frozenset(
-    ["now", "new", "again", "instead", "anymore", "nowadays", "lately", "recently", "meanwhile", "finally"]
-)
-_SUBORDINATORS = frozenset(
-    ["because", "so", "while", "when", "although", "though", "whereas", "which", "who", "that", "where"]
-)
+_CHANGE_WORDS = word_set("predicate.change_words")
+_SUBORDINATORS = word_set("predicate.subordinators")
 _PARTICLES = frozenset({"over", "off", "up", "out", "away", "through"})
 """Alone after "be", these say that something is no more ("is over", "is off")."""
 _SPAN_LEADS = frozenset({"since", "until", "till"})
-_HEDGING = frozenset(
-    [
-        "almost",
-        "nearly",
-        "might",
-        "may",
-        "would",
-        "could",
-        "if",
-        "perhaps",
-        "maybe",
-        "possibly",
-        "probably",
-        "unless",
-        "whether",
-    ]
-)
+_HEDGING = word_set("predicate.hedging")
 _NEGATIVES = frozenset(["not", "never", "neither", "nor"])
 _JOINERS = frozenset({"and", "or", "but", "nor", "plus"})
 

@@ -7,60 +7,14 @@ from functools import cache
 
 from perdure.pipeline.curation.rules.slots.lexicon_sets import fold_set, relations, stem_set
 from perdure.pipeline.curation.rules.slots.scan import USER, Party, Token, Value, stem
-from perdure.pipeline.lexicon import pairs, words
+from perdure.pipeline.lexicon import pairs, word_set, words
 
 _LONGEST_RELATION = 4
 _SUFFIXED = 7
 """Letters from which a noun's ending tells it from a name ("Completion", but not "Clement")."""
 _OPEN = frozenset(["the", "a", "an", "this", "that", "these", "those", "both", "all", "some", "any", "user's"])
-_NO_VERB_AFTER = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "of",
-        "for",
-        "with",
-        "in",
-        "on",
-        "at",
-        "'s",
-        "to",
-        "from",
-        "my",
-        "their",
-        "his",
-        "her",
-        "this",
-        "that",
-        "and",
-        "by",
-    ]
-)
-AUXILIARIES = frozenset(
-    [
-        "be",
-        "have",
-        "do",
-        "will",
-        "would",
-        "can",
-        "could",
-        "must",
-        "should",
-        "might",
-        "may",
-        "shall",
-        "use-to",
-        "@end",
-        "@plan",
-        "@hedge",
-        "@used",
-        "need",
-        "not",
-        "never",
-    ]
-)
+_NO_VERB_AFTER = word_set("subject.no_verb_after")
+AUXILIARIES = word_set("subject.auxiliaries")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,47 +7,21 @@ from dataclasses import replace
 from functools import cache
 
 from perdure.pipeline.curation.rules.slots.scan import Token, Value
-from perdure.pipeline.lexicon import pairs
+from perdure.pipeline.lexicon import pairs, word_set
 
 Found = tuple[Value, int] | None
 """A value and the number of tokens that it takes, or None where nothing is read."""
 Step = Callable[[list[Token], int], Found]
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
-_YEAR_LEADS = frozenset(
-    [
-        "in",
-        "since",
-        "until",
-        "till",
-        "from",
-        "by",
-        "of",
-        "during",
-        "before",
-        "after",
-        "around",
-        "to",
-        "for",
-        "through",
-        "mid",
-        "and",
-    ]
-)
+_YEAR_LEADS = word_set("typed.year_leads")
 _DATE_LEADS = _YEAR_LEADS | frozenset(["on", "every", "each", "next", "last", "this", "early", "late"])
 _VAGUE_DAYS = frozenset({"sat", "sun", "mon", "wed"})
 _THOUSANDS = {"k": 1e3, "thousand": 1e3, "grand": 1e3, "million": 1e6, "hundred": 1e2}
 _POINTS = {"noon": 720.0, "midday": 720.0, "midnight": 0.0}
 _METRES = frozenset({"m", "metre", "meter"})
 _SPANS = {"day": 365.0, "week": 52.0, "fortnight": 26.0, "month": 12.0, "year": 1.0}
-_PARTS = {
-    "morning": 4.0,
-    "mornings": 4.0,
-    "afternoon": 11.0,
-    "afternoons": 11.0,
-    "evening": 16.0,
-    "evenings": 16.0,
-}
+_PARTS = {"morning": 4.0, "mornings": 4.0, "afternoon": 11.0, "afternoons": 11.0, "evening": 16.0, "evenings": 16.0}
 _FRACTIONS = {"half": 30, "quarter": 15}
 
 

@@ -48,15 +48,12 @@ def memory_type_of(fact: str, procedural: bool, episodic: bool) -> Kind:
 # anyway.
 
 _AGREES_NOT = Pattern(
-    r"\bUSER am\b|(?<!and )(?<!or )\bUSER (?:are|i|we|he|she|it|its|they|is (?:is|are|has|does|"
-    r"from now on|the assistant)|"
-    r"has (?:is|are|has)|do|was is)\b|\b[Tt]he assistant (?:am|ask|think|stop|know|want|said|tell|say|mean)\b|"
-    r"\b(?:wants|needs|is|has|likes), |^USER is with the\b|^(?:The|A|An) (?:is|are|was|were|has|"
-    r"have|of|to|and|in|on|at)\b|\bha's\b|\b(?:is is|was is|"
-    r"is was|are is|the the|a the)\b|"
-    r"^USER's (?:is|are|was|its|it|turns|means|we|i|he|she|they|the|a|an|this|that|these|those|"
-    r"following|wants?|theirs|them|"
-    r"because|when|if|before|after|so|but|and|let|also|just|please|for|at|which)\b|\bUSER's USER\b"
+    r"\bUSER am\b|(?<!and )(?<!or )\bUSER (?:are|i|we|he|she|it|its|they|is (?:is|are|has|does|from now on|the "
+    r"assistant)|has (?:is|are|has)|do|was is)\b|\b[Tt]he assistant (?:am|ask|think|stop|know|want|said|tell|say|"
+    r"mean)\b|\b(?:wants|needs|is|has|likes), |^USER is with the\b|^(?:The|A|An) (?:is|are|was|were|has|have|of|to|"
+    r"and|in|on|at)\b|\bha's\b|\b(?:is is|was is|is was|are is|the the|a the)\b|^USER's (?:is|are|was|its|it|turns|"
+    r"means|we|i|he|she|they|the|a|an|this|that|these|those|following|wants?|theirs|them|because|when|if|before|after|"
+    r"so|but|and|let|also|just|please|for|at|which)\b|\bUSER's USER\b"
 )
 _OPENS_BADLY = Pattern(
     r"^(?:wait|sorry|pardon|oops|hang on|hold on|no wait|heyy*|hey|hi|hello|and|or|but|because|which|than|he|she|"
@@ -118,9 +115,8 @@ LONGEST_CHATTER = 160
 """Characters: what is longer says something, and long text against many patterns would cost time."""
 
 _TAG = Pattern(
-    r",?\s*\b(?:right|correct|you know|innit|is (?:that|this|it) (?:normal|ok|okay|bad|weird|right|a "
-    r"problem|enough|fine|safe)|"
-    r"thoughts|any (?:ideas?|thoughts|tips|advice|suggestions?)|ok|okay|yeah|no|huh|eh)\s*$",
+    r",?\s*\b(?:right|correct|you know|innit|is (?:that|this|it) (?:normal|ok|okay|bad|weird|right|a problem|enough|"
+    r"fine|safe)|thoughts|any (?:ideas?|thoughts|tips|advice|suggestions?)|ok|okay|yeah|no|huh|eh)\s*$",
     re.I,
 )
 
@@ -242,20 +238,7 @@ def is_request(clause: str) -> bool:
     if _patterns("requests.txt").match(low):
         return True
     parts = low.split()
-    while parts and parts[0].strip(",") in {
-        "please",
-        "just",
-        "now",
-        "then",
-        "kindly",
-        "also",
-        "maybe",
-        "ok",
-        "quickly",
-        "simply",
-        "merely",
-        "pls",
-    }:
+    while parts and parts[0].strip(",") in word_set("filters.before_requests"):
         parts = parts[1:]
     if not parts or grammar.bare(parts[0]) not in lexicon.words("imperatives.txt"):
         return False
@@ -269,30 +252,19 @@ def is_request(clause: str) -> bool:
         len(parts) > 1 and grammar.bare(parts[1]) in {"what", "how", "which", "who", "where", "all", "some"}
     ):
         return True
-    return grammar.subject_of(parts) in ("", "first") or grammar.bare(parts[1]) in {
-        "me",
-        "us",
-        "a",
-        "an",
-        "the",
-        "my",
-        "this",
-    }
+    return grammar.subject_of(parts) in ("", "first") or grammar.bare(parts[1]) in word_set("filters.requested_of")
 
 
 _STANDING_RULE = Pattern(
-    r"^if (?!(?:an?|the) (?:user|visitor|request|browser|form|button|thread|function|event|player)\b)"
-    r"(?:a|an|any|someone|somebody|anyone|anybody|the|there|it|they) .{4,80}? (?:we|i|it goes to|they go to|"
-    r"he goes "
-    r"to|she goes to|[a-z]+ (?:decides|handles|signs|approves|steps in|covers)) ?(?:always |first |just |"
-    r"have to |must )?"
-    r"(?:call|ring|ask|send|check|close|open|log|tell|use|do|take|put|write|go|stop|switch|refund|charge|wait|do it)?\b"
+    r"^if (?!(?:an?|the) (?:user|visitor|request|browser|form|button|thread|function|event|player)\b)(?:a|an|any|"
+    r"someone|somebody|anyone|anybody|the|there|it|they) .{4,80}? (?:we|i|it goes to|they go to|he goes to|she goes "
+    r"to|[a-z]+ (?:decides|handles|signs|approves|steps in|covers)) ?(?:always |first |just |have to |must )?(?:call|"
+    r"ring|ask|send|check|close|open|log|tell|use|do|take|put|write|go|stop|switch|refund|charge|wait|do it)?\b"
 )
 """A way of doing things ("if a customer wants a refund it goes to Marit"), which supposes nothing."""
 _DATED = Pattern(
-    r"(?:start|finish|move|open|fly|play|run|test|present|sign|walk|swim) (?:(?:on|at|from|in|back|out|"
-    r"over) )*(?:the )?"
-    r"(?:\d|mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|this|tomorrow)"
+    r"(?:start|finish|move|open|fly|play|run|test|present|sign|walk|swim) (?:(?:on|at|from|in|back|out|over) )*(?:the "
+    r")?(?:\d|mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|this|tomorrow)"
 )
 """A verb and a date: what the speaker does then ("start 4th nov"), and no order."""
 _LONG_SINCE = Pattern(

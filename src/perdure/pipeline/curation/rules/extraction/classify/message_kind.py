@@ -21,19 +21,16 @@ from perdure.pipeline.curation.rules.extraction.normalize import cleaning
 PLAY_HEAD = 600
 """Characters of a message that decide what it is."""
 _OUT = Pattern(
-    r"\b(?:anyway|anyhow|out of character|ooc|enough of (?:this|that)|end of (?:the )?(?:game|"
-    r"story)|(?:stop|end|quit|leave) "
-    r"(?:the )?(?:game|story|role-?play)|for real|seriously now|back to (?:work|reality|real life)|in real life|irl|"
-    r"by the way|btw|different (?:topic|question)|new topic|unrelated)\b",
+    r"\b(?:anyway|anyhow|out of character|ooc|enough of (?:this|that)|end of (?:the )?(?:game|story)|(?:stop|end|quit|"
+    r"leave) (?:the )?(?:game|story|role-?play)|for real|seriously now|back to (?:work|reality|real life)|in real "
+    r"life|irl|by the way|btw|different (?:topic|question)|new topic|unrelated)\b",
     re.I,
 )
 _SUM_FRAME = Pattern(
     r"\b(?:\d+|two|three|four|five|six|ten|twice|half) (?:times )?as (?:many|much|old|long|fast|far|heavy|tall)\b|"
-    r"\btogether (?:they|we) (?:have|weigh|are|earn|cost)\b|\b\d+ (?:more|fewer|less) \w+ than\b|"
-    r"\bat \d+ ?(?:km/h|mph|kph)\b|"
-    r"\b(?:doing|at|of) \d+ ?(?:km/h|mph|kph|m/s)\b|\bhow (?:many|much)\b[^?]{2,60}\?\s*$|"
-    r"\bwhen (?:do|will) they meet\b|"
-    r"\bsum of (?:their|the) ages\b|\bin the ratio\b|\ba bag (?:has|contains|holds)\b",
+    r"\btogether (?:they|we) (?:have|weigh|are|earn|cost)\b|\b\d+ (?:more|fewer|less) \w+ than\b|\bat \d+ ?(?:km/h|"
+    r"mph|kph)\b|\b(?:doing|at|of) \d+ ?(?:km/h|mph|kph|m/s)\b|\bhow (?:many|much)\b[^?]{2,60}\?\s*$|\bwhen (?:do|"
+    r"will) they meet\b|\bsum of (?:their|the) ages\b|\bin the ratio\b|\ba bag (?:has|contains|holds)\b",
     re.I,
 )
 _COUNTS = Pattern(r"\d+|\b(?:two|three|four|five|six|seven|eight|nine|ten|twice|thrice|double|half)\b", re.I)
@@ -44,9 +41,8 @@ _FIRST_SUM = Pattern(
     r"(?:^|[.!:] )(?:so |if |say )?(?:i|you|we|\w+ and i) (?:drive|walk|run|cycle|roll|toss|flip|draw|take|pick|buy|"
     r"throw|deal|share|have|mix|drop|swim|climb|travel|fly|row|spin|pour|cut|fold)\b[^?]*\b(?:(?:what(?:'s| is| are)|"
     r"find|calculate|work out)\b.{0,40}\b(?:average speed|probability|chances?|odds|ratio|distance|area|volume|"
-    r"displacement|mean)|how (?:far|much|many|long)\b.{0,30}\b(?:am i from|are we from|change|left|altogether|"
-    r"in total|in all|"
-    r"(?:do|does|will) (?:i|we|each|he|she|\w+) (?:each )?(?:get|have left|receive)))\b",
+    r"displacement|mean)|how (?:far|much|many|long)\b.{0,30}\b(?:am i from|are we from|change|left|altogether|in "
+    r"total|in all|(?:do|does|will) (?:i|we|each|he|she|\w+) (?:each )?(?:get|have left|receive)))\b",
     re.I,
 )
 """A word problem told in the first person: what is done with numbers, and a question that only schoolbooks ask."""
@@ -154,19 +150,17 @@ HEAD = 1500
 
 _SELF = Pattern(r"\b(?:i|i'm|i've|me|my|mine|we|our|us|myself)\b", re.I)
 _ASKS = Pattern(
-    r"\?|^\s*(?:what|who|why|how|which|when|where|is|are|can|could|do|does|did|should|would|will|explain|"
-    r"solve|calculate|find|show|"
-    r"tell|write|give|help|please|translate|make)\b",
+    r"\?|^\s*(?:what|who|why|how|which|when|where|is|are|can|could|do|does|did|should|would|will|explain|solve|"
+    r"calculate|find|show|tell|write|give|help|please|translate|make)\b",
     re.I,
 )
 _ASKS_LATER = Pattern(r"[.!]\s+(?:how (?:many|much|old|long|far)|what|who|why|which)\b", re.I)
 _ASKS_LAST = Pattern(r",\s*(?:why|who|whose|what|where|how|which)(?:'s)? [\w' ]{2,40}$", re.I)
 """A question at the end, without its mark, in a message that tells nothing of the speaker."""
 _AUTHOR = Pattern(
-    r"\b(?:i am (?:a|an) (?:novelist|writer|author|poet|playwright|screenwriter)|my (?:agent|publisher|"
-    r"editor|manuscript|work in progress|"
-    r"book (?:deal|launch|tour)|deadline)|draft is due|i write (?:from|every|at|in|for)|is due|agent is|"
-    r"publisher is)\b",
+    r"\b(?:i am (?:a|an) (?:novelist|writer|author|poet|playwright|screenwriter)|my (?:agent|publisher|editor|"
+    r"manuscript|work in progress|book (?:deal|launch|tour)|deadline)|draft is due|i write (?:from|every|at|in|for)|"
+    r"is due|agent is|publisher is)\b",
     re.I,
 )
 _SUM = Pattern(
@@ -177,25 +171,22 @@ _SUM = Pattern(
     re.I,
 )
 _JOKE = Pattern(
-    r"\bdoctor,? doctor\b|\bdress for the job you want\b|\bgot married\b.{0,60}\breception was\b|"
-    r"\bwhy (?:did|was|do|are|is|couldn't|can't) (?:the|an?) [\w' ]{2,60}\?\s*(?:because|cos|it|he|she|they|too|"
-    r"to|so)\b|\bwhispered\b.{0,20}\bbehind you\b|"
-    r"\U0001f941|\bba dum tss\b|\bknock,? knock\b|\bwalks? into a bar\b|\bwhy did the \w+ cross\b|\bput my foot down\b|"
-    r"\b(?:told|asked) me\b.{3,120}\b(?:i was like|so i (?:had to|told (?:him|her|them)|said)|turns out)\b|"
-    r"\bi(?: have| used to)? .{0,60}\bbut (?:then )?i (?:turned myself around|got better|can't put it "
-    r"down)\b|"
-    r"\b(?:told|asked|said)\b.{3,160}[\U0001f602\U0001f923\U0001f921]|\bi used to (?:be|work) .{3,60}\bbut "
-    r"(?:i|then|it)\b.{3,40}[\U0001f602\U0001f923]|\bcan't put it down\b|\blooked surprised\b|\bdad "
-    r"jokes?\b|\bwhat do you call (?:a|an)\b|"
-    r"\byour (?:mum|mom|mama)\b.{0,40}\bso\b|\bsaid no one ever\b|\bpun intended\b",
+    r"\bdoctor,? doctor\b|\bdress for the job you want\b|\bgot married\b.{0,60}\breception was\b|\bwhy (?:did|was|do|"
+    r"are|is|couldn't|can't) (?:the|an?) [\w' ]{2,60}\?\s*(?:because|cos|it|he|she|they|too|to|so)\b|"
+    r"\bwhispered\b.{0,20}\bbehind you\b|\U0001f941|\bba dum tss\b|\bknock,? knock\b|\bwalks? into a bar\b|\bwhy did "
+    r"the \w+ cross\b|\bput my foot down\b|\b(?:told|asked) me\b.{3,120}\b(?:i was like|so i (?:had to|told (?:him|"
+    r"her|them)|said)|turns out)\b|\bi(?: have| used to)? .{0,60}\bbut (?:then )?i (?:turned myself around|got better|"
+    r"can't put it down)\b|\b(?:told|asked|said)\b.{3,160}[\U0001f602\U0001f923\U0001f921]|\bi used to (?:be|work) "
+    r".{3,60}\bbut (?:i|then|it)\b.{3,40}[\U0001f602\U0001f923]|\bcan't put it down\b|\blooked surprised\b|\bdad "
+    r"jokes?\b|\bwhat do you call (?:a|an)\b|\byour (?:mum|mom|mama)\b.{0,40}\bso\b|\bsaid no one ever\b|\bpun "
+    r"intended\b",
     re.I,
 )
 _WHAT_IF = Pattern(
-    r"\b(?:hypothetically|hypothetical|thought experiment|in a parallel universe|if i were|if we were|if i "
-    r"had been|if i was a|suppose|supposing|imagine|"
-    r"let's say|lets say|let us say|what if|pretend|for the sake of argument|say (?:i|we|someone|somebody|"
-    r"you|a|my) (?:\w+ )?(?:had|were|was|moved|lived|won|quit|sold|inherited|got|bought|became|lost|owned|"
-    r"earned|found|stole|married|have|own|live|earn|win|want))\b",
+    r"\b(?:hypothetically|hypothetical|thought experiment|in a parallel universe|if i were|if we were|if i had been|"
+    r"if i was a|suppose|supposing|imagine|let's say|lets say|let us say|what if|pretend|for the sake of argument|say "
+    r"(?:i|we|someone|somebody|you|a|my) (?:\w+ )?(?:had|were|was|moved|lived|won|quit|sold|inherited|got|bought|"
+    r"became|lost|owned|earned|found|stole|married|have|own|live|earn|win|want))\b",
     re.I,
 )
 

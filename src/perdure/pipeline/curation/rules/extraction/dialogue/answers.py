@@ -15,33 +15,30 @@ from perdure.pipeline.curation.rules.extraction.statements import coreference, p
 from perdure.pipeline.lexicon import word_set
 
 YES = Pattern(
-    r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|"
-    r"are|the same|there|the case|true|so)|(?:i do|i am|i did|i have|it is|"
-    r"she is|he is|they are|we are|we do|i can|i will)(?=\s*(?:$|[,.!]| indeed| still))|that is (?:right|"
-    r"correct|the one|it|him|her)|that one|the same|same|absolutely|of course|sure|definitely|"
-    r"affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly yes)\b(?![-\'])(?: (?:still|it is|i do|i "
-    r"am|is|that one|the same|indeed|she is|he is|please|sir|do|am|they are|we do|we are|still is|still "
-    r"the same))*[\s,.!:-]*",
+    r"^(?:oh )?(?:yes|yeah|yep|yup|yh|ya|yea|aye|correct|right|exactly|indeed|true|still (?:is|am|do|does|are|the "
+    r"same|there|the case|true|so)|(?:i do|i am|i did|i have|it is|she is|he is|they are|we are|we do|i can|i "
+    r"will)(?=\s*(?:$|[,.!]| indeed| still))|that is (?:right|correct|the one|it|him|her)|that one|the same|same|"
+    r"absolutely|of course|sure|definitely|affirmative|guilty|spot on|always|you got it|unfortunately yes|sadly "
+    r"yes)\b(?![-\'])(?: (?:still|it is|i do|i am|is|that one|the same|indeed|she is|he is|please|sir|do|am|they are|"
+    r"we do|we are|still is|still the same))*[\s,.!:-]*",
     re.I,
 )
 NO = Pattern(
-    r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|"
-    r"at all|anymore|yet|quite)|no longer|never|wrong|negative|not me|(?:i don't|i am not|i do not|i'm not|it isn't)"
-    r"(?=\s*(?:$|[,.!]|any ?more| not | actually| sadly| though))|that is not right|not exactly|none|(?:they|he|"
-    r"she|it|i|we) (?:did not|didn't|"
-    r"does not|doesn't|is not|isn't|don't|haven't|hasn't|won't|am not|are not|aren't|wasn't|"
-    r"weren't)(?=\s*(?:$|[,.!])))\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|"
-    r"sadly|lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*"
-    r"(?! (?:ideas?|clue|matter|worries|problem|comment|need|opinion|preference|thoughts)\b)[\s,.!:-]*",
+    r"^(?:oh |um |actually |sadly |unfortunately |lol |haha )*(?:no|nope|nah|naw|not (?:any ?more|really|at all|"
+    r"anymore|yet|quite)|no longer|never|wrong|negative|not me|(?:i don't|i am not|i do not|i'm not|it "
+    r"isn't)(?=\s*(?:$|[,.!]|any ?more| not | actually| sadly| though))|that is not right|not exactly|none|(?:they|he|"
+    r"she|it|i|we) (?:did not|didn't|does not|doesn't|is not|isn't|don't|haven't|hasn't|won't|am not|are not|aren't|"
+    r"wasn't|weren't)(?=\s*(?:$|[,.!])))\b(?: (?:longer|more|not any ?more|actually|i don't|i am not|it is not|sadly|"
+    r"lol|thanks|not really|unfortunately|it isn't|any more|anymore|way))*(?! (?:ideas?|clue|matter|worries|problem|"
+    r"comment|need|opinion|preference|thoughts)\b)[\s,.!:-]*",
     re.I,
 )
 LONGEST = 14
 """Words: a longer reply is read as a statement of its own."""
 _FILLER = Pattern(
-    r"^(?:(?:it is|it was|it's|they are|that is|that would be|i think|i guess|i believe|maybe|probably|"
-    r"about|around|roughly|just|only|mostly|usually|"
-    r"mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the answer is|mine is|make "
-    r"it|let's say|say|like|lol|both|right now|at the moment|now)[, ]+)+",
+    r"^(?:(?:it is|it was|it's|they are|that is|that would be|i think|i guess|i believe|maybe|probably|about|around|"
+    r"roughly|just|only|mostly|usually|mainly|currently|still|well|um+|uh+|hm+|let me see|honestly|oh|ah|ok|so|the "
+    r"answer is|mine is|make it|let's say|say|like|lol|both|right now|at the moment|now)[, ]+)+",
     re.I,
 )
 _TAIL = Pattern(
@@ -150,28 +147,10 @@ def _fits(value: str, frame: Frame) -> bool:
     if frame.wants == "verb":
         return first in grammar.bases()
     if frame.wants == "how":
-        return first in {
-            "by",
-            "with",
-            "on",
-            "in",
-            "via",
-            "using",
-            "through",
-            "black",
-            "white",
-            "strong",
-            "weak",
-            "medium",
-            "rare",
-        }
-    if (first in grammar.simple_pasts() and first not in lexicon.words("nounish.txt")) or first in {
-        "did",
-        "was",
-        "were",
-        "have",
-        "been",
-    }:
+        return first in word_set("answers.manners")
+    if (first in grammar.simple_pasts() and first not in lexicon.words("nounish.txt")) or first in word_set(
+        "answers.no_value"
+    ):
         return False
     if frame.wants == "old" and first in grammar.thirds():
         return False
@@ -328,9 +307,7 @@ def with_object(text: str, frame: Frame) -> str:
     return text
 
 
-_COMES_AND_GOES = frozenset(
-    ["came", "went", "moved", "left", "died", "started", "finished", "passed", "failed", "retired", "got"]
-)
+_COMES_AND_GOES = word_set("answers.comes_and_goes")
 """Pasts that, in reply to a question about somebody, tell of that one ("came home on tuesday")."""
 _OF_A_THING = Pattern(
     r"(?:expired|lapsed|ran out|broke down|conked out|fell through|got cancelled|was cancelled)\b", re.I

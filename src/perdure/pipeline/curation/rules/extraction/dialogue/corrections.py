@@ -38,9 +38,8 @@ _OPENERS: tuple[Pattern, ...] = tuple(
     )
 )
 _SORRY = Pattern(
-    r"[,;.]? (?:i (?:mis\w+|got (?:it|that) wrong|mixed \w+ up|was wrong|told you wrong)|my (?:mistake|bad|"
-    r"error)|sorry|"
-    r"apologies|typo|not what i said)[.!]*$",
+    r"[,;.]? (?:i (?:mis\w+|got (?:it|that) wrong|mixed \w+ up|was wrong|told you wrong)|my (?:mistake|bad|error)|"
+    r"sorry|apologies|typo|not what i said)[.!]*$",
     re.I,
 )
 _THEY = Pattern(r"^(?P<head>it|this|that|they|these|those|he|she) (?=\w)", re.I)
@@ -135,16 +134,13 @@ TYPES: tuple[tuple[str, Pattern], ...] = (
     ("number", Pattern(rf"\b(?:\d[\d,.]*\d|\d|{_NUMBER})(?:k|kg|km|cm|%)?\b", re.I)),
 )
 _CUE = Pattern(
-    r"^(?:(?:oh|oops|wait|sorry|no|nope|nah|actually|correction|scratch that|i mean(?:t)?|my mistake|my "
-    r"bad|apologies|make that|make it|"
-    r"it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i meant "
-    r"to say|typo|edit|hm+|not quite|wrong|"
-    r"ah|oh|hang on|hold on|no wait|wait no|pardon|forget that|change of plans?|strike that|"
-    r"i misread(?: it)?|i got (?:it|that) wrong|"
-    r"(?:they|he|she|we|it)(?: have| has| got| was| is)?(?: just| now| been)? (?:pushed|moved|shifted|bumped|"
-    r"changed|put|"
-    r"brought|switched|rescheduled)(?: it| that| this| them)?(?: back| forward| up| out)? (?:to|until|for)|"
-    r"it got moved to|moved to|changed to|it has moved to|it was|the)\b[\s,.:!-]*)+",
+    r"^(?:(?:oh|oops|wait|sorry|no|nope|nah|actually|correction|scratch that|i mean(?:t)?|my mistake|my bad|apologies|"
+    r"make that|make it|it is(?: now| actually)?|they are(?: now)?|that is|that should be|should be|rather|well|now|i "
+    r"meant to say|typo|edit|hm+|not quite|wrong|ah|oh|hang on|hold on|no wait|wait no|pardon|forget that|change of "
+    r"plans?|strike that|i misread(?: it)?|i got (?:it|that) wrong|(?:they|he|she|we|it)(?: have| has| got| was| "
+    r"is)?(?: just| now| been)? (?:pushed|moved|shifted|bumped|changed|put|brought|switched|rescheduled)(?: it| that| "
+    r"this| them)?(?: back| forward| up| out)? (?:to|until|for)|it got moved to|moved to|changed to|it has moved to|"
+    r"it was|the)\b[\s,.:!-]*)+",
     re.I,
 )
 _SUBJECT = Pattern(
@@ -175,9 +171,8 @@ def is_cued(text: str) -> bool:
     """Whether a text opens with a word of correction ("make that", "sorry")."""
     return (
         re.match(
-            r"(?:ah|oh|um|er|well|no|nope|ok)?,? ?(?:make (?:it|that)|sorry|actually|no,? wait|wait,? no|"
-            r"wait|hang on|hold on|"
-            r"no,? hang on|correction|i meant|oops|scratch that|strike that|typo|my mistake|pardon)\b",
+            r"(?:ah|oh|um|er|well|no|nope|ok)?,? ?(?:make (?:it|that)|sorry|actually|no,? wait|wait,? no|wait|hang on|"
+            r"hold on|no,? hang on|correction|i meant|oops|scratch that|strike that|typo|my mistake|pardon)\b",
             text,
             re.I,
         )
@@ -290,11 +285,10 @@ def _put(talk: Discourse, draft: Draft, text: str, source: int) -> None:
 # An earlier statement of the same conversation taken back by a later one ("Wait, no. It's with the guy at 11").
 
 _TAKEN_BACK = Pattern(
-    r"(?:^|[.!?;\n] ?)\W*(?:(?:ah|oh|um|er|ok|well),? )?(?:wait|sorry|no,|no wait|nope|actually|"
-    r"oops|scratch that|strike that|correction|"
-    r"change of plans?|my mistake|my bad|hang on|hold on|pardon|i misread|i got (?:it|that) wrong|"
-    r"typo|ignore that|update)\b|"
-    r"\bi (?:misread|misremembered|mixed (?:it|them|that) up|got (?:it|that) wrong|was wrong|keep doing that)\b",
+    r"(?:^|[.!?;\n] ?)\W*(?:(?:ah|oh|um|er|ok|well),? )?(?:wait|sorry|no,|no wait|nope|actually|oops|scratch that|"
+    r"strike that|correction|change of plans?|my mistake|my bad|hang on|hold on|pardon|i misread|i got (?:it|that) "
+    r"wrong|typo|ignore that|update)\b|\bi (?:misread|misremembered|mixed (?:it|them|that) up|got (?:it|that) wrong|"
+    r"was wrong|keep doing that)\b",
     re.I,
 )
 _JOINTS = frozenset({"at", "in", "on", "with", "to", "from", "by", "for"})

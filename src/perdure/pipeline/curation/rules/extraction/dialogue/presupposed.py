@@ -27,9 +27,8 @@ _WHO = Pattern(
     r"\bfor (?:a|my|our) ((?:[\w-]+ ){0,5}?[\w-]+?),? who(?: is|'s)? (.{3,60}?)(?=$|,| and (?:i|my)\b)", re.I
 )
 _AS = Pattern(
-    r"\b(?:as|being) (an? (?!if\b|for\b|result\b|gift\b|present\b|bonus\b|side\b|last\b|way\b|start\b|"
-    r"whole\b|rule\b|beginner\b|user\b|test\b|list\b|table\b|poem\b)[^,?]{3,60}?)(?=$|,| (?:i|how|what|"
-    r"should|who|can|do|would)\b)",
+    r"\b(?:as|being) (an? (?!if\b|for\b|result\b|gift\b|present\b|bonus\b|side\b|last\b|way\b|start\b|whole\b|rule\b|"
+    r"beginner\b|user\b|test\b|list\b|table\b|poem\b)[^,?]{3,60}?)(?=$|,| (?:i|how|what|should|who|can|do|would)\b)",
     re.I,
 )
 _GIVEN = Pattern(
@@ -106,23 +105,7 @@ def _no_nouns() -> frozenset[str]:
     return (
         frozenset().union(*(lexicon.words(f"{name}.txt") for name in names))
         | grammar.SUBJECTS
-        | {
-            "and",
-            "or",
-            "but",
-            "so",
-            "that",
-            "which",
-            "who",
-            "when",
-            "if",
-            "as",
-            "than",
-            "not",
-            "again",
-            "because",
-            "too",
-        }
+        | word_set("presupposed.no_nouns")
     )
 
 
@@ -189,11 +172,10 @@ _NEW = Pattern(
 
 _BABY = Pattern(r"\b[Bb]aby ([A-Z][\w'-]+)")
 _EVENT = Pattern(
-    r"\b(?:before|after|for|until|during|to) (?:my|our|a|an) ((?:[\w-]+ ){0,3}?(?:meeting|appointment|"
-    r"interview|wedding|flight|exam|surgery|operation|audition|"
-    r"presentation|funeral|party|conference|scan|viva|recital|race|match|gig|deadline|holiday|trip|layover|"
-    r"shift|check-?up|procedure)"
-    r" (?:(?:in|at|on|with|to|next|this|tomorrow|from) ?[^,?]{2,50}))",
+    r"\b(?:before|after|for|until|during|to) (?:my|our|a|an) ((?:[\w-]+ ){0,3}?(?:meeting|appointment|interview|"
+    r"wedding|flight|exam|surgery|operation|audition|presentation|funeral|party|conference|scan|viva|recital|race|"
+    r"match|gig|deadline|holiday|trip|layover|shift|check-?up|procedure) (?:(?:in|at|on|with|to|next|this|tomorrow|"
+    r"from) ?[^,?]{2,50}))",
     re.I,
 )
 _HARDWARE = Pattern(r"\b(?:rtx|gtx|rx|ryzen|i[3579]-?\d|m[1-4]\b|\d{1,3} ?gb|\d ?tb|\d{4}x(?:3d|t)?\b)", re.I)
@@ -207,19 +189,7 @@ def _more(text: str, talk: Discourse, source: int) -> list[Draft]:
             drafts.append(statements.make(f"{talk.who}'s baby is named {match.group(1)}", "naming", talk, source))
         talk.meet(f"{talk.who}'s baby {match.group(1)}", "n")
     for match in _NEW.finditer(text):
-        if match.group(1).split()[-1] not in {
-            "year",
-            "idea",
-            "draft",
-            "version",
-            "one",
-            "line",
-            "file",
-            "text",
-            "paragraph",
-            "essay",
-            "code",
-        }:
+        if match.group(1).split()[-1] not in word_set("presupposed.of_a_text"):
             drafts.append(statements.make(f"{talk.who} has a {match.group(1)}", "owned", talk, source))
             talk.thing = f"{talk.who}'s {match.group(1)}"
     for match in _EVENT.finditer(text):
@@ -262,9 +232,8 @@ def _described(match: re.Match[str], talk: Discourse, source: int) -> list[Draft
 # What a sentence of any kind tells of the user by a mere mention, be it a question, a request or a statement.
 
 _ALLERGY = Pattern(
-    r"\b(?:my|with(?: my| an?)?) (?:(?:severe|bad|mild|terrible|nasty|bit of an?) )?(?P<what>"
-    r"(?!food\b|skin\b|drug\b|seasonal\b|any\b|other\b|this\b|new\b)[a-z]+(?: [a-z]+)?) "
-    r"(?P<how>allerg(?:y|ies)|intolerance)\b",
+    r"\b(?:my|with(?: my| an?)?) (?:(?:severe|bad|mild|terrible|nasty|bit of an?) )?(?P<what>(?!food\b|skin\b|drug\b|"
+    r"seasonal\b|any\b|other\b|this\b|new\b)[a-z]+(?: [a-z]+)?) (?P<how>allerg(?:y|ies)|intolerance)\b",
     re.I,
 )
 _TRADE = Pattern(
@@ -312,12 +281,10 @@ def named_kin(text: str, talk: Discourse, source: int) -> list[Draft]:
 
 
 _TAUGHT = Pattern(
-    r"\bmy (?P<who>(?:[Yy]ear|[Gg]rade) \d{1,2}s?(?: class| group| pupils| students)?|\d{1,2}(?:st|nd|rd|th)"
-    r"[- ]grad(?:e|ers)(?: class)?|(?:[\w-]+ ){0,2}?(?:pupils|students)|"
-    r"(?:GCSE|A[- ]level|ESL|EFL|ESOL|IB|AP|[ABC][12]) (?:[a-z]+ )?"
-    r"(?:class|group|set))\b"
-    r"(?P<size>(?: of|,(?: there are| a class of)?)"
-    r" \d{1,3}(?: of them| kids| students| pupils)?)?"
+    r"\bmy (?P<who>(?:[Yy]ear|[Gg]rade) \d{1,2}s?(?: class| group| pupils| students)?|\d{1,2}(?:st|nd|rd|"
+    r"th)[- ]grad(?:e|ers)(?: class)?|(?:[\w-]+ ){0,2}?(?:pupils|students)|(?:GCSE|A[- ]level|ESL|EFL|ESOL|IB|AP|"
+    r"[ABC][12]) (?:[a-z]+ )?(?:class|group|set))\b(?P<size>(?: of|,(?: there are| a class of)?) \d{1,3}(?: of them| "
+    r"kids| students| pupils)?)?"
 )
 """Those whom a teacher teaches: nobody else has a Year 3 or students."""
 

@@ -14,23 +14,17 @@ from perdure.pipeline.curation.rules.extraction.normalize import sentences
 # The assistant's words before they are read as a question: offers, leads, and "you" as the user would say it.
 
 _OFFER = Pattern(
-    r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like "
-    r"(?:me|a|an|some|to (?:hear|see|try|go|continue|start|know|add|make))\b|"
-    r"do you want (?:me|a|an|some|to (?:hear|see|try|continue|start|know))\b|do you need (?:help|anything|"
-    r"any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
-    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|"
-    r"which (?:one )?(?:do|would) you (?:want|like|prefer),? the|what is on your mind|what brings|anything "
-    r"else|another|care for|how can i|"
-    r"what can i|how (?:may|could) i|"
-    r"ready|interested in|how about|what about|fancy|is there anything|are you ready|does that|did that|is "
-    r"that (?:ok|okay|clear|better|helpful|what)|"
-    r"any other|what else can|would that|how does that|how is that|how's that|feel free|let me know|would "
-    r"you prefer (?:me|a|an)\b|"
-    r"(?:which|what) (?:tone|style|format|length|version|option|angle|level|voice|mood|genre|one)s? (?:do|would|"
-    r"should|shall)\b|"
-    r"would you like (?:bullet|examples|more|it|this|them|another|sources|links|details)\b|"
-    r"what would you like (?:me|to)|which one would you like|what do you want (?:me|to (?:do|know|ask|"
-    r"write|hear|talk)))",
+    r"^(?:(?:so|and|ok|okay|great|sure|now|or|also|well),? )*(?:want(?! to (?:be|become))\b|would you like (?:me|a|an|"
+    r"some|to (?:hear|see|try|go|continue|start|know|add|make))\b|do you want (?:me|a|an|some|to (?:hear|see|try|"
+    r"continue|start|know))\b|do you need (?:help|anything|any help|more|a hand)|need (?:help|anything|any|a|more|me)|"
+    r"shall (?:i|we)|should (?:i|we)|can (?:i|we)(?! ask)|could i(?! ask)|may i(?! ask)|which (?:one )?(?:do|would) "
+    r"you (?:want|like|prefer),? the|what is on your mind|what brings|anything else|another|care for|how can i|what "
+    r"can i|how (?:may|could) i|ready|interested in|how about|what about|fancy|is there anything|are you ready|does "
+    r"that|did that|is that (?:ok|okay|clear|better|helpful|what)|any other|what else can|would that|how does that|"
+    r"how is that|how's that|feel free|let me know|would you prefer (?:me|a|an)\b|(?:which|what) (?:tone|style|format|"
+    r"length|version|option|angle|level|voice|mood|genre|one)s? (?:do|would|should|shall)\b|would you like (?:bullet|"
+    r"examples|more|it|this|them|another|sources|links|details)\b|what would you like (?:me|to)|which one would you "
+    r"like|what do you want (?:me|to (?:do|know|ask|write|hear|talk)))",
     re.I,
 )
 _SWAP = Pattern(
@@ -109,23 +103,19 @@ def _swapped(match: re.Match[str]) -> str:
 
 GAP = "{}"
 _LEAD = Pattern(
-    r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|"
-    r"remind me|tell me|by the way|"
-    r"may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|"
-    r"mentioned|told me)(?: that)?|"
-    r"i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|you (?:said|"
-    r"mentioned|told me) (?:that )?|am i right that|"
-    r"according to [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|the assistant (?:noted|have noted|remembered|"
-    r"saved|heard) (?:that )?|(?:as )?i (?:noted|have noted)(?: that)?|"
-    r"judging by [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|do i remember correctly that|is it (?:true|right|"
-    r"correct) that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
+    r"^(?:(?:so|and|but|ok|okay|great|nice|sure|got it|thanks|ah|oh|hm+|well|now|just checking|to confirm|remind me|"
+    r"tell me|by the way|may i ask|can i ask|out of curiosity|if i remember (?:right|correctly)|last time you (?:said|"
+    r"mentioned|told me)(?: that)?|i (?:remember|recall|think|believe|assume|see|take it|gather|understand)(?: that)?|"
+    r"you (?:said|mentioned|told me) (?:that )?|am i right that|according to [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|"
+    r"the assistant (?:noted|have noted|remembered|saved|heard) (?:that )?|(?:as )?i (?:noted|have noted)(?: that)?|"
+    r"judging by [^,]{3,40}?(?=,? (?:you|i|it|your|my) )|do i remember correctly that|is it (?:true|right|correct) "
+    r"that|wait|correct me if i am wrong),? ?(?:[-:] )?)+",
     re.I,
 )
 _WH = Pattern(
-    r"^(?P<prep>(?:in|on|at|to|for|from|with|by|of|about|until|since) )?(?P<wh>what|which|who|whom|whose|"
-    r"where|when|why|how)"
-    r"(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|"
-    r"hot|deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
+    r"^(?P<prep>(?:in|on|at|to|for|from|with|by|of|about|until|since) )?(?P<wh>what|which|who|whom|whose|where|when|"
+    r"why|how)(?P<measure> (?:many|much|old|long|often|far|tall|big|heavy|high|large|early|late|fast|soon|strict|hot|"
+    r"deep))?\b(?:'s\b| ?)(?P<rest>.*)$",
     re.I,
 )
 _TAGS = Pattern(
@@ -190,15 +180,12 @@ def _of_what_was_said(frame: Frame, before: str) -> Frame:
 
 
 _STILL_SO = Pattern(
-    r"^(?:shall|should|do you want me to|would you like me to|can|may)(?: i)? (?:leave|keep) (?:it|that|this|"
-    r"them|those)"
-    r"(?: (?:as (?:it|that|they) (?:is|are)|that way|like that|like this|unchanged|there|so|as is))?(?: then|"
-    r" for now)?$|"
-    r"^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|"
-    r"valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|"
-    r"correct|going|on|the plan)\b.*|"
-    r"same (?:for|again|as|here|this|with)\b.*|(?:any|has that|has anything) (?:change|changed|changes|"
-    r"news|updates?)\b.*|(?:right|correct|true|accurate|still))$",
+    r"^(?:shall|should|do you want me to|would you like me to|can|may)(?: i)? (?:leave|keep) (?:it|that|this|them|"
+    r"those)(?: (?:as (?:it|that|they) (?:is|are)|that way|like that|like this|unchanged|there|so|as is))?(?: then| "
+    r"for now)?$|^(?:(?:is|was|does) (?:that|this|it) (?:still |all )?(?:accurate|right|correct|true|so|the case|"
+    r"valid|stand|hold|current|up to date)\b.*|(?:is that )?still (?:the case|true|right|so|accurate|valid|correct|"
+    r"going|on|the plan)\b.*|same (?:for|again|as|here|this|with)\b.*|(?:any|has that|has anything) (?:change|changed|"
+    r"changes|news|updates?)\b.*|(?:right|correct|true|accurate|still))$",
     re.I,
 )
 
@@ -233,11 +220,9 @@ def _frames(question: str) -> list[Frame]:
     if is_offer(question) or is_offer(led):
         return []
     asks = re.split(
-        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|"
-        r",? and (?=(?:do|does|did|is|are|am|"
-        r"was|were|have|has|can|will|would) (?:I|my|we|it|he|she|they|the|this|that|there|these|"
-        r"any)\b)|,? and whether |, and (?=(?:I|my|we)\b)|, (?=(?:what|"
-        r"which|who|where|when|why|how)\b)",
+        r",? and (?=(?:for |at |on |in |to |by )?(?:what|which|who|where|when|why|how)\b)|,? and (?=(?:do|does|did|is|"
+        r"are|am|was|were|have|has|can|will|would) (?:I|my|we|it|he|she|they|the|this|that|there|these|any)\b)|,? and "
+        r"whether |, and (?=(?:I|my|we)\b)|, (?=(?:what|which|who|where|when|why|how)\b)",
         text,
     )
     frames: list[Frame] = []

@@ -14,6 +14,7 @@ from perdure.pipeline.curation.rules.extraction.dialogue.questions import Frame
 from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
 from perdure.pipeline.curation.rules.extraction.normalize import sentences
 from perdure.pipeline.curation.rules.extraction.statements import people, statements
+from perdure.pipeline.lexicon import word_set
 
 # A new value in the place of the one that the assistant named: "no, at Y" to "you work at X, right?".
 
@@ -351,9 +352,7 @@ def _goes_with(words: str) -> bool:
     return opens and 1 < len(parts) < 6 and grammar.find_verb(parts) < 0 and grammar.bare(parts[1]) not in grammar.FIRST
 
 
-_GOING_WITH = frozenset(
-    ["in", "at", "near", "by", "under", "behind", "opposite", "with", "until", "from", "over", "on", "since"]
-)
+_GOING_WITH = word_set("replies.going_with")
 _PLACED = Pattern(r"^[\w' .-]{2,24} (?:at|for|in|on) (?:the |my |our )?[a-z]+$", re.I)
 
 

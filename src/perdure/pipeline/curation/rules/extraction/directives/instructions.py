@@ -37,9 +37,8 @@ _TALKS = Pattern(
     re.I,
 )
 _PRONOUNS = Pattern(
-    rf"^(?:my pronouns are |i use |use )?(?P<which>(?:she|he|they|xe|ze|it)/(?:her|hers|him|his|them|theirs|"
-    rf"they|she|he|xem|"
-    rf"zir|it|its)(?:/\w+)?)(?: pronouns)?(?:,? {_POLITE})*$",
+    rf"^(?:my pronouns are |i use |use )?(?P<which>(?:she|he|they|xe|ze|it)/(?:her|hers|him|his|them|theirs|they|she|"
+    rf"he|xem|zir|it|its)(?:/\w+)?)(?: pronouns)?(?:,? {_POLITE})*$",
     re.I,
 )
 _SPELLED = Pattern(
@@ -54,22 +53,19 @@ _SPELL = Pattern(
     rf"^(?:{_POLITE},? )*(?:spell|pronounce) (?!it\b|this\b|that\b|out\b|check)[\w'-]+ (?:with|as|without|like) ", re.I
 )
 _REACH = Pattern(
-    rf"^(?:{_POLITE},? )*(?:only )?(?:contact|email|text|phone|ring|reach|write to) me (?:only )?(?:at|by|on|"
-    rf"via|in|after|"
-    rf"before) [\w' -]{{3,40}}?(?:,? {_POLITE})*$",
+    rf"^(?:{_POLITE},? )*(?:only )?(?:contact|email|text|phone|ring|reach|write to) me (?:only )?(?:at|by|on|via|in|"
+    rf"after|before) [\w' -]{{3,40}}?(?:,? {_POLITE})*$",
     re.I,
 )
 _RATHER = Pattern(
-    r"^(?:and |but |so )?(?:i|we) would (?:much )?(?:rather|prefer it if|prefer if|appreciate it if|like it if|"
-    r"prefer that) you "
-    r"(?P<what>(?:wrote|used|kept|answered|replied|spoke|called|did not|didn't|avoided|stuck|gave|left|"
+    r"^(?:and |but |so )?(?:i|we) would (?:much )?(?:rather|prefer it if|prefer if|appreciate it if|like it if|prefer "
+    r"that) you (?P<what>(?:wrote|used|kept|answered|replied|spoke|called|did not|didn't|avoided|stuck|gave|left|"
     r"skipped) .{3,80})$",
     re.I,
 )
 _AT_MOST = Pattern(
-    rf"^(?:{_POLITE},? )*(?P<what>(?:no more than|never more than|at most|max(?:imum)?|only) (?:\d+|one|two|"
-    rf"three|four|five|six|ten)"
-    rf" [\w' -]{{3,40}}?(?: at a time| per answer| each time))(?:,? {_POLITE})*$",
+    rf"^(?:{_POLITE},? )*(?P<what>(?:no more than|never more than|at most|max(?:imum)?|only) (?:\d+|one|two|three|"
+    rf"four|five|six|ten) [\w' -]{{3,40}}?(?: at a time| per answer| each time))(?:,? {_POLITE})*$",
     re.I,
 )
 _NO_PLEASE = Pattern(
@@ -78,9 +74,8 @@ _NO_PLEASE = Pattern(
     re.I,
 )
 _ONE_TEXT = Pattern(
-    r"\b(?:this|these|it|them|above|below|draft|essay|email|letter|poem|story|speech|note|card|about|of the|"
-    r"for (?:a|an|"
-    r"my|the)|in (?:the )?(?:style|voice))\b",
+    r"\b(?:this|these|it|them|above|below|draft|essay|email|letter|poem|story|speech|note|card|about|of the|for (?:a|"
+    r"an|my|the)|in (?:the )?(?:style|voice))\b",
     re.I,
 )
 
@@ -177,28 +172,22 @@ def _is_format(what: str) -> bool:
 
 
 _LASTING = Pattern(
-    r"\b(?:when(?:ever)? i (?:ask|paste|send|share|write|say|talk|type|post|give|upload|mention)\w*|from "
-    r"now on|from here on|going forward|always|never|ever|whenever|every time|each time|in "
-    r"(?:the )?future|by default|"
-    r"for (?:recipes|code|all|any|every|emails|essays|directions|trips|bookings|maths|math|python|sql)\b|"
-    r"all (?:your )?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|"
-    r"every (?:reply|answer|response|message)|any more|anymore|at all times|no more|unless i (?:ask|say)|with me|"
-    r"when (?:you )?(?:reply|replying|answer|answering|writing|talking|i ask|explaining)|for me from|to me in)\b",
+    r"\b(?:when(?:ever)? i (?:ask|paste|send|share|write|say|talk|type|post|give|upload|mention)\w*|from now on|from "
+    r"here on|going forward|always|never|ever|whenever|every time|each time|in (?:the )?future|by default|for "
+    r"(?:recipes|code|all|any|every|emails|essays|directions|trips|bookings|maths|math|python|sql)\b|all (?:your "
+    r")?(?:answers|replies|responses|messages)|each (?:reply|answer|response|message)|every (?:reply|answer|response|"
+    r"message)|any more|anymore|at all times|no more|unless i (?:ask|say)|with me|when (?:you )?(?:reply|replying|"
+    r"answer|answering|writing|talking|i ask|explaining)|for me from|to me in)\b",
     re.I,
 )
 _OBJECT = Pattern(
-    r"\b(?:answers?|repl(?:y|ies)|responses?|messages to me|bullets?|bullet points|metric|imperial|celsius|"
-    r"fahrenheit|24-?h(?:our)?|"
-    r"emojis?|exclamation marks?|jargon|small talk|formal|informal|plain (?:english|language|text)|simple "
-    r"(?:words|english|language)|"
-    r"easy (?:words|english)|short (?:sentences|paragraphs)|one-?liners|code comments|comments|examples "
-    r"first|markdown|tables?|headings|"
-    r"hashtags?|disclaimers?|jokes?|puns?|preambles?|spoilers?|explain (?:things|everything|stuff)|pep "
-    r"talks?|lectures?|"
-    r"sugar-?coat|swear\w*|slang|abbreviations|british spelling|us spelling|"
-    r"american spelling|uk spelling|spelling|units|walls? of text|sources|citations|links|preamble|filler|"
-    r"apolog\w+|compliments?|praise|"
-    r"congratulate|pronouns|they/them|she/her|he/him)\b",
+    r"\b(?:answers?|repl(?:y|ies)|responses?|messages to me|bullets?|bullet points|metric|imperial|celsius|fahrenheit|"
+    r"24-?h(?:our)?|emojis?|exclamation marks?|jargon|small talk|formal|informal|plain (?:english|language|text)|"
+    r"simple (?:words|english|language)|easy (?:words|english)|short (?:sentences|paragraphs)|one-?liners|code "
+    r"comments|comments|examples first|markdown|tables?|headings|hashtags?|disclaimers?|jokes?|puns?|preambles?|"
+    r"spoilers?|explain (?:things|everything|stuff)|pep talks?|lectures?|sugar-?coat|swear\w*|slang|abbreviations|"
+    r"british spelling|us spelling|american spelling|uk spelling|spelling|units|walls? of text|sources|citations|"
+    r"links|preamble|filler|apolog\w+|compliments?|praise|congratulate|pronouns|they/them|she/her|he/him)\b",
     re.I,
 )
 _CALL = Pattern(
@@ -209,9 +198,8 @@ _CALL = Pattern(
     re.I,
 )
 _NAME_NOT = Pattern(
-    r"^(?:it is|i am|you can (?:just )?(?:say|use|call me)|the name is|"
-    r"name is) (?P<name>[A-ZÀ-Þ][\w'-]+),? (?:and )?not "
-    r"(?P<old>[A-ZÀ-Þ][\w'-]+)(?:,? (?:ok|okay|please|thanks))*$",
+    r"^(?:it is|i am|you can (?:just )?(?:say|use|call me)|the name is|name is) (?P<name>[A-ZÀ-Þ][\w'-]+),? (?:and "
+    r")?not (?P<old>[A-ZÀ-Þ][\w'-]+)(?:,? (?:ok|okay|please|thanks))*$",
     re.I,
 )
 _HABIT = Pattern(
@@ -225,37 +213,29 @@ _JUST_NAME = Pattern(
     r"(?:,? (?:please|pls|is fine|will do|is enough|to everyone|to my friends|to friends|for short|thanks))+$"
 )
 _DONT = Pattern(
-    r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|"
-    r"in future|from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for "
-    r"code|with me),? )*(?P<neg>no need to|you don't need to|you don't have to|don't|do not|never|dont you "
-    r"dare|don't you dare|don't ever|stop|"
-    r"no more|avoid|quit|refrain from|no)"
-    r"(?: (?:please|ever))? (?P<what>.+)$",
+    r"^(?:(?:and|but|so|also|just|ok|then|please|pls|kindly|can you|could you|would you|will you|you can|in future|"
+    r"from now on|going forward|in all correspondence|when(?:ever)? (?:i|you) [^,]{2,60}|for code|with me),? "
+    r")*(?P<neg>no need to|you don't need to|you don't have to|don't|do not|never|dont you dare|don't you dare|don't "
+    r"ever|stop|no more|avoid|quit|refrain from|no)(?: (?:please|ever))? (?P<what>.+)$",
     re.I,
 )
 _DO = Pattern(
-    r"^(?:and |but |so |also |just |ok |then |from now on,? |always |please |pls |kindly |can you |could "
-    r"you |going forward,? |"
-    r"in future,? |in the future,? |by default,? |for (?!me\b|this\b|the\b|a\b|an\b|now\b)(?:my |all |any "
-    r")?[\w-]+(?: [\w-]+)?,? |when (?:you )?(?:reply|answer)\w*(?: to me)?,? |whenever i [^,]{2,60}, |for "
-    r"code,? |with me,? )*"
-    r"(?P<verb>repl(?:y|ies)|respond|answer|use|give|keep|write|speak|talk|explain|put|send|start|end|"
-    r"include|format|show|stick to|"
-    r"make|be|add|default to|treat|skip|tell|refer|type|prefer|ask|spell|convert|quote|cite|remind|check|"
-    r"warn|list|round|assume|"
-    r"remember to|only|leave out)\b(?P<what>.*)$",
+    r"^(?:and |but |so |also |just |ok |then |from now on,? |always |please |pls |kindly |can you |could you |going "
+    r"forward,? |in future,? |in the future,? |by default,? |for (?!me\b|this\b|the\b|a\b|an\b|now\b)(?:my |all |any "
+    r")?[\w-]+(?: [\w-]+)?,? |when (?:you )?(?:reply|answer)\w*(?: to me)?,? |whenever i [^,]{2,60}, |for code,? |"
+    r"with me,? )*(?P<verb>repl(?:y|ies)|respond|answer|use|give|keep|write|speak|talk|explain|put|send|start|end|"
+    r"include|format|show|stick to|make|be|add|default to|treat|skip|tell|refer|type|prefer|ask|spell|convert|quote|"
+    r"cite|remind|check|warn|list|round|assume|remember to|only|leave out)\b(?P<what>.*)$",
     re.I,
 )
 _ANY_ORDER = Pattern(
-    r"^(?:(?:please|pls|kindly|and|also|so|ok|always|from now on|in future|going forward|by default|"
-    r"when(?:ever)? i [^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? "
-    r")*(?P<order>\w+ .+)$",
+    r"^(?:(?:please|pls|kindly|and|also|so|ok|always|from now on|in future|going forward|by default|when(?:ever)? i "
+    r"[^,]{2,60}|every time i [^,]{2,60}|each time i [^,]{2,60}|if i [^,]{2,60}),? )*(?P<order>\w+ .+)$",
     re.I,
 )
 _WANT = Pattern(
-    r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) (?:all |"
-    r"your |the assistant's |my )*"
-    r"(?:answers|replies|responses|you to)\b(?P<what>.*)$",
+    r"^(?:i|we) (?:would |'d )?(?:really |just |always |strongly )*(?:like|want|prefer|need|love) (?:all |your |the "
+    r"assistant's |my )*(?:answers|replies|responses|you to)\b(?P<what>.*)$",
     re.I,
 )
 _NOUN_FIRST = Pattern(
@@ -265,17 +245,13 @@ _NOUN_FIRST = Pattern(
 )
 _ASSISTANT_ACTS = Pattern(
     r"^(?:suggest|recommend|call|use|give|send|tell|remind|offer|add|put|include|ask|lecture|congratulate|"
-    r"apologi[sz]e|explain|mention|"
-    r"start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|bother|judge|quote|"
-    r"repeat|translate|correct|"
-    r"make|be|bring up|show|type|schedule|book|share|propose|refer|push|try to|nag|patroni[sz]e|emojis?|"
-    r"hashtags?|exclamation|"
-    r"walls? of|using|suggesting|asking|calling|giving|sending|telling|saying|adding|apologi[sz]ing|"
-    r"starting|ending|lecturing|"
-    r"small talk|jargon|bullet|markdown|need to remind|thank|spoil|reveal|give away|number|hedge|rush|guess|"
-    r"invent|preach|"
-    r"moralise|moralize|numbering|hedging|guessing|ask\w*|repeating|adding|explaining|preaching|talking|being|making|"
-    r"translating|correcting|rhyming|padding|rambling|reminding|pushing|quoting|linking)\b",
+    r"apologi[sz]e|explain|mention|start|end|write|reply|answer|say|assume|sugarcoat|sugar-coat|talk|treat|address|"
+    r"bother|judge|quote|repeat|translate|correct|make|be|bring up|show|type|schedule|book|share|propose|refer|push|"
+    r"try to|nag|patroni[sz]e|emojis?|hashtags?|exclamation|walls? of|using|suggesting|asking|calling|giving|sending|"
+    r"telling|saying|adding|apologi[sz]ing|starting|ending|lecturing|small talk|jargon|bullet|markdown|need to remind|"
+    r"thank|spoil|reveal|give away|number|hedge|rush|guess|invent|preach|moralise|moralize|numbering|hedging|guessing|"
+    r"ask\w*|repeating|adding|explaining|preaching|talking|being|making|translating|correcting|rhyming|padding|"
+    r"rambling|reminding|pushing|quoting|linking)\b",
     re.I,
 )
 
@@ -351,20 +327,7 @@ def _short_order(match: re.Match[str], plain: str) -> bool:
         r"\b(?:this|these|it|them|above|below|draft|essay|paragraph|about|of the|for a|for an)\b", plain, re.I
     ):
         return False
-    return len(plain.split()) <= 22 and match.group("verb").lower() not in {
-        "show",
-        "list",
-        "check",
-        "write",
-        "tell",
-        "ask",
-        "make",
-        "add",
-        "remind",
-        "convert",
-        "send",
-        "cite",
-    }
+    return len(plain.split()) <= 22 and match.group("verb").lower() not in word_set("instructions.single_orders")
 
 
 def _order(match: re.Match[str], who: str) -> str:

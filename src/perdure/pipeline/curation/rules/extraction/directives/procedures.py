@@ -81,11 +81,9 @@ def read(sentence: str, who: str) -> list[str]:
 
 
 _RULE = Pattern(
-    r"^(?P<when>(?:if|when|whenever|once|after|before|every time) (?!i\b|we\b|you\b|"
-    r"it is\b)[^,:]{4,80}?) (?P<steps>(?:we|i|you|"
-    r"someone|it (?:goes|gets|has to|must)|they (?:go|get|have to)|[A-Z][a-z]+ (?:decides|handles|signs|"
-    r"approves|checks|"
-    r"rings|calls|takes over)) .+)$",
+    r"^(?P<when>(?:if|when|whenever|once|after|before|every time) (?!i\b|we\b|you\b|it is\b)[^,:]{4,80}?) "
+    r"(?P<steps>(?:we|i|you|someone|it (?:goes|gets|has to|must)|they (?:go|get|have to)|[A-Z][a-z]+ (?:decides|"
+    r"handles|signs|approves|checks|rings|calls|takes over)) .+)$",
     re.I,
 )
 

@@ -111,15 +111,14 @@ def _ordered(before: str, spoken: str, strength: str, match: re.Match[str]) -> O
 
 
 _END = Pattern(
-    r"[,;:]\s| -+ | \(|[!?]|(?<!what)(?<!all)(?<!thing)(?<!that)(?<!things)(?<!stuff)\s(?=(?:because|bc|since|cos|"
-    r"cuz|coz|as (?:it|that|she|he|they|i|we|this|the|my)|so (?:that|"
-    r"i|we|she|he|no)|now that|in case|before (?:i|she|he|they|any\w+|my|we)|if (?:i|you|that|it|possible)|but|"
-    r"unless|for (?:privacy|safety|security|good|now|me|ever)|"
-    r"and (?:please|pl[sz]|i|we|he|she|they|it|oh|then|also (?:please|delete|forget)|the .{2,30} (?:is|are|was)|"
-    r"(?:my|our) .{2,30} (?:is|are|was|also))|"
-    r"please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|could you|can you|ok|okay|lol|omg|"
-    r"haha|for me|straight away|right away|asap|immediately|completely|entirely|altogether|again|forever|"
-    r"too|as well|i told (?:to )?you|that i told|i mentioned|my (?:\w+ )?\w+ (?:reads|uses|sees|has))\b)",
+    r"[,;:]\s| -+ | \(|[!?]|(?<!what)(?<!all)(?<!thing)(?<!that)(?<!things)(?<!stuff)\s(?=(?:because|bc|since|cos|cuz|"
+    r"coz|as (?:it|that|she|he|they|i|we|this|the|my)|so (?:that|i|we|she|he|no)|now that|in case|before (?:i|she|he|"
+    r"they|any\w+|my|we)|if (?:i|you|that|it|possible)|but|unless|for (?:privacy|safety|security|good|now|me|ever)|"
+    r"and (?:please|pl[sz]|i|we|he|she|they|it|oh|then|also (?:please|delete|forget)|the .{2,30} (?:is|are|was)|(?:my|"
+    r"our) .{2,30} (?:is|are|was|also))|please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|"
+    r"could you|can you|ok|okay|lol|omg|haha|for me|straight away|right away|asap|immediately|completely|entirely|"
+    r"altogether|again|forever|too|as well|i told (?:to )?you|that i told|i mentioned|my (?:\w+ )?\w+ (?:reads|uses|"
+    r"sees|has))\b)",
     re.I,
 )
 
@@ -303,10 +302,9 @@ _WISHES: tuple[Pattern, ...] = tuple(
 
 
 _HINT = Pattern(
-    r"\b(?:unsaid|unmention|withdraw|void|never said|remov|delet|forg|eras|wip|scrub|clear|"
-    r"taken|struck|expung|purg|bin|drop|throw|lose|gone|go\b|vanish|"
-    r"disappear|stor|rememb|kept|keep|sav|record|noted?\b|log|retain|memor|writ|on file|hanging|lying|held|hold|"
-    r"pretend|out of|off|from|get rid|scrap)",
+    r"\b(?:unsaid|unmention|withdraw|void|never said|remov|delet|forg|eras|wip|scrub|clear|taken|struck|expung|purg|"
+    r"bin|drop|throw|lose|gone|go\b|vanish|disappear|stor|rememb|kept|keep|sav|record|noted?\b|log|retain|memor|writ|"
+    r"on file|hanging|lying|held|hold|pretend|out of|off|from|get rid|scrap)",
     re.I,
 )
 """What some wish or other holds: most sentences hold none of it."""

@@ -16,13 +16,12 @@ _STRIPS = 5
 """How many openings are taken off ("everything", "that I said", "about")."""
 
 _THANKS = Pattern(
-    r"^(?:[\s,.!-]*\b(?:please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|could you|can you|"
-    r"ok|okay|now|right now|right away|straight away|at once|asap|immediately|"
-    r"for me|for good|for ever|forever|completely|entirely|altogether|again|lol|omg|haha|too|as well|if (?:you|u) "
-    r"(?:can|could|would|will|do not mind|don't mind|please|may)|if (?:that is )?(?:possible|ok|okay|alright)|"
-    r"if (?:i|we|you) (?:\w+ )?(?:said|told|mentioned|saved|stored|have|kept)(?: you)?(?: (?:it|that|them))?|"
-    r"(?:that )?(?:i|we) (?:told|mentioned|said|gave|shared)(?: (?:to )?you)?(?: about| of| before| earlier)?)\b)+"
-    r"[\s,.!-]*",
+    r"^(?:[\s,.!-]*\b(?:please+|pl[sz]+|plz+|ta|thx|thanks|thank you|cheers|will (?:you|u)|would you|could you|can "
+    r"you|ok|okay|now|right now|right away|straight away|at once|asap|immediately|for me|for good|for ever|forever|"
+    r"completely|entirely|altogether|again|lol|omg|haha|too|as well|if (?:you|u) (?:can|could|would|will|do not mind|"
+    r"don't mind|please|may)|if (?:that is )?(?:possible|ok|okay|alright)|if (?:i|we|you) (?:\w+ )?(?:said|told|"
+    r"mentioned|saved|stored|have|kept)(?: you)?(?: (?:it|that|them))?|(?:that )?(?:i|we) (?:told|mentioned|said|gave|"
+    r"shared)(?: (?:to )?you)?(?: about| of| before| earlier)?)\b)+[\s,.!-]*",
     re.I,
 )
 
@@ -104,13 +103,12 @@ def is_datum(what: str) -> bool:
 _DETERMINERS = frozenset({"my", "our", "the", "his", "her", "their", "that", "this", "any", "all", "those"})
 _POINTERS = Pattern(
     r"^(?:about |all |all of |everything of )?(?:it|that|this|them|those|these|that one|this one|that last (?:bit|one|"
-    r"part|thing|message)|the last (?:bit|thing|part|message|one)(?: i (?:said|told you|wrote|sent))?|what i (?:just )?"
-    r"(?:said|told you|wrote)(?: (?:there|just now|to you|earlier|before|last))?|i (?:ever )?(?:just )?said (?:that|it|"
-    r"this|anything)|i (?:ever )?(?:mentioned|told you) (?:it|that|this)|that i (?:said|told you|mentioned) "
-    r"(?:it|that)|"
-    r"my last (?:message|remark|comment|line)|anything of (?:that|the) (?:kind|sort)|any of (?:it|that|this)|"
-    r"the (?:whole )?thing|i said (?:so|a word)|all (?:of )?(?:it|that|this)|my (?:comment|remark|words?)|"
-    r"(?:that|the|this) (?:comment|remark|story|bit|part|secret|message|info|information))$",
+    r"part|thing|message)|the last (?:bit|thing|part|message|one)(?: i (?:said|told you|wrote|sent))?|what i (?:just "
+    r")?(?:said|told you|wrote)(?: (?:there|just now|to you|earlier|before|last))?|i (?:ever )?(?:just )?said (?:that|"
+    r"it|this|anything)|i (?:ever )?(?:mentioned|told you) (?:it|that|this)|that i (?:said|told you|mentioned) (?:it|"
+    r"that)|my last (?:message|remark|comment|line)|anything of (?:that|the) (?:kind|sort)|any of (?:it|that|this)|"
+    r"the (?:whole )?thing|i said (?:so|a word)|all (?:of )?(?:it|that|this)|my (?:comment|remark|words?)|(?:that|the|"
+    r"this) (?:comment|remark|story|bit|part|secret|message|info|information))$",
     re.I,
 )
 
@@ -123,9 +121,8 @@ def is_pointer(what: str) -> bool:
 
 _SAID = (
     r"(?:told|tell|given|gave|give|mentioned|mention|said|say|shared|share|written|wrote|put|typed|posted|confided|"
-    r"pasted|sent|leaked|revealed|entered|let slip|blurted out)"
-    r"(?: (?:to |with )?you)?(?: (?:about|of|that|anything about|something about|some (?:\w+ )?things about))?|"
-    r"(?:spoke|spoken|talked)(?: to you)? (?:about|of)"
+    r"pasted|sent|leaked|revealed|entered|let slip|blurted out)(?: (?:to |with )?you)?(?: (?:about|of|that|anything "
+    r"about|something about|some (?:\w+ )?things about))?|(?:spoke|spoken|talked)(?: to you)? (?:about|of)"
 )
 _MATTER = r"(?P<what>(?:(?:the|my|our|that|his|her|their|I)\b|[A-Z])[^,.;?!]{2,60})"
 _MENTIONS: tuple[Pattern, ...] = (
@@ -204,9 +201,8 @@ def _pointed(talk: Discourse, at: int, before: str, whole: bool) -> tuple[str, .
 
 
 _NAMES_IT = Pattern(
-    r"^(?:what|everything|anything|all|never ?mind|nvm|as for|about|(?:the|that|my|our|"
-    r"this) (?:\w+ )?\w+ (?:about|regarding|"
-    r"concerning))\b",
+    r"^(?:what|everything|anything|all|never ?mind|nvm|as for|about|(?:the|that|my|our|this) (?:\w+ )?\w+ (?:about|"
+    r"regarding|concerning))\b",
     re.I,
 )
 

@@ -323,15 +323,7 @@ def _opens_with_verb(parts: list[str], place: int) -> bool:
     if head == "been":
         return after in ings() or after in pasts() or after in lexicon.words("prepositions.txt")
     if head in simple_pasts():
-        noun = head in lexicon.words("nounish.txt") or head in {
-            "used",
-            "left",
-            "lost",
-            "found",
-            "mixed",
-            "baked",
-            "fried",
-        }
+        noun = head in lexicon.words("nounish.txt") or head in word_set("grammar.also_nouns")
         determined = (
             after in lexicon.words("determiners.txt")
             or after in POSSESSIVES

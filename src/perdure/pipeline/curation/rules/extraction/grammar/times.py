@@ -25,21 +25,20 @@ _MONTH = (
     r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _DATE = Pattern(
-    rf"(?P<iso>\b(?:19|20)\d\d-\d\d-\d\d\b)|(?:\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? "
-    rf")?\b{_MONTH}\b\.?(?: (?:the )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y1>(?:19|"
-    rf"20)\d\d))?|"
-    r"\b(?P<year>(?:19|20)\d\d)\b|\b(?P<word>yesterday|today|tonight|tomorrow|last night|this morning)\b|"
-    r"\b(?P<n>\d{1,3}|a couple of|a few|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
-    r"twelve) (?P<unit>day|week|month|year)s? ago\b|"
-    r"\b(?P<which>last|this|next) (?P<span>week|month|year|weekend|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|"
-    r"sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|" + _MONTH.replace("?P<month>", "") + r")\b",
+    rf"(?P<iso>\b(?:19|20)\d\d-\d\d-\d\d\b)|(?:\b(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? )?\b{_MONTH}\b\.?(?: "
+    rf"(?:the )?(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?!\d))?(?:,? (?P<y1>(?:19|20)\d\d))?|\b(?P<year>(?:19|20)\d\d)\b|"
+    rf"\b(?P<word>yesterday|today|tonight|tomorrow|last night|this morning)\b|"
+    r"\b(?P<n>\d{1,3}|a couple of|a few|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) "
+    r"(?P<unit>day|week|month|year)s? ago\b|\b(?P<which>last|this|next) (?P<span>week|month|year|weekend|(?:mon|tues?|"
+    r"wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|spring|summer|autumn|fall|winter|"
+    + _MONTH.replace("?P<month>", "")
+    + r")\b",
     re.I,
 )
 _UNTIL = Pattern(r"\b(?:until|till|through|up to|ended|ends|expires?|expired|valid to)(?: the| end of)* $", re.I)
 _RESCHEDULED = Pattern(
-    r"\b(?:moved|put (?:back|off)|pushed|postponed|rescheduled|brought forward|changed|shifted|"
-    r"rebooked|delayed)\b[^.]{0,40}"
-    r"\b(?:to|for|until)(?: the| on)? $",
+    r"\b(?:moved|put (?:back|off)|pushed|postponed|rescheduled|brought forward|changed|shifted|rebooked|"
+    r"delayed)\b[^.]{0,40}\b(?:to|for|until)(?: the| on)? $",
     re.I,
 )
 _STARTS = Pattern(

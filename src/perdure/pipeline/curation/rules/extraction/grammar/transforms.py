@@ -68,19 +68,7 @@ def _subject_end(parts: list[str], aux: str) -> int:
 def after_verb(words: list[str], verb: int) -> int:
     """Where an object goes: behind the last verb of the statement's chain ("plan to invite", "have been using")."""
     place = verb
-    chain = grammar.AUXILIARIES | {
-        "to",
-        "been",
-        "be",
-        "going",
-        "planning",
-        "trying",
-        "still",
-        "currently",
-        "usually",
-        "hoping",
-        "expecting",
-    }
+    chain = grammar.AUXILIARIES | word_set("transforms.verb_chain")
     while place + 1 < len(words) and (
         (grammar.bare(words[place]) in chain and not _possesses(words, place))
         or grammar.bare(words[place + 1]) in {"to"}

@@ -246,11 +246,9 @@ def _spell(match: re.Match[str]) -> str:
 # ------------------------------------------------------------------ apostrophes
 
 _BE_NEXT = (
-    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|with|by|near|like|mine|been|because|all|also|"
-    r"only|just|still|now|always|very|really|so|too|"
-    r"almost|about|over|under|due|off|into|out|going|getting|been|got|gone|getting|having|coming|moving|"
-    r"turning|working|"
-    r"living|doing|making|taking|\d(?!\d*(?:st|nd|rd|th)\b)[\w.,:]*)"
+    r"(?:a|an|the|not|called|named|my|our|his|her|on|in|at|from|with|by|near|like|mine|been|because|all|also|only|"
+    r"just|still|now|always|very|really|so|too|almost|about|over|under|due|off|into|out|going|getting|been|got|gone|"
+    r"getting|having|coming|moving|turning|working|living|doing|making|taking|\d(?!\d*(?:st|nd|rd|th)\b)[\w.,:]*)"
 )
 _LOOSE_KIN = Pattern(r"\b([Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir)((?: \w{1,30})?) ([a-zé-]{1,30})s (?=(\S{1,60}))")
 _ITS = Pattern(rf"\b([Ii])ts (?={_BE_NEXT}\b|for\b|my\b|to\b|pronounced|spelled)")
@@ -263,9 +261,8 @@ _ROUND_BIRTHDAY = Pattern(
     r"next \w|this \w)"
 )
 _DAY_ITS = Pattern(
-    r"\b((?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|weekdays|mornings|evenings|now|nowadays|"
-    r"these days),?) "
-    r"its (?=[a-z])",
+    r"\b((?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|weekdays|mornings|evenings|now|nowadays|these "
+    r"days),?) its (?=[a-z])",
     re.I,
 )
 _LOOSE_S = Pattern(
@@ -318,15 +315,7 @@ def _loose_kin(match: re.Match[str]) -> str:
     kin = lexicon.pairs("kin.tsv")
     if noun not in kin and noun not in lexicon.words("roles.txt") and noun not in {"cat", "dog"}:
         return match.group()
-    if kin.get(noun + "s") == "p" and noun in {
-        "parent",
-        "grandparent",
-        "kid",
-        "twin",
-        "in-law",
-        "neighbour",
-        "colleague",
-    }:
+    if kin.get(noun + "s") == "p" and noun in word_set("cleaning.plural_kin"):
         return f"{owner}{middle} {noun}s' " if follower in _POSSESSED else match.group()
     plural = follower in grammar.bases() and follower not in lexicon.words("nounish.txt") - {"play", "work", "start"}
     plural = plural or follower in grammar.AUXILIARIES or follower in grammar.simple_pasts()
@@ -344,10 +333,7 @@ _EXPANSIONS = (
     (Pattern(r"\b([Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Tt]here)'re\b"), r"\1 are"),
     (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
     (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t|[Tt]hat)'ll\b"), r"\1 will"),
-    (
-        Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"),
-        r"\1 had ",
-    ),
+    (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he)'d (?=better\b|been\b|had\b|gone\b|forgotten\b)"), r"\1 had "),
     (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Hh]e|[Ss]he|[Ii]t)'d\b"), r"\1 would"),
     (Pattern(r"(?:^|(?<=[.!?\n] ))[Ii]d (?=like|love|rather|prefer|say|want)", re.M), "I would "),
     (
@@ -370,9 +356,8 @@ _CHANGED_NEXT = Pattern(
     r"(?:(?:now|just|all|been|finally|officially|sadly|already) )*(?:pushed|moved|delayed|postponed|cancell?ed|"
     r"rescheduled|brought|shifted|bumped|swapped|switched|replaced|raised|lowered|increased|reduced|cut|handed|"
     r"delivered|paid|sold|booked|put|shut|closed|taken|stolen|fixed|mended|sorted|changed|done|finished|promoted|"
-    r"transferred|seconded|signed)"
-    r"(?= (?:back|forward|up|down|out|off|to|until|till|by|for|from|in|on|at|now|again|over|with|this|next|after)\b|"
-    r"[,.!?;]|$)",
+    r"transferred|seconded|signed)(?= (?:back|forward|up|down|out|off|to|until|till|by|for|from|in|on|at|now|again|"
+    r"over|with|this|next|after)\b|[,.!?;]|$)",
     re.I,
 )
 _OF_SOMEBODY = Pattern(r"\b(?:to|at|from|of|with|in|near|like) (?:(?:my|his|her|our|their|your|the) )?$")

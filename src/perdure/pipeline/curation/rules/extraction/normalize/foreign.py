@@ -13,6 +13,7 @@ from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction.normalize import cleaning
 from perdure.pipeline.curation.rules.extraction.statements import people
+from perdure.pipeline.lexicon import word_set
 
 LONGEST_PHRASE = 5
 """Words of the longest phrase in the tables."""
@@ -121,9 +122,7 @@ def _proper(word: str, place: int, out: list[str]) -> bool:
     )
 
 
-_NAMES_TOO = frozenset(
-    ["mai", "rose", "linda", "bruno", "franco", "marina", "paz", "reis", "costa", "leal", "franca", "porto"]
-)
+_NAMES_TOO = word_set("foreign.names_too")
 
 
 def _edges(group: list[str], found: str) -> str:

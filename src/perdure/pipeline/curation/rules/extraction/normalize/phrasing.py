@@ -50,11 +50,9 @@ _THE_FAMILY = Pattern(
 )
 _BEFORE_YOU = Pattern(r",? before you (?:say|ask|suggest|start|tell|mention)\b.*$", re.I)
 _ME_AND = Pattern(
-    r"^((?:and |so |but |now )?)[Mm]e (?:and|&|n) ((?:my|our) [a-z-]+(?: (?!have\b|are\b|is\b|"
-    r"had\b|were\b)[A-Za-z][\w'-]+)?|"
-    r"[A-Z][\w'-]+) (?=(?:have|are|were|had|both|always|still|got|went|play|live|run|work|do|"
-    r"share|want|need|bought|like|"
-    r"met|moved|started)\b)"
+    r"^((?:and |so |but |now )?)[Mm]e (?:and|&|n) ((?:my|our) [a-z-]+(?: (?!have\b|are\b|is\b|had\b|"
+    r"were\b)[A-Za-z][\w'-]+)?|[A-Z][\w'-]+) (?=(?:have|are|were|had|both|always|still|got|went|play|live|run|work|do|"
+    r"share|want|need|bought|like|met|moved|started)\b)"
 )
 _BARE_KIN = Pattern(r"\b(for|with|to|from|than|like) (dad|mum|mom|gran|nan|grandma|grandpa|grandad)\b(?!'s? my)", re.I)
 _DOUBLED = Pattern(

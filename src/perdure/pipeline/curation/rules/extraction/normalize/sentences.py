@@ -12,11 +12,10 @@ from perdure.pipeline.curation.rules.extraction.grammar import grammar
 # A sentence to clauses: one statement each, with the word that joined it to the one before.
 
 _JOINT = Pattern(
-    r"\s*(?:,\s*(?:and|but|so(?! (?:much|many|far|good|bad))|because|while|whereas|although|though|plus|"
-    r"then|yet|or|which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|"
-    r"\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?=\s+(?:i|we|he|she|they|it|my|our|the|no|now|please|don't|not|"
-    r"you|his|her|their|for|is|can|need|have|had|never|that i|any|what|how|when|where|which|who|in|every|"
-    r"always|there|short|simple|numbered|bullets?|just|keep|use|plain)\b)|\bbecause\b(?!\s+of\b)|"
+    r"\s*(?:,\s*(?:and|but|so(?! (?:much|many|far|good|bad))|because|while|whereas|although|though|plus|then|yet|or|"
+    r"which|who|since|as)\b|,(?!\d)|\s+\+\s+|:\s|\s\(|\)|\s-\s|\band\b|\bbut\b|\bso\b(?=\s+(?:i|we|he|she|they|it|my|"
+    r"our|the|no|now|please|don't|not|you|his|her|their|for|is|can|need|have|had|never|that i|any|what|how|when|where|"
+    r"which|who|in|every|always|there|short|simple|numbered|bullets?|just|keep|use|plain)\b)|\bbecause\b(?!\s+of\b)|"
     r"\bwhile\b|\bwhereas\b|\balthough\b|\bthough\b|\bplus\b|\bhowever\b|\bwhich\b)\s*",
     re.I,
 )

@@ -70,9 +70,8 @@ def _is_day(lead: str) -> bool:
     """Whether the words before "it is" name days that come again ("mondays", "every other friday", "weekends")."""
     return (
         re.fullmatch(
-            r"(?:(?:on|and|but|every|every other|most) )*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|"
-            r"weekends|weekdays|"
-            r"mornings|evenings|nights|lunchtimes|summers|winters|tues|thurs|weds|fri|sat|sun)",
+            r"(?:(?:on|and|but|every|every other|most) )*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|"
+            r"weekdays|mornings|evenings|nights|lunchtimes|summers|winters|tues|thurs|weds|fri|sat|sun)",
             lead,
             re.I,
         )
@@ -223,10 +222,9 @@ def _inner(clause: str | None, talk: Discourse, used: str) -> str | None:
 # ------------------------------------------------------------------ things
 
 _ABOUT = Pattern(
-    r"\b(?:working on|building|writing|bought|buying|adopted|run|runs|running|own|owns|opened|opening|"
-    r"started|starting|launched|"
-    r"called|project|planning|have|has|got|sold|drive|drives|use|uses|using|on)\s+((?:a|an|the|my|our|their)\s+)?"
-    r"([\w&'-]+(?:\s+(?:for|of)?\s?[\w&'-]+){0,3})"
+    r"\b(?:working on|building|writing|bought|buying|adopted|run|runs|running|own|owns|opened|opening|started|"
+    r"starting|launched|called|project|planning|have|has|got|sold|drive|drives|use|uses|using|on)\s+((?:a|an|the|my|"
+    r"our|their)\s+)?([\w&'-]+(?:\s+(?:for|of)?\s?[\w&'-]+){0,3})"
 )
 
 
@@ -316,15 +314,7 @@ def _noun_phrase(words: str) -> str:
     kept: list[str] = []
     for word in words.split():
         low = grammar.bare(word)
-        if low in lexicon.words("prepositions.txt") - {"of", "for"} or low in {
-            "and",
-            "or",
-            "who",
-            "that",
-            "which",
-            "to",
-            "called",
-        }:
+        if low in lexicon.words("prepositions.txt") - {"of", "for"} or low in word_set("reference.noun_ends"):
             break
         if (
             low in lexicon.words("adverbs.txt")

@@ -134,9 +134,8 @@ LONGEST_TAIL = 8
 LONGEST_FACT = 24
 """Words of a statement that still takes a tail."""
 _QUANTITY = Pattern(
-    r"^(?:no|\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|both|several|about \d+|"
-    r"roughly \d+) (?P<noun>[a-z][\w'-]+)"
-    r"(?: [\w'-]+){0,7}$",
+    r"^(?:no|\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|both|several|about \d+|roughly \d+) "
+    r"(?P<noun>[a-z][\w'-]+)(?: [\w'-]+){0,7}$",
     re.I,
 )
 _HOURS = Pattern(r"^(?:closed|shut|open)\b", re.I)
@@ -214,20 +213,7 @@ def _timed(text: str) -> bool:
     return (
         grammar.is_time_word(noun)
         or noun in lexicon.words("prepositions.txt")
-        or noun
-        in {
-            "of",
-            "more",
-            "or",
-            "and",
-            "to",
-            "a",
-            "per",
-            "each",
-            "times",
-            "way",
-            "doubt",
-        }
+        or noun in {"of", "more", "or", "and", "to", "a", "per", "each", "times", "way", "doubt"}
     )
 
 
@@ -247,15 +233,9 @@ def _series(text: str) -> bool:
 
 def _opens_adverb(text: str) -> bool:
     head = grammar.bare(text.split(maxsplit=1)[0])
-    return head in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | word_set("tails.comments") | {
-        "one",
-        "only",
-        "just",
-        "not",
-        "this",
-        "that",
-        "the",
-    } or (head in grammar.bases() and head not in lexicon.words("nounish.txt"))
+    return head in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt") | word_set(
+        "tails.comments"
+    ) | word_set("fragments.opens_comment") or (head in grammar.bases() and head not in lexicon.words("nounish.txt"))
 
 
 def _readable_topic(topic: str, who: str) -> bool:
@@ -361,35 +341,11 @@ def is_label(label: str, *, freely: bool = False) -> bool:
     head = grammar.bare(words[0])
     if head in lexicon.words("imperatives.txt") - {"note", "name", "plan", "order", "move", "test"} or len(words) > 7:
         return False
-    if grammar.bare(words[-1]) in {
-        "this",
-        "following",
-        "sentence",
-        "text",
-        "example",
-        "code",
-        "error",
-        "output",
-        "question",
-        "says",
-        "said",
-    }:
+    if grammar.bare(words[-1]) in word_set("fragments.label_ends"):
         return False
     if any(grammar.bare(word) in grammar.AUXILIARIES for word in words) or head in lexicon.words("prepositions.txt"):
         return False
-    if head in {
-        "error",
-        "output",
-        "example",
-        "question",
-        "input",
-        "answer",
-        "text",
-        "system",
-        "user",
-        "assistant",
-        "subject",
-    }:
+    if head in word_set("fragments.of_a_task"):
         return False
     own = words[1:] if head in {"my", "our", "the"} else words
     plain = freely and len(own) <= 2 and all(word.isalpha() for word in own) and head not in grammar.bases()
@@ -436,15 +392,9 @@ def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list
         return []
     label = match.group("label").strip()
     head = grammar.bare(label.split()[0])
-    if head in lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt") or head in {
-        "error",
-        "output",
-        "example",
-        "question",
-        "input",
-        "answer",
-        "text",
-    }:
+    if head in lexicon.words("imperatives.txt") | lexicon.words("prepositions.txt") or head in word_set(
+        "fragments.of_a_text"
+    ):
         return []
     owner = "" if head in {"my", "our", "the"} else "my "
     fact = statements.finish(f"{owner}{label} is {match.group('value')}", talk)

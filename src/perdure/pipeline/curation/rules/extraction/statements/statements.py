@@ -29,9 +29,8 @@ _OPEN = Pattern(r"\b(?:from|at|to|in|on|with|for|of|off|through|by|into)$", re.I
 
 
 _SAID = Pattern(
-    r"\b(?:said|say|says|mean|means|meant|think|thought|thinks|heard|hear|told|want|wanted|need|needed|like|"
-    r"love|do|did|"
-    r"does|happened|happens|matters|asked|ask|know|knew|get|got|am|are|is|was|were)$",
+    r"\b(?:said|say|says|mean|means|meant|think|thought|thinks|heard|hear|told|want|wanted|need|needed|like|love|do|"
+    r"did|does|happened|happens|matters|asked|ask|know|knew|get|got|am|are|is|was|were)$",
     re.I,
 )
 """Verbs after which "that is what I ..." only agrees or comments."""
@@ -76,9 +75,8 @@ _GENERIC = word_set("statements.generic")
 CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine|user|ours)\b", re.I)
 _PRIVATE = word_set("statements.private")
 _STANDS = Pattern(
-    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|"
-    r"delayed|deprecated|decommissioned|"
-    r"on (?:\w+ )?leave|off sick|back from|running late)\b"
+    r"\b(?:is|are|went|goes|was) (?:now )?(?:live|gone|greenlit|cancelled|canceled|postponed|delayed|deprecated|"
+    r"decommissioned|on (?:\w+ )?leave|off sick|back from|running late)\b"
 )
 """News of somebody's own project or surroundings; nobody tells them of the world at large."""
 
@@ -192,10 +190,9 @@ def specific(predicate: list[str]) -> bool:
 
 _CONFIDENCE = {"first": 0.9, "noun": 0.8, "name": 0.8, "pronoun": 0.75, "fragment": 0.6}
 _REPORTED = Pattern(
-    r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? "
-    r"(?:saying|telling me)|insists?|"
-    r"claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|always "
-    r"says?)(?: that)? (?P<what>.+)$"
+    r"^(?P<who>.{2,60}?) (?:says?|said|thinks?|thought|reckons?|told (?:me|us)|tells (?:me|us)|keeps? (?:saying|"
+    r"telling me)|insists?|claims?|swears?|believes?|suggests?|suggested|recommends?|recommended|wants me to|asked me|"
+    r"always says?)(?: that)? (?P<what>.+)$"
 )
 
 
@@ -301,10 +298,9 @@ def _object_of(clause: str) -> str:
 
 
 _STRETCH = Pattern(
-    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) "
-    r"(?P<unit>days?|weeks?|months?|years?|nights?|shifts?|hours?)"
-    r"(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|straight|married|together|"
-    r"vegan|vegetarian|nicotine|alcohol)\b.*))$",
+    r"^(?:about |almost |nearly |over )?(?P<n>\d+|two|three|four|five|six|seven|eight|nine|ten) (?P<unit>days?|weeks?|"
+    r"months?|years?|nights?|shifts?|hours?)(?: (?P<rest>(?:on|off|without|sober|clean|smoke|into|as|in|of|at|with|"
+    r"straight|married|together|vegan|vegetarian|nicotine|alcohol)\b.*))$",
     re.I,
 )
 
@@ -477,11 +473,10 @@ def make(fact: str, rule: str, talk: Discourse, *sources: int) -> Draft:
 
 
 _EMPTY_FACT = Pattern(
-    r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|"
-    r"hates?|knows?|goes|got|gets|can't wait|cannot wait|"
-    r"made|makes|tries|tried|isn't|wasn't|doesn't|didn't|worked|works|helped|helps)"
-    r"(?: (?:it|that|this|so|not|too|also|well|good|great|bad|fine|ok|okay|nice|there|here|them|one|now|"
-    r"again|to|all|really|very|yet))*$"
+    r"(?:is|was|has|does|did|will|would|can|can't|thinks?|says?|said|feels?|needs?|wants?|likes?|loves?|hates?|knows?|"
+    r"goes|got|gets|can't wait|cannot wait|made|makes|tries|tried|isn't|wasn't|doesn't|didn't|worked|works|helped|"
+    r"helps)(?: (?:it|that|this|so|not|too|also|well|good|great|bad|fine|ok|okay|nice|there|here|them|one|now|again|"
+    r"to|all|really|very|yet))*$"
 )
 
 
@@ -525,14 +520,12 @@ def hedged(fact: str) -> bool:
 
 
 _HEDGE = Pattern(
-    r"\b(?:(?:thinks?|believes?|assumes?|claims?|hopes?|guess(?:es)?) (?:that )?User\b|"
-    r"tentatively|provisionally|"
-    r"might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|"
-    r"not)|thinks? (?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|"
-    r"considering|not sure|isn't sure|unsure|could be|supposedly|apparently|if (?:it|the|they|all|he|she|"
-    r"we|i|user|everything|nothing)|"
-    r"hopes? to|hoping to|toying with|tempted to|torn between|leaning towards|not decided|undecided|"
-    r"depends on|would like to|wants to maybe|seems?|i think|guesses|supposes)\b",
+    r"\b(?:(?:thinks?|believes?|assumes?|claims?|hopes?|guess(?:es)?) (?:that )?User\b|tentatively|provisionally|"
+    r"might|maybe|perhaps|probably|possibly|may (?!\d)(?:be|have|go|move|get|do|take|switch|start|not)|thinks? "
+    r"(?:about|of|it|they|he|she|the|their)|thinking (?:about|of)|considering|not sure|isn't sure|unsure|could be|"
+    r"supposedly|apparently|if (?:it|the|they|all|he|she|we|i|user|everything|nothing)|hopes? to|hoping to|toying "
+    r"with|tempted to|torn between|leaning towards|not decided|undecided|depends on|would like to|wants to maybe|"
+    r"seems?|i think|guesses|supposes)\b",
     re.I,
 )
 

@@ -17,9 +17,8 @@ from perdure.pipeline.lexicon import word_set
 
 _ARTICLE_AN = "aeiou"
 YEAR_OF = Pattern(
-    r"^(?:first|second|third|fourth|fifth|final|last|1st|2nd|3rd|4th|5th|6th) (?:year|yr|term|"
-    r"semester) (?!of (?:the|a)\b|in a row|"
-    r"running)[a-z][\w' -]*(?: (?:in|at|of) (?:my |the )?[\w' -]+)$"
+    r"^(?:first|second|third|fourth|fifth|final|last|1st|2nd|3rd|4th|5th|6th) (?:year|yr|term|semester) (?!of (?:the|"
+    r"a)\b|in a row|running)[a-z][\w' -]*(?: (?:in|at|of) (?:my |the )?[\w' -]+)$"
 )
 """How far somebody's studies are: "third year of my phd in Ljubljana", "2nd year architecture in Brno"."""
 _SINCE = Pattern(
@@ -35,9 +34,8 @@ DATED = Pattern(
 )
 """A verb and a date: what the speaker does then ("start 4th nov")."""
 NO_PLACE = Pattern(
-    r"\bplease$|^(?:by|until|before|after|from) (?:the )?(?:end|start|middle|beginning) of\b|^in (?:plain|"
-    r"simple|past|present|"
-    r"short|bold|english|french|german|spanish|italian|latin|dutch)\b",
+    r"\bplease$|^(?:by|until|before|after|from) (?:the )?(?:end|start|middle|beginning) of\b|^in (?:plain|simple|past|"
+    r"present|short|bold|english|french|german|spanish|italian|latin|dutch)\b",
     re.I,
 )
 """Openings with a preposition that tell of a time or of how to answer, and not where somebody is."""
@@ -99,8 +97,7 @@ _HERE = Pattern(r"^(.{2,60}?),? here$", re.I)
 _ROLE_TAIL = Pattern(r"^(?:of|in|at|for|from|on|with|by|to|turned|based|living|working|and|specialising|specializing)$")
 _PARENT = Pattern(
     r"^(?:proud |single |busy |working )*(?:mum|mom|mother|dad|father|parent|grandma|grandad|granny|godmother|"
-    r"godfather|"
-    r"godparent|stepmum|stepdad|stepmother|stepfather|foster (?:mum|dad|parent|carer)|aunt|auntie|uncle|"
+    r"godfather|godparent|stepmum|stepdad|stepmother|stepfather|foster (?:mum|dad|parent|carer)|aunt|auntie|uncle|"
     r"guardian) (?:of|to) ",
     re.I,
 )
@@ -285,21 +282,7 @@ def _not(text: str, parts: list[str], carried: str) -> tuple[str, str]:
     if second in {"a", "an"} and " since " in text:
         has = "has" if carried and carried.lower() not in grammar.FIRST else "have"
         return f"{carried or 'I'} {has} not had {' '.join(parts[1:])}", "state"
-    if second in {
-        "a",
-        "an",
-        "from",
-        "in",
-        "at",
-        "on",
-        "married",
-        "allowed",
-        "keen",
-        "into",
-        "religious",
-        "able",
-        "comfortable",
-    } | lexicon.words("states.txt"):
+    if second in word_set("subjects.after_not") | lexicon.words("states.txt"):
         subject = carried or "I"
         return f"{subject} {'am' if subject == 'I' else 'is'} {text}", "state"
     if not carried and (second in grammar.ings() or second in word_set("subjects.not_being")) and len(parts) > 2:
