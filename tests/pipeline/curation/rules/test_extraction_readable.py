@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perdure.domain.message import Message
-from perdure.pipeline.curation.rules.extraction import extract
-from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction import extract, filters
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perdure.domain.message import Message
-from perdure.pipeline.curation.rules.extraction import extract
-from perdure.pipeline.curation.rules.extraction.grammar import times
+from perdure.pipeline.curation.rules.extraction import extract, times
 
 NOW = datetime(2026, 6, 17, 15, 30, tzinfo=UTC)  # a Wednesday
 

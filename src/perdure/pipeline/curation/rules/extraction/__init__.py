@@ -182,8 +182,7 @@ def extract(
 
 
 def _read(message: Message, at: int, talk: Discourse) -> None:
-    from perdure.pipeline.curation.rules.extraction import conversation_reader
-    from perdure.pipeline.curation.rules.extraction.normalize import cleaning, foreign, line_wrapping
+    from perdure.pipeline.curation.rules.extraction import cleaning, conversation_reader, foreign, line_wrapping
 
     if message.role == "assistant":
         answer = line_wrapping.unwrapped(message.content[-LONGEST_ANSWER:])
@@ -211,9 +210,7 @@ def _distinct(drafts: list[Draft]) -> list[Draft]:
 
 
 def _fact(draft: Draft, messages: Sequence[Message], now: datetime) -> Fact:
-    from perdure.pipeline.curation.rules.extraction.classify import filters
-    from perdure.pipeline.curation.rules.extraction.grammar import times
-    from perdure.pipeline.curation.rules.extraction.statements import statements
+    from perdure.pipeline.curation.rules.extraction import filters, statements, times
 
     told = next((messages[at].timestamp for at in draft.sources if at >= 0 and messages[at].timestamp), None) or now
     start, end = (None, None) if draft.forget else times.validity(draft.text, told)

@@ -7,15 +7,25 @@ from dataclasses import replace
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters, message_kind
+from perdure.pipeline.curation.rules.extraction import (
+    cleaning,
+    filters,
+    foreign,
+    forget_requests,
+    forget_target,
+    fragments,
+    grammar,
+    line_wrapping,
+    message_kind,
+    people,
+    phrasing,
+    procedures,
+    sentences,
+    statements,
+)
+from perdure.pipeline.curation.rules.extraction import sentence as telling
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections, presupposed, questions, replies, requested
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.directives import procedures
-from perdure.pipeline.curation.rules.extraction.forget import requests, target
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.normalize import cleaning, foreign, line_wrapping, phrasing, sentences
-from perdure.pipeline.curation.rules.extraction.statements import fragments, people, statements
-from perdure.pipeline.curation.rules.extraction.statements import sentence as telling
 from perdure.pipeline.lexicon import word_set
 
 # Sentences that are read whole: forgetting, corrections, introductions, moved dates, labelled lists, procedures.
@@ -37,11 +47,11 @@ _INTRO = Pattern(
 def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> sentences.Sentence | None:
     """What is left to read of the sentence: all of it if it is none of these, None if nothing."""
     text = filters.strip_openers(sentence.text)
-    request = requests.read(text, talk, at)
+    request = forget_requests.read(text, talk, at)
     if request is not None:
         talk.drafts.extend(Draft(asked, (at,), "forget", 0.9, forget=True) for asked in request.asked)
         return replace(sentence, text=request.left, question=False) if request.left else None
-    target.note(text, talk, at)
+    forget_target.note(text, talk, at)
     if sentence.question:
         return sentence
     if corrections.apply_correction(sentence.text, talk, at):
@@ -175,7 +185,7 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
         draft.text = cleaned.restore(draft.text)
     talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft, talk.who)]
     if any(draft.forget for draft in talk.drafts[before:]):
-        talk.drafts[before:] = target.without_matters(talk.drafts[before:], talk.who)
+        talk.drafts[before:] = forget_target.without_matters(talk.drafts[before:], talk.who)
     if before and corrections.takes_back(content):
         corrections.retract(talk, before)
     talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) <= before
@@ -235,7 +245,7 @@ def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
     talk.about_self, talk.asks, talk.named = message_kind.speaks_of_self(text), message_kind.asks(text), ""
     talk.play = _plays(text, talk)
     supposed = message_kind.is_what_if(text) or message_kind.is_fiction(text)
-    if supposed and requests.asks(text):
+    if supposed and forget_requests.asks(text):
         _english(text, at, talk)
         return
     if supposed and not talk.play:

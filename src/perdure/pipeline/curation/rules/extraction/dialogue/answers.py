@@ -6,12 +6,10 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, people, statements, transforms
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.dialogue.questions import GAP, Frame
-from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
-from perdure.pipeline.curation.rules.extraction.statements import coreference, people, statements
 from perdure.pipeline.lexicon import word_set
 
 YES = Pattern(

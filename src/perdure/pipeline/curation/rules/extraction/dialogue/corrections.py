@@ -6,9 +6,8 @@ import difflib
 import re
 
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.extraction import grammar, people
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft, kin_gender
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.statements import people
 
 # Sentences that open by naming what they correct: "A correction about Lorna: she flies in on the 5th".
 

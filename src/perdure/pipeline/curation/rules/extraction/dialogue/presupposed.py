@@ -7,9 +7,8 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction import grammar, people, statements
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.statements import people, statements
 from perdure.pipeline.lexicon import word_set
 
 _OWNED = Pattern(

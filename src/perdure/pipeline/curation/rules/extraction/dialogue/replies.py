@@ -7,13 +7,10 @@ from dataclasses import replace
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction import filters, grammar, people, sentences, statements, transforms
 from perdure.pipeline.curation.rules.extraction.dialogue import answers, corrections, questions
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.dialogue.questions import Frame
-from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
-from perdure.pipeline.curation.rules.extraction.normalize import sentences
-from perdure.pipeline.curation.rules.extraction.statements import people, statements
 from perdure.pipeline.lexicon import word_set
 
 # A new value in the place of the one that the assistant named: "no, at Y" to "you work at X, right?".

@@ -10,12 +10,9 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters, message_kind
+from perdure.pipeline.curation.rules.extraction import filters, grammar, message_kind, people, sentences, statements
 from perdure.pipeline.curation.rules.extraction.dialogue import presupposed
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.normalize import sentences
-from perdure.pipeline.curation.rules.extraction.statements import people, statements
 from perdure.pipeline.lexicon import word_set
 
 LONGEST = 400

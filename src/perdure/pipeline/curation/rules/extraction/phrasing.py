@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction import grammar, people, sentences, statements
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, kin_gender
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.normalize import sentences
-from perdure.pipeline.curation.rules.extraction.statements import people, statements
 
 # What stands in brackets behind a name: "Rafi (5)", "Gizmo (cockapoo, 9)".
 

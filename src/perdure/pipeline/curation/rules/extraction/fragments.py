@@ -8,13 +8,19 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction import (
+    coreference,
+    filters,
+    grammar,
+    people,
+    sentences,
+    statements,
+    subjects,
+    transforms,
+)
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections, presupposed
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
-from perdure.pipeline.curation.rules.extraction.normalize import sentences
-from perdure.pipeline.curation.rules.extraction.normalize.sentences import Clause
-from perdure.pipeline.curation.rules.extraction.statements import coreference, people, statements, subjects
+from perdure.pipeline.curation.rules.extraction.sentences import Clause
 from perdure.pipeline.lexicon import word_set
 
 # A plain statement that no rule took apart, kept whole: "Keziah is going travelling", "Card reader is SumUp".

@@ -8,8 +8,7 @@ from typing import Literal
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.normalize import cleaning
+from perdure.pipeline.curation.rules.extraction import cleaning, grammar
 from perdure.pipeline.lexicon import word_set
 
 # What kind of statement a fact is: an event (episodic), a way of doing (procedural), or a state (semantic).

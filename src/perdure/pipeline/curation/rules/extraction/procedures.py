@@ -6,7 +6,7 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
+from perdure.pipeline.curation.rules.extraction import grammar, transforms
 
 _HEAD = (
     Pattern(r"^(?:to|in order to) (?P<goal>\w+[^:,]{1,80})[:,] ?(?P<steps>.+)$", re.I),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.curation.rules.extraction import grammar
 from perdure.pipeline.lexicon import word_set
 
 # The statement under a question: "are you still using X" is "you are still using X".

@@ -7,8 +7,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
-from perdure.pipeline.curation.rules.extraction.normalize import cleaning
+from perdure.pipeline.curation.rules.extraction import cleaning, grammar, transforms
 from perdure.pipeline.lexicon import word_set
 
 # How answers are to look, said without an order: "bullet points from here on", "metric units, always".

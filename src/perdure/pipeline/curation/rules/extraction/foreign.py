@@ -11,8 +11,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.normalize import cleaning
-from perdure.pipeline.curation.rules.extraction.statements import people
+from perdure.pipeline.curation.rules.extraction import cleaning, people
 from perdure.pipeline.lexicon import word_set
 
 LONGEST_PHRASE = 5

@@ -9,8 +9,7 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.statements import people
+from perdure.pipeline.curation.rules.extraction import grammar, people
 from perdure.pipeline.lexicon import word_set
 
 # Openings of chat style that leave out subject, verb or article: "insulin pump since 2011", "dialysis nurse".

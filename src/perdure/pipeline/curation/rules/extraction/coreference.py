@@ -6,9 +6,8 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction import grammar, people
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, kin_gender
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.statements import people
 from perdure.pipeline.lexicon import word_set
 
 # An "it" that means nothing but the speaker's life: "it's two coffees a day now", "mondays it's yoga".

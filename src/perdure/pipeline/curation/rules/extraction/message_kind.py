@@ -10,8 +10,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters
-from perdure.pipeline.curation.rules.extraction.normalize import cleaning
+from perdure.pipeline.curation.rules.extraction import cleaning, filters
 
 # Messages that read like statements and tell nothing of the speaker: play, mockery, texts brought along.
 #

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.curation.rules.extraction import grammar
 
 # A sentence to clauses: one statement each, with the word that joined it to the one before.
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, people, subjects
+from perdure.pipeline.curation.rules.extraction import transforms as person
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.grammar import transforms as person
-from perdure.pipeline.curation.rules.extraction.statements import coreference, people, subjects
 from perdure.pipeline.lexicon import word_set
 
 # Clauses that point back: "opened an account with Pennine, that is where my copper comes from now".

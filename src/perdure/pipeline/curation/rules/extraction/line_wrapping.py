@@ -13,8 +13,7 @@ from itertools import pairwise
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.normalize import cleaning
+from perdure.pipeline.curation.rules.extraction import cleaning, grammar
 
 _BREAK = Pattern(r"\r\n|[\r\v\f\x85\u2028\u2029]")
 _ALONE = Pattern(r"^\s*(?:$|>|#{1,6}\s|\||```|~~~|[-=_*]{2,}\s*$)|\|\s*$|\S\t+\S.*\t")

@@ -7,9 +7,8 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction import grammar, people, transforms
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.grammar import grammar, transforms
-from perdure.pipeline.curation.rules.extraction.statements import people
 from perdure.pipeline.lexicon import word_set
 
 _STRIPS = 5

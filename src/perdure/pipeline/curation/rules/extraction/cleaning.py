@@ -14,7 +14,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.curation.rules.extraction import grammar
 from perdure.pipeline.lexicon import word_set
 
 # Emoji: those that stand for a word are one, those that adorn a sentence are none.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction import grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, kin_gender
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
 from perdure.pipeline.lexicon import word_set
 
 _TWO_WORD = frozenset(

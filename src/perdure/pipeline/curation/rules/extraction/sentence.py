@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction import (
+    filters,
+    fragments,
+    grammar,
+    instructions,
+    sentences,
+    statements,
+    subjects,
+)
 from perdure.pipeline.curation.rules.extraction.dialogue import presupposed, requested
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
-from perdure.pipeline.curation.rules.extraction.directives import instructions
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
-from perdure.pipeline.curation.rules.extraction.normalize import sentences
-from perdure.pipeline.curation.rules.extraction.statements import fragments, statements, subjects
 from perdure.pipeline.lexicon import word_set
 
 _CARRIES = Pattern(r"\b(?:i|me|my|we|us|our|mine)\b", re.I)

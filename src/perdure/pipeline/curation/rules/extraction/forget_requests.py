@@ -11,10 +11,8 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.classify import filters
+from perdure.pipeline.curation.rules.extraction import filters, forget_target, grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse
-from perdure.pipeline.curation.rules.extraction.forget import target
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
 
 # Orders to forget something told: a lead, a verb, the matter, what trails; and whether a memory is meant by them.
 #
@@ -103,11 +101,11 @@ def _ordered(before: str, spoken: str, strength: str, match: re.Match[str]) -> O
         if trail:
             return None
         trail = match.group("after")
-    polite = _COURTESY.search(spoken) is not None or target.thanks(trail)
+    polite = _COURTESY.search(spoken) is not None or forget_target.thanks(trail)
     if strength == "retract" and re.search(r"\byou\b", spoken):
         strength = "weak"
     joint = "so" if re.search(r"\bso\b", spoken, re.I) else ""
-    return Order(before.strip(" ,;:-"), spoken, joint, polite, strength, what, target.after_thanks(trail))
+    return Order(before.strip(" ,;:-"), spoken, joint, polite, strength, what, forget_target.after_thanks(trail))
 
 
 _END = Pattern(
@@ -125,14 +123,14 @@ _END = Pattern(
 
 def cut(text: str) -> tuple[str, str]:
     """The matter, and what trails it: where it is kept, thanks, a reason, other news."""
-    text = target.after_thanks(text)
+    text = forget_target.after_thanks(text)
     ends = [found for found in (_END.search(text), _places().search(text)) if found and found.start() > 0]
     if not ends:
         return text.strip(" ,.:;-!"), ""
     end = min(ends, key=lambda found: found.start())
     what, trail = text[: end.start()], text[end.start() :].lstrip(" ,;:-")
     listed = re.match(r"the [\w' -]{2,40}(?=$|, )", trail)
-    if listed and target.is_pointer(what) and grammar.find_verb(listed.group().split()) < 0:
+    if listed and forget_target.is_pointer(what) and grammar.find_verb(listed.group().split()) < 0:
         return listed.group(), trail[listed.end() :].lstrip(" ,")  # "forget this, the crying, it was stupid"
     return what.strip(" ,.:;-!"), trail.strip()
 
@@ -140,14 +138,14 @@ def cut(text: str) -> tuple[str, str]:
 def _meant(order: Order, match: re.Match[str], talk: Discourse) -> bool:
     """Whether a memory is meant by an order that has the form of a request to forget."""
     what = order.what
-    stands = target.stands_for_matter(order.before) or talk.mentioned[1] != ""
+    stands = forget_target.stands_for_matter(order.before) or talk.mentioned[1] != ""
     if not what and order.strength != "memory" and not stands:
         return False
     whole = match.string[match.start("what") :]
-    shown = target.is_told(what) or bool(_places().search(whole)) or bool(target.reasons().search(whole))
-    shown = shown or (order.before != "" and bool(target.reasons().search(order.before)))
-    named = target.mentioned(order.before) != "" or target.is_told(order.before)
-    shown = shown or (target.is_pointer(what) and named)
+    shown = forget_target.is_told(what) or bool(_places().search(whole)) or bool(forget_target.reasons().search(whole))
+    shown = shown or (order.before != "" and bool(forget_target.reasons().search(order.before)))
+    named = forget_target.mentioned(order.before) != "" or forget_target.is_told(order.before)
+    shown = shown or (forget_target.is_pointer(what) and named)
     if (elsewhere(whole) or _EDITS.search(whole)) and not _places().search(whole) and order.strength != "memory":
         return False
     if not shown and re.match(r"(?:if|unless|when|whenever)\b", order.trail, re.I):
@@ -177,8 +175,8 @@ def _alone(order: Order, talk: Discourse, match: re.Match[str]) -> bool:
     what = order.what
     if INDEFINITE.match(what):
         return False
-    pointer = not what or target.is_pointer(what)
-    datum = target.is_datum(what) and (order.polite or _particular(what, talk))
+    pointer = not what or forget_target.is_pointer(what)
+    datum = forget_target.is_datum(what) and (order.polite or _particular(what, talk))
     if order.strength == "memory":
         told = order.polite or datum or pointer or re.match(r"(?:my|our|his|her|their)\b", what, re.I) is not None
         asks = talk.asks or (_ASKS.match(order.trail) is not None and not order.before)
@@ -188,8 +186,8 @@ def _alone(order: Order, talk: Discourse, match: re.Match[str]) -> bool:
     if order.strength == "refuse":
         return (datum or pointer) and (order.polite or not re.search(r"remember|memori", match.group(), re.I))
     if pointer:
-        said = talk.mentioned[1] or target.mentioned(order.before)
-        if said or target.stands_for_matter(order.before):
+        said = talk.mentioned[1] or forget_target.mentioned(order.before)
+        if said or forget_target.stands_for_matter(order.before):
             return True
         return order.strength == "strong" and bool(talk.drafts) and not talk.asks | talk.commanded
     if datum:
@@ -210,7 +208,7 @@ def _particular(what: str, talk: Discourse) -> bool:
     parts = what.split()
     if len(parts) > 2 or parts[0].lower() not in {"the", "that", "this", "any", "all", "those"}:
         return True
-    return any(target.names_all(draft.text, what) for draft in talk.drafts)
+    return any(forget_target.names_all(draft.text, what) for draft in talk.drafts)
 
 
 _FROM_PART = Pattern(r"\b(?:from|off|out of|in) (?P<part>[a-z]+)\b", re.I)
@@ -240,7 +238,7 @@ def elsewhere(text: str) -> bool:
         return False
     if found.group().split()[0].lower() in {"from", "out", "off", "to", "into"}:
         return True
-    return not target.is_told(text[: found.end()]) and not target.is_datum(cut(text)[0])
+    return not forget_target.is_told(text[: found.end()]) and not forget_target.is_datum(cut(text)[0])
 
 
 def _owned(what: str, polite: bool) -> bool:
@@ -324,7 +322,7 @@ def find_wish(sentence: str) -> Order | None:
             continue
         if inner and not match.group("what").lower().startswith("what"):
             continue
-        told = target.is_told(what) or target.is_datum(what) or target.is_pointer(what)
+        told = forget_target.is_told(what) or forget_target.is_datum(what) or forget_target.is_pointer(what)
         told = told or what.lower().startswith("what ") or (":" in whole and grammar.find_verb(what.split()) < 0)
         if re.search(
             r"\bpretend\b|forg[eo]t|remember|memory|out of your|on (?:file|record)|in here|you (?:did|would)",
@@ -334,7 +332,7 @@ def find_wish(sentence: str) -> Order | None:
             told = True
         if told and not INDEFINITE.match(what):
             _, trail = cut("x" + match.group("trail")) if match.group("trail") else ("", "")
-            return Order("", "", "", True, "memory", what, target.after_thanks(trail))
+            return Order("", "", "", True, "memory", what, forget_target.after_thanks(trail))
     return None
 
 
@@ -361,9 +359,9 @@ def read(sentence: str, talk: Discourse, at: int) -> Request | None:
     if order is None:
         return None
     more = _FURTHER.match(order.trail)
-    matters = target.name(order.what, talk, at, order.before or order.spoken)
+    matters = forget_target.name(order.what, talk, at, order.before or order.spoken)
     if more and matters and grammar.find_verb(more.group("what").split()) < 0:
-        matters = (*matters, *(target.name(more.group("what"), talk, at, "") or ()))
+        matters = (*matters, *(forget_target.name(more.group("what"), talk, at, "") or ()))
         order = replace(order, trail="")
     if matters is None:
         return Request(left=_left(order, (), ""))
@@ -402,7 +400,7 @@ def asks(text: str) -> bool:
     for sentence in re.split(r"(?<=[.!?])\s+", text[:1000]):
         spoken = filters.strip_openers(sentence)
         order = find_order(spoken, talk) or find_wish(spoken)
-        if order is not None and target.is_told(order.what):
+        if order is not None and forget_target.is_told(order.what):
             return True
     return False
 
@@ -415,11 +413,11 @@ def _linked(matter: str, who: str) -> str:
 
 def _told_just_now(order: Order) -> bool:
     """ "My pin is 2607 - actually, delete that": what stands before is itself the matter, and never was stored."""
-    if not target.is_pointer(order.what) or not order.before or order.joint == "so":
+    if not forget_target.is_pointer(order.what) or not order.before or order.joint == "so":
         return False
-    if target.stands_for_matter(order.before):
+    if forget_target.stands_for_matter(order.before):
         return False
-    return target.mentioned(order.before) == "" and grammar.find_verb(order.before.split()) > 0
+    return forget_target.mentioned(order.before) == "" and grammar.find_verb(order.before.split()) > 0
 
 
 def _left(order: Order, matters: tuple[str, ...], whole: str) -> str:
@@ -433,9 +431,9 @@ def _is_reason(order: Order, matters: tuple[str, ...]) -> bool:
     """Whether what stands before a request only says why: it tells of the same matter, or that it was told."""
     if not order.before:
         return True
-    if target.mentioned(order.before) or target.reasons().search(order.before):
+    if forget_target.mentioned(order.before) or forget_target.reasons().search(order.before):
         return True
-    return any(target.shares(order.before, matter) for matter in matters) and order.joint == "so"
+    return any(forget_target.shares(order.before, matter) for matter in matters) and order.joint == "so"
 
 
 _JOINED = Pattern(r"^(?:and|also|oh|but|then|plus)\b[ ,]*", re.I)
@@ -448,8 +446,12 @@ def _worth(trail: str, matters: tuple[str, ...]) -> bool:
     if not trail:
         return False
     if _JOINED.match(trail):
-        return not target.reasons().search(trail)
-    if _POINTS.search(trail) or target.reasons().search(trail) or any(target.names_all(trail, m) for m in matters):
+        return not forget_target.reasons().search(trail)
+    if (
+        _POINTS.search(trail)
+        or forget_target.reasons().search(trail)
+        or any(forget_target.names_all(trail, m) for m in matters)
+    ):
         return False
     parts = trail.split()
     told = any(grammar.is_number(part) or grammar.is_name(part) for part in parts[1:]) or "now" in trail.lower().split()

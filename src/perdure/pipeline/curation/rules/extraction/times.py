@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.curation.rules.extraction.grammar import grammar
+from perdure.pipeline.curation.rules.extraction import grammar
 
 MONTHS = {
     name: number + 1

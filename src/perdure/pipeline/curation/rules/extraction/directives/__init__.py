@@ -1,1 +1,0 @@
-"""How the user wants to be answered: standing instructions, style, procedures."""

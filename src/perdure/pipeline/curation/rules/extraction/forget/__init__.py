@@ -1,1 +1,0 @@
-"""Requests to forget: recognised, and what they name."""

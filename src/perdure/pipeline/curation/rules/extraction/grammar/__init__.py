@@ -1,1 +1,0 @@
-"""The grammar that all readers share: verbs, persons, negation, times."""

@@ -1,1 +1,0 @@
-"""Raw text made into clean sentences."""

@@ -1,1 +1,0 @@
-"""Sentences made into third-person facts."""
