@@ -24,7 +24,7 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.graph.sync import GraphSync
 from perdure.engine.graph.visibility import GraphVisibility
 from perdure.engine.requests import Query
-from perdure.pipeline.curation.rules.relations.question import Question, read_question
+from perdure.pipeline.curation.rules.relations.clauses import Question, read_question
 from perdure.pipeline.curation.rules.relations.rules import USER
 from perdure.pipeline.curation.rules.relations.validity import edges
 from perdure.pipeline.retrieval.rescoring import bm25

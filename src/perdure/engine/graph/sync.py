@@ -27,8 +27,7 @@ from perdure.engine.aio.worker import Worker, is_ending
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.graph.jobs import ENTITIES, ERASE, GROWTH, PARKED_AFTER, TEMPORAL, JobKinds, later, pause_after
 from perdure.pipeline.curation.rules.relations.model import choose, read_with_model
-from perdure.pipeline.curation.rules.relations.names import read_mentions
-from perdure.pipeline.curation.rules.relations.resolve import resolve
+from perdure.pipeline.curation.rules.relations.names import read_mentions, resolve
 from perdure.pipeline.curation.rules.relations.roles import slot_of
 from perdure.pipeline.curation.rules.relations.rules import USER, read_relations
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perdure.domain.message import Message
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import extract
-from perdure.pipeline.curation.rules.extraction.foreign import gloss, language_of
+from perdure.pipeline.curation.rules.extraction.cleaning import gloss, language_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TEXT = """i my we our me am live in Leeds not no yes since 2019 because and , . ? ! : ( ) ' " - the user wife

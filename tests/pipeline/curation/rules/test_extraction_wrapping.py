@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perdure import Memory
 from perdure.domain.message import Message
 from perdure.pipeline.curation.rules.extraction import extract
-from perdure.pipeline.curation.rules.extraction.line_wrapping import unwrapped
+from perdure.pipeline.curation.rules.extraction.sentences import unwrapped
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TOLD = [

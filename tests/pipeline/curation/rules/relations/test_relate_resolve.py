@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perdure.domain.clock import iso
 from perdure.domain.graph import Entity
-from perdure.pipeline.curation.rules.relations.question import MOST_NAMES, read_question
-from perdure.pipeline.curation.rules.relations.resolve import resolve
+from perdure.pipeline.curation.rules.relations.clauses import MOST_NAMES, read_question
+from perdure.pipeline.curation.rules.relations.names import resolve
 
 pytestmark = pytest.mark.covers("X66")
 

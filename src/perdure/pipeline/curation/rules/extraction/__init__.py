@@ -182,13 +182,13 @@ def extract(
 
 
 def _read(message: Message, at: int, talk: Discourse) -> None:
-    from perdure.pipeline.curation.rules.extraction import cleaning, conversation_reader, foreign, line_wrapping
+    from perdure.pipeline.curation.rules.extraction import cleaning, conversation_reader, sentences
 
     if message.role == "assistant":
-        answer = line_wrapping.unwrapped(message.content[-LONGEST_ANSWER:])
-        language = foreign.language_of(answer, talk.language)
+        answer = sentences.unwrapped(message.content[-LONGEST_ANSWER:])
+        language = cleaning.language_of(answer, talk.language)
         said = cleaning.clean(answer, english=not language).text
-        talk.assistant = foreign.gloss(said, language) if language else said
+        talk.assistant = cleaning.gloss(said, language) if language else said
         talk.language = language
         talk.assistant_at = at
         return

@@ -7,7 +7,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import grammar, people, transforms
+from perdure.pipeline.curation.rules.extraction import coreference, grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.lexicon import word_set
 
@@ -239,7 +239,9 @@ def _referred(matter: str, before: str, talk: Discourse) -> str:
     """The matter with "him" and "her" replaced by whom they mean: a name of the same sentence, else the last person."""
     if not (_HIM.search(matter) or _HIS.search(matter)):
         return matter
-    named = [part for part in before.split()[0:] if grammar.is_name(part) and not people.is_known_word(part.lower())]
+    named = [
+        part for part in before.split()[0:] if grammar.is_name(part) and not coreference.is_known_word(part.lower())
+    ]
     who = named[-1].strip(grammar.PUNCTUATION) if named else talk.person
     if not who:
         return matter
@@ -248,7 +250,7 @@ def _referred(matter: str, before: str, talk: Discourse) -> str:
 
 
 def _third(what: str, who: str) -> str:
-    turned = transforms.to_third(what, who)
+    turned = grammar.to_third(what, who)
     if turned.startswith(who):
         return turned
     return turned[:1].lower() + turned[1:] if turned[:4] in {"The ", "That"} else turned

@@ -8,16 +8,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import (
-    coreference,
-    filters,
-    grammar,
-    people,
-    sentences,
-    statements,
-    subjects,
-    transforms,
-)
+from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, sentences, statements, subjects
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections, presupposed
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.sentences import Clause
@@ -306,7 +297,7 @@ def _bearers(text: str, talk: Discourse, sentence: statements.Sentence) -> list[
     """ "I have 2 sons, Otis and Bram": whose names they are."""
     parts = [part for part in text.split() if grammar.bare(part) not in {"and", "&"}]
     last = grammar.bare(sentence.last.split()[-1]) if sentence.last else ""
-    kinds = people.relation_nouns()
+    kinds = coreference.relation_nouns()
     plural = last.endswith(("s", "children")) and (last in kinds or last[:-1] in kinds or last[:-2] in kinds)
     if not plural or not parts or not all(grammar.is_name(part) for part in parts):
         return []
@@ -363,8 +354,8 @@ def owned_label(label: str, talk: Discourse) -> str:
     words = label.split()
     bare = " ".join(words[1:]) if grammar.bare(words[0]) in {"my", "our", "the"} else label
     first = bare.split()[0]
-    bare = transforms.to_third(bare, talk.who)
-    keep = first.isupper() or (grammar.is_name(first) and not people.is_known_word(first.lower()))
+    bare = grammar.to_third(bare, talk.who)
+    keep = first.isupper() or (grammar.is_name(first) and not coreference.is_known_word(first.lower()))
     return f"{talk.who}'s {bare if keep else bare[:1].lower() + bare[1:]}"
 
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import cleaning, grammar, transforms
+from perdure.pipeline.curation.rules.extraction import cleaning, grammar
 from perdure.pipeline.lexicon import word_set
 
 # How answers are to look, said without an order: "bullet points from here on", "metric units, always".
@@ -101,26 +101,26 @@ def read_style(sentence: str, who: str, *, own: bool) -> str | None:
         return f"{who} can be called {say.group('name')}"
     refused = _NO_PLEASE.match(text) if own else None
     if refused:
-        return f"{who} does not want {transforms.to_third(refused.group('what'), who)}"
+        return f"{who} does not want {grammar.to_third(refused.group('what'), who)}"
     without = _NONE_FOR_ME.match(text)
     if without:
-        return f"{who} wants no {transforms.to_third(without.group('what'), who)}"
+        return f"{who} wants no {grammar.to_third(without.group('what'), who)}"
     if _SPELL.match(text) or _REACH.match(text):
         order = re.sub(rf"^(?:{_POLITE},? )+|,? {_POLITE}$", "", text, flags=re.I)
-        return f"{who} wants the assistant to {transforms.to_third(order[:1].lower() + order[1:], who)}"
+        return f"{who} wants the assistant to {grammar.to_third(order[:1].lower() + order[1:], who)}"
     rather = _RATHER.match(text)
     if rather:
-        return f"{who} would rather the assistant {transforms.to_third(rather.group('what'), who)}"
+        return f"{who} would rather the assistant {grammar.to_third(rather.group('what'), who)}"
     most = _AT_MOST.match(text)
     if most and _formats().search(most.group("what")):
-        return f"{who} wants {transforms.to_third(most.group('what'), who)}"
+        return f"{who} wants {grammar.to_third(most.group('what'), who)}"
     talks = _TALKS.match(text)
     if talks and _formats().search(talks.group("manner")) and not _ONE_TEXT.search(text):
         order = f"{talks.group('verb').lower()}{text[talks.end('verb') :]}"
-        return f"{who} wants the assistant to {transforms.to_third(order, who)}"
+        return f"{who} wants the assistant to {grammar.to_third(order, who)}"
     reasoned = _REASONED.match(text) if own else None
     if reasoned and _is_format(reasoned.group("what")):
-        return f"{who} wants {transforms.to_third(reasoned.group('what'), who)}"
+        return f"{who} wants {grammar.to_third(reasoned.group('what'), who)}"
     lasting = _STYLE_LASTING.match(text)
     if lasting is None or not (lasting.group("lead") or lasting.group("tail")):
         return None
@@ -133,7 +133,7 @@ def read_style(sentence: str, who: str, *, own: bool) -> str | None:
     if not _is_format(lasting.group("what")):
         return None
     when = (lasting.group("lead") or lasting.group("tail") or "").lower()
-    what = transforms.to_third(re.sub(rf",? {_POLITE}$", "", lasting.group("what"), flags=re.I), who)
+    what = grammar.to_third(re.sub(rf",? {_POLITE}$", "", lasting.group("what"), flags=re.I), who)
     return f"{who} wants only {what}" if when == "only" else f"{who} wants {what} ({when})"
 
 
@@ -285,9 +285,9 @@ def read_instruction(clause: str, who: str) -> str | None:
         and not re.match(r"(?:point|hold|order|call|lead)\b", general.group("order"), re.I)
         and not _HABIT.match(general.group("order"))
     ):
-        return f"{who} wants the assistant to {transforms.to_third(general.group('order'), who).strip(' .,')}"
+        return f"{who} wants the assistant to {grammar.to_third(general.group('order'), who).strip(' .,')}"
     listed = _NOUN_FIRST.match(clause)
-    return f"{who} wants {transforms.to_third(clause, who)}" if listed else None
+    return f"{who} wants {grammar.to_third(clause, who)}" if listed else None
 
 
 def _refusal(match: re.Match[str], who: str) -> str | None:
@@ -298,14 +298,14 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
     plain = cleaning.without_marks(what)
     if negation in {"no need to", "you don't need to", "you don't have to"}:
         return (
-            f"{who} does not need the assistant to {transforms.to_third(what, who)}"
+            f"{who} does not need the assistant to {grammar.to_third(what, who)}"
             if _ASSISTANT_ACTS.match(plain)
             else None
         )
     if negation in ("no", "no more", "quit", "avoid", "refrain from"):
         if not _OBJECT.search(plain) or re.search(r"\b(?:in|on|at) (?:it|this|that|there)$", plain, re.I):
             return None
-        return f"{who} does not want {transforms.to_third(what, who)}"
+        return f"{who} does not want {grammar.to_third(what, who)}"
     if not _ASSISTANT_ACTS.match(plain):
         return None
     if (
@@ -315,9 +315,9 @@ def _refusal(match: re.Match[str], who: str) -> str | None:
     ):
         return None
     if negation == "stop":
-        return f"{who} wants the assistant to stop {transforms.to_third(what, who)}"
+        return f"{who} wants the assistant to stop {grammar.to_third(what, who)}"
     ever = "ever " if negation == "never" else ""
-    return f"{who} does not want the assistant to {ever}{transforms.to_third(what, who)}"
+    return f"{who} does not want the assistant to {ever}{grammar.to_third(what, who)}"
 
 
 def _short_order(match: re.Match[str], plain: str) -> bool:
@@ -333,13 +333,13 @@ def _order(match: re.Match[str], who: str) -> str:
     order = f"{match.group('verb').lower()}{match.group('what')}"
     lead = match.string[: match.start("verb")].strip(" ,").lower()
     when = re.search(r"\b(?:always|from now on|whenever i [^,]{2,60}|in future|going forward|for code)", lead)
-    turned = transforms.to_third(order, who).strip(" .,")
+    turned = grammar.to_third(order, who).strip(" .,")
     return (
         f"{when.group()} {turned}"
         if when and when.group() == "always"
         else turned
         if not when
-        else f"{turned} ({transforms.to_third(when.group(), who)})"
+        else f"{turned} ({grammar.to_third(when.group(), who)})"
     )
 
 
@@ -350,7 +350,7 @@ def _rest(clause: str, who: str) -> str:
         clause,
         flags=re.I,
     )
-    return transforms.to_third(words, who)
+    return grammar.to_third(words, who)
 
 
 def _trim(name: str) -> str:
@@ -375,7 +375,7 @@ def whole(sentence: str, who: str) -> str | None:
     match = _ANY_ORDER.match(sentence)
     if match is None or grammar.bare(match.group("order").split()[0]) not in lexicon.words("imperatives.txt"):
         return None
-    return f"{who} wants the assistant to {transforms.to_third(match.group('order'), who).strip(' .,')}"
+    return f"{who} wants the assistant to {grammar.to_third(match.group('order'), who).strip(' .,')}"
 
 
 def conditional(sentence: str, who: str) -> str | None:
@@ -389,8 +389,8 @@ def conditional(sentence: str, who: str) -> str | None:
         return None
     if re.match(r"(?:i|we|my|he|she|they|it|the|our|you)\b", order, re.I):
         return None
-    turned = re.sub(r",? (?:please|pls|thanks)$", "", transforms.to_third(order, who).strip(" .,"), flags=re.I)
-    occasion = f" {transforms.to_third(match.group('if').lower(), who)}" if match.group("if") else " from now on"
+    turned = re.sub(r",? (?:please|pls|thanks)$", "", grammar.to_third(order, who).strip(" .,"), flags=re.I)
+    occasion = f" {grammar.to_third(match.group('if').lower(), who)}" if match.group("if") else " from now on"
     verb = "wants the assistant to" if ordered else "wants"
     return f"{who} {verb} {turned}{occasion}"
 

@@ -6,7 +6,7 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import grammar, transforms
+from perdure.pipeline.curation.rules.extraction import grammar
 
 _HEAD = (
     Pattern(r"^(?:to|in order to) (?P<goal>\w+[^:,]{1,80})[:,] ?(?P<steps>.+)$", re.I),
@@ -67,7 +67,7 @@ def answer(assistant: str, reply: str, who: str) -> str:
     first = grammar.bare(goal.split()[0])
     if first not in grammar.bases() or first in {"feel", "like", "know", "mean", "think", "say", "spell"}:
         return ""
-    return f"To {goal}: {transforms.to_third(reply.strip(' .'), who)}"
+    return f"To {goal}: {grammar.to_third(reply.strip(' .'), who)}"
 
 
 def read(sentence: str, who: str) -> list[str]:
@@ -173,17 +173,15 @@ def _facts(match: re.Match[str], who: str) -> list[str]:
     groups = match.groupdict()
     steps = _steps(match.group("steps"))
     if groups.get("name", "") and (groups["name"] or "").lower().startswith("first"):
-        return [_capital(transforms.to_third(_generic(f"first {match.group('steps')}"), who))]
+        return [_capital(grammar.to_third(_generic(f"first {match.group('steps')}"), who))]
     head = _head(groups, who)
     owned = [step for step in steps if _has_subject(step)]
     if len(steps) >= 2 and len(owned) == len(steps) and not _SEQUENCE.search(match.group("steps")):
-        return [
-            _capital(transforms.to_third(step, who)) + (f" ({head})" if groups.get("name") else "") for step in steps
-        ]
+        return [_capital(grammar.to_third(step, who)) + (f" ({head})" if groups.get("name") else "") for step in steps]
     ordered = _SEQUENCE.search(match.group("steps")) is not None
     if groups.get("name") and not ordered and len(steps) >= 2 and all(_noun_step(step) for step in steps):
-        return [f"{head}: {transforms.to_third(step, who)}" for step in steps]
-    body = transforms.to_third(
+        return [f"{head}: {grammar.to_third(step, who)}" for step in steps]
+    body = grammar.to_third(
         re.sub(r"^(?:you|we|i) (?=\w)", "", _generic(match.group("steps")), flags=re.I)
         if not groups.get("when")
         else _generic(match.group("steps")),
@@ -200,12 +198,12 @@ def _generic(steps: str) -> str:
 
 def _head(groups: dict[str, str | None], who: str) -> str:
     if groups.get("when"):
-        return _capital(transforms.to_third(groups["when"] or "", who))
+        return _capital(grammar.to_third(groups["when"] or "", who))
     if groups.get("noun"):
-        return _capital(transforms.to_third("For " + (groups["noun"] or ""), who))
+        return _capital(grammar.to_third("For " + (groups["noun"] or ""), who))
     if groups.get("goal"):
-        return "To " + transforms.to_third(groups["goal"] or "", who).strip()
-    return _capital(transforms.to_third(groups.get("name") or "", who))
+        return "To " + grammar.to_third(groups["goal"] or "", who).strip()
+    return _capital(grammar.to_third(groups.get("name") or "", who))
 
 
 def _has_subject(step: str) -> bool:

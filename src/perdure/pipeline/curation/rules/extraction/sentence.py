@@ -16,7 +16,7 @@ from perdure.pipeline.curation.rules.extraction import (
     statements,
     subjects,
 )
-from perdure.pipeline.curation.rules.extraction.dialogue import presupposed, requested
+from perdure.pipeline.curation.rules.extraction.dialogue import presupposed
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.lexicon import word_set
 
@@ -40,7 +40,7 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
         _order(order, at, talk)
         return
     if filters.is_hypothetical(sentence.text):
-        talk.drafts.extend(requested.aside(sentence.text, at, talk))
+        talk.drafts.extend(presupposed.aside(sentence.text, at, talk))
         return
     text = _meant(filters.strip_openers(_PLANNED.sub(_plan, _ASKING_BECAUSE.sub(_reason, sentence.text))), at, talk)
     if not text:

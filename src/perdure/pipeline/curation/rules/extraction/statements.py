@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, people, subjects
-from perdure.pipeline.curation.rules.extraction import transforms as person
+from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, subjects
+from perdure.pipeline.curation.rules.extraction import grammar as person
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.lexicon import word_set
@@ -125,7 +125,9 @@ def allowed(full: str, talk: Discourse) -> bool:
     if grammar.is_name(parts[place]):
         if talk.asks and not talk.about_self and not talk.own:
             return False
-        return talk.own or talk.about_self or people.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
+        return (
+            talk.own or talk.about_self or coreference.relation_in(parts) is not None or _of_a_friend(parts, verb, talk)
+        )
     personal = subjects.is_personal(subject)
     if talk.own or (specific(parts) and (personal or talk.about_self)) or _HABIT.search(full) is not None:
         return True
@@ -162,7 +164,7 @@ def _of_a_friend(parts: list[str], verb: int, talk: Discourse) -> bool:
     if base == "be":
         rest = [grammar.bare(part) for part in parts[verb + 1 :]]
         return any(
-            word in lexicon.words("states.txt") or word in people.relation_nouns() or word.isdigit()
+            word in lexicon.words("states.txt") or word in coreference.relation_nouns() or word.isdigit()
             for word in rest[:5]
         )
     return base in _PRIVATE and after != ""
@@ -219,7 +221,7 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     if not text or filters.is_chatter(text) or filters.is_hypothetical(text):
         return []
     carried = sentence.carried if _may_carry(joint, text) else ""
-    person = people.relation_in(carried.split()) or grammar.is_name(carried.split()[0]) if carried else None
+    person = coreference.relation_in(carried.split()) or grammar.is_name(carried.split()[0]) if carried else None
     if joint == "," and not person and _first_content(text) in word_set("statements.of_people"):
         carried = ""
     last_word = grammar.bare(text.split()[-1])
@@ -242,9 +244,9 @@ def read(text: str, joint: str, talk: Discourse, sentence: Sentence) -> list[Dra
     called = _CALLED.match(text)
     if called and not talk.person and called.group("name") not in lexicon.words("not_names.txt"):
         thing = talk.thing.removesuffix("'s breed").removesuffix("'s name")
-        people.note_subject(called.group("name"), talk)
+        coreference.note_subject(called.group("name"), talk)
         sentence.carried = called.group("name")
-        owned = thing.startswith(f"{talk.who}'s ") and grammar.bare(thing.split()[-1]) in people.relation_nouns()
+        owned = thing.startswith(f"{talk.who}'s ") and grammar.bare(thing.split()[-1]) in coreference.relation_nouns()
         return [make(f"{thing} is called {called.group('name')}", "naming", talk, sentence.source)] if owned else []
     full, rule = subjects.complete(text, carried)
     if not full:
@@ -355,12 +357,12 @@ def _participle_next(parts: list[str], verb: int) -> bool:
 def _statement(full: str, rule: str, talk: Discourse, sentence: Sentence) -> list[Draft]:
     if rule in {"noun", "name"} and not allowed(full, talk):
         return []
-    naming = people.note_people(full, talk)
+    naming = coreference.note_people(full, talk)
     parts = full.split()
     place = grammar.skip_adverbials(parts)
     verb = grammar.find_verb(parts, place)
-    if rule == "name" and people.relation_in(parts) is None and verb > place:
-        people.note_subject(" ".join(part.strip(grammar.PUNCTUATION) for part in parts[place:verb])[:60], talk)
+    if rule == "name" and coreference.relation_in(parts) is None and verb > place:
+        coreference.note_subject(" ".join(part.strip(grammar.PUNCTUATION) for part in parts[place:verb])[:60], talk)
     sentence.carried = _without_adverbs(parts[place:verb]) if verb > place else sentence.carried
     sentence.list_head = ""
     resolved = coreference.resolve(full, talk)
@@ -458,7 +460,9 @@ def _capitalised(text: str, talk: Discourse) -> str:
     return re.sub(
         r"\b[a-z]{3,}\b",
         lambda m: (
-            m.group().capitalize() if m.group() in talk.names and not people.is_known_word(m.group()) else m.group()
+            m.group().capitalize()
+            if m.group() in talk.names and not coreference.is_known_word(m.group())
+            else m.group()
         ),
         text,
     )

@@ -9,7 +9,7 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import grammar, people
+from perdure.pipeline.curation.rules.extraction import coreference, grammar
 from perdure.pipeline.lexicon import word_set
 
 # Openings of chat style that leave out subject, verb or article: "insulin pump since 2011", "dialysis nurse".
@@ -66,7 +66,7 @@ def is_bare_role(parts: list[str]) -> bool:
 def unlisted_verb(head: str, after: str) -> str:
     """ "past" or "ing" for a word at the head that no list has, but that ends and goes on as such a form does."""
     goes_on = after in lexicon.words("prepositions.txt") | lexicon.words("determiners.txt") | grammar.POSSESSIVES
-    if not goes_on or people.is_known_word(head) or not head.isalpha() or len(head) < 6:
+    if not goes_on or coreference.is_known_word(head) or not head.isalpha() or len(head) < 6:
         return ""
     if head.endswith("ed") and not head.endswith(("eed", "red")):
         return "past"
@@ -81,7 +81,7 @@ def had_since(text: str) -> str:
     if match is None or not words or any(grammar.is_time_word(grammar.bare(word)) for word in words):
         return ""
     last = grammar.bare(words[-1])
-    known = people.is_known_word(last) and not grammar.is_form(grammar.bare(words[0]))
+    known = coreference.is_known_word(last) and not grammar.is_form(grammar.bare(words[0]))
     if not known or grammar.bare(words[0]) in lexicon.words("adverbs.txt") | lexicon.words("prepositions.txt"):
         return ""
     if last in lexicon.words("states.txt") | lexicon.words("moods.txt") | lexicon.words("adverbs.txt"):
@@ -131,7 +131,7 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     if head in {"left", "right"} and len(parts) > 1 and _adjective(head, grammar.bare(parts[1])):
         return _verbless_subject(text, parts, carried)
     kind = grammar.subject_of(parts)
-    if kind == "name" and people.is_known_word(head) and is_personal(parts[: max(1, grammar.find_verb(parts))]):
+    if kind == "name" and coreference.is_known_word(head) and is_personal(parts[: max(1, grammar.find_verb(parts))]):
         kind, parts = "noun", [lower_first(parts[0]), *parts[1:]]
         text = " ".join(parts)
     if kind:
@@ -139,7 +139,7 @@ def complete(text: str, carried: str = "") -> tuple[str, str]:
     here = _HERE.match(text)
     if here and not grammar.is_number(here.group(1).split()[0]):
         return _here(here.group(1)), "here"
-    if parts[0][:1].isupper() and parts[0][1:].islower() and people.is_known_word(parts[0].lower()):
+    if parts[0][:1].isupper() and parts[0][1:].islower() and coreference.is_known_word(parts[0].lower()):
         text = text[:1].lower() + text[1:]
         parts = text.split()
     return _verbless_subject(text, parts, carried)
@@ -357,7 +357,7 @@ def _here(words: str) -> str:
         return f"I have {article(words)} {words}"
     if grammar.bare(parts[0]) in lexicon.words("states.txt"):
         return f"I am {words}"
-    if len(parts) == 1 and not people.is_known_word(grammar.bare(parts[0])) and parts[0].isalpha():
+    if len(parts) == 1 and not coreference.is_known_word(grammar.bare(parts[0])) and parts[0].isalpha():
         return f"my name is {words.capitalize()}"
     return f"I am {words}" if any(grammar.bare(part) in _PLACE for part in parts) else f"I have {words}"
 
@@ -399,9 +399,11 @@ def is_personal(subject: list[str]) -> bool:
         " ".join(kept),
         " ".join(kept[-2:]),
     ):
-        if word in personal or word in people.relation_nouns():
+        if word in personal or word in coreference.relation_nouns():
             return True
-    if any(word in people.relation_nouns() for word in kept) or (kept[0] in personal and grammar.is_name(subject[-1])):
+    if any(word in coreference.relation_nouns() for word in kept) or (
+        kept[0] in personal and grammar.is_name(subject[-1])
+    ):
         return True
     before = [
         at

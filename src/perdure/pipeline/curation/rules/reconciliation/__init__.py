@@ -35,6 +35,6 @@ def says_nothing_new(fact: Fact, memory: Neighbour) -> bool:
 
 def of_one_attribute(newer: str, older: str) -> bool:
     """Whether two texts speak of one attribute of one subject; see `attributes.texts_same_attribute`."""
-    from perdure.pipeline.curation.rules.reconciliation import attributes
+    from perdure.pipeline.curation.rules.reconciliation import evidence
 
-    return attributes.texts_same_attribute(newer, older)
+    return evidence.texts_same_attribute(newer, older)

@@ -12,8 +12,13 @@ from operator import mul
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
-from perdure.pipeline.curation.rules.reconciliation.attributes import may_end, one_attribute, tells_change
-from perdure.pipeline.curation.rules.reconciliation.evidence import Evidence, evidence
+from perdure.pipeline.curation.rules.reconciliation.evidence import (
+    Evidence,
+    evidence,
+    may_end,
+    one_attribute,
+    tells_change,
+)
 from perdure.pipeline.curation.rules.reconciliation.forget import holders, requested
 from perdure.pipeline.curation.rules.reconciliation.judge import (
     is_apart,

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from perdure.domain.fact import Fact, Neighbour
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.curation.rules.reconciliation.attributes import different_things
 from perdure.pipeline.curation.rules.reconciliation.endings import departed, judge_ends, judge_succession
-from perdure.pipeline.curation.rules.reconciliation.evidence import told_by_sign
+from perdure.pipeline.curation.rules.reconciliation.evidence import different_things, told_by_sign
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     STATES,
     Finding,

@@ -13,16 +13,18 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     concept_set,
     content,
     covers,
+    differing,
     everything,
     exclusive,
     generic,
     parties_agree,
     same_party,
     slot_fits,
+    timed,
+    typed,
     uncovered,
     verbs_agree,
 )
-from perdure.pipeline.curation.rules.reconciliation.shifts import differing, timed, typed
 from perdure.pipeline.curation.rules.slots import Chunk, Reading, comparable, fits
 from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, fold_set, is_kind_of
 from perdure.pipeline.curation.rules.slots.read import Answer, answers

@@ -16,8 +16,8 @@ from perdure.domain.clock import parse_moment
 from perdure.domain.graph import DEFAULT_TYPE, Mention, Relation, entity_key
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.relations.clauses import LONGEST as LONGEST_SENTENCE
 from perdure.pipeline.curation.rules.relations.clauses import (
+    LONGEST_SENTENCE,
     Clause,
     Verb,
     adverbs,

@@ -17,7 +17,6 @@ from perdure.pipeline.curation.rules.slots.lexicon_sets import (
     stem_set,
     synonyms,
 )
-from perdure.pipeline.curation.rules.slots.predicate import Predicate, read_predicate
 from perdure.pipeline.curation.rules.slots.scan import (
     NAME,
     SINCE,
@@ -32,7 +31,7 @@ from perdure.pipeline.curation.rules.slots.scan import (
     scan,
     stem,
 )
-from perdure.pipeline.curation.rules.slots.subject import Subject, read_subject
+from perdure.pipeline.curation.rules.slots.subject import Predicate, Subject, read_predicate, read_subject
 from perdure.pipeline.curation.rules.slots.typed import type_values
 from perdure.pipeline.lexicon import lines, pairs, words
 

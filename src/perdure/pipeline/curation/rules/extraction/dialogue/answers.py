@@ -6,7 +6,7 @@ import re
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, people, statements, transforms
+from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, statements
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.dialogue.questions import GAP, Frame
@@ -54,7 +54,7 @@ def confirm(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Dra
 
 def deny(frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """The statement that the user said no to, with its negation; [] where that says little."""
-    negative = transforms.negate(frame.statement)
+    negative = grammar.negate(frame.statement)
     return state(negative, "denied", talk, sources) if negative else []
 
 
@@ -214,7 +214,7 @@ def _filled(frame: Frame, value: str) -> str:
 
 def state(statement: str, rule: str, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
     """The fact of a first-person statement, with its people remembered; [] if it says little."""
-    people.note_people(statement, talk)
+    coreference.note_people(statement, talk)
     resolved = _anchored(statement, talk)
     if resolved is None:
         return []

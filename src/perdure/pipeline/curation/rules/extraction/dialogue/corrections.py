@@ -6,7 +6,7 @@ import difflib
 import re
 
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.curation.rules.extraction import grammar, people
+from perdure.pipeline.curation.rules.extraction import coreference, grammar
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft, kin_gender
 
 # Sentences that open by naming what they correct: "A correction about Lorna: she flies in on the 5th".
@@ -69,7 +69,7 @@ def _meet(topic: str, talk: Discourse) -> None:
         return
     head = grammar.bare(topic.rsplit(maxsplit=1)[-1])
     known = talk.names.get(head)
-    if known or (grammar.is_name(topic.split(maxsplit=1)[0]) and not people.is_known_word(head)):
+    if known or (grammar.is_name(topic.split(maxsplit=1)[0]) and not coreference.is_known_word(head)):
         talk.meet(known or topic, talk.gender if known == talk.person else "n")
         return
     display = re.sub(r"^(?:my|our)\b", f"{talk.who}'s", topic)

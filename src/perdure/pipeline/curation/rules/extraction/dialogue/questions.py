@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import grammar, sentences
-from perdure.pipeline.curation.rules.extraction.transforms import after_verb, uninvert
+from perdure.pipeline.curation.rules.extraction.grammar import after_verb, uninvert
 
 # The assistant's words before they are read as a question: offers, leads, and "you" as the user would say it.
 

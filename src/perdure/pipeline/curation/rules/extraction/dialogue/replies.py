@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction import filters, grammar, people, sentences, statements, transforms
+from perdure.pipeline.curation.rules.extraction import coreference, filters, grammar, sentences, statements
 from perdure.pipeline.curation.rules.extraction.dialogue import answers, corrections, questions
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.extraction.dialogue.questions import Frame
@@ -80,7 +80,7 @@ def _same_kinds(value: str, statement: str) -> tuple[int, int] | None:
 
 def is_role(text: str) -> bool:
     """Whether a reply is one word for a person ("orthodontist")."""
-    return text.strip(" .,!").lower() in people.relation_nouns()
+    return text.strip(" .,!").lower() in coreference.relation_nouns()
 
 
 def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...]) -> list[Draft]:
@@ -107,7 +107,7 @@ def replaced(text: str, frame: Frame, talk: Discourse, sources: tuple[int, ...])
     role = re.search(r"\bmy (?P<old>[a-z-]+)$", statement)
     if role and is_role(value) and is_role(role.group("old")):
         return answers.state(statement[: role.start("old")] + value, "corrected", talk, sources)
-    lonely = len(parts) == 1 and value.isalpha() and not people.is_known_word(first)
+    lonely = len(parts) == 1 and value.isalpha() and not coreference.is_known_word(first)
     if lonely and (
         place := re.search(
             r"\b(?:in|at|from|to|with|on|use|using|via|for|called|named|is) (?P<old>[A-Z][\w'-]+)$", statement
@@ -168,7 +168,7 @@ def _yes_no(
     sources = (talk.assistant_at, at) if talk.assistant_at >= 0 else (at,)
     yes, no = answers.YES.match(text), answers.NO.match(text)
     since = _NOT_SINCE.match(text)
-    negative = transforms.negate(asked.statement) if since else ""
+    negative = grammar.negate(asked.statement) if since else ""
     if since and negative:
         frames.remove(asked)
         talk.drafts.extend(answers.confirm(replace(asked, statement=f"{negative}, {since.group()}"), talk, sources))
@@ -405,7 +405,7 @@ def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discou
 def _hear_role(talk: Discourse) -> None:
     """ "Did the physio help?": who "she" is in the reply."""
     match = re.search(r"\bthe ([a-z-]+)\b", talk.assistant)
-    if match and match.group(1) in people.relation_nouns():
+    if match and match.group(1) in coreference.relation_nouns():
         talk.meet(f"{talk.who}'s {match.group(1)}", "n")
 
 
@@ -434,7 +434,7 @@ def hear(talk: Discourse) -> None:
         return
     talk.own = True
     for said in sentences.split_sentences(talk.assistant[-800:]):
-        people.note_people(questions.swap(said.text), talk)
+        coreference.note_people(questions.swap(said.text), talk)
     match = re.search(
         r"\b(?:your|the) ((?:[\w'-]+ ){0,3}?[\w'-]+) (?:to|is|are|as|at|on|for|still|remains?|stays?|$)|"
         r"\b(?:your) ((?:[\w'-]+ ){0,2}?[\w'-]+)[?.]",
