@@ -1,6 +1,5 @@
 # make demo    installs perdure into .venv and runs a real conversation through it
 # make test    installs what is missing and passes every check and test
-# make sync    writes the synchronous library from the asynchronous one
 # make quick   lint, types and the tests that start no server
 # make bench   prints the tables of benchmarks/ that need no data from elsewhere
 
@@ -18,7 +17,7 @@ STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinec
 RERANKERS := cross_encoder,cohere,jina,voyage
 EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server
 
-.PHONY: demo test quick lint sync types unit bench clean
+.PHONY: demo test quick lint types unit bench clean
 
 demo: $(VENV)/.run
 	$(BIN)/perdure demo
@@ -34,10 +33,6 @@ quick: lint types
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python tools/generate_sync.py --check
-
-sync: $(VENV)/.dev
-	$(BIN)/python tools/generate_sync.py
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

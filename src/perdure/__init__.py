@@ -55,16 +55,12 @@ if TYPE_CHECKING:
     from perdure.domain.scope import Scope
     from perdure.domain.stored_memory import MemoryType
     from perdure.engine.config.config import MemoryConfig
-    from perdure.frontends.library.async_memory import AsyncMemory
-    from perdure.frontends.library.async_memory_store import AsyncMemoryStore
-    from perdure.frontends.library.async_memory_tool import AsyncMemoryTool
-    from perdure.frontends.library.async_team import AsyncTeamMemory
-    from perdure.frontends.library.memory import Memory
+    from perdure.frontends.library.memory import AsyncMemory, Memory
     from perdure.frontends.library.memory_client import MemoryClient
-    from perdure.frontends.library.memory_store import MemoryStore
-    from perdure.frontends.library.memory_tool import MemoryTool
+    from perdure.frontends.library.memory_store import AsyncMemoryStore, MemoryStore
+    from perdure.frontends.library.memory_tool import AsyncMemoryTool, MemoryTool
     from perdure.frontends.library.runtime.agent_runtime import AgentRuntime
-    from perdure.frontends.library.team import TeamMemory
+    from perdure.frontends.library.team import AsyncTeamMemory, TeamMemory
 
 __version__ = "0.1.0"
 
@@ -109,16 +105,12 @@ _HOMES = {
     "perdure.domain.scope": ("Scope",),
     "perdure.domain.stored_memory": ("MemoryType",),
     "perdure.engine.config.config": ("MemoryConfig",),
-    "perdure.frontends.library.async_memory": ("AsyncMemory",),
-    "perdure.frontends.library.async_memory_store": ("AsyncMemoryStore",),
-    "perdure.frontends.library.async_memory_tool": ("AsyncMemoryTool",),
-    "perdure.frontends.library.async_team": ("AsyncTeamMemory",),
-    "perdure.frontends.library.memory": ("Memory",),
+    "perdure.frontends.library.memory": ("AsyncMemory", "Memory"),
+    "perdure.frontends.library.memory_store": ("AsyncMemoryStore", "MemoryStore"),
+    "perdure.frontends.library.memory_tool": ("AsyncMemoryTool", "MemoryTool"),
+    "perdure.frontends.library.team": ("AsyncTeamMemory", "TeamMemory"),
     "perdure.frontends.library.memory_client": ("MemoryClient",),
-    "perdure.frontends.library.memory_store": ("MemoryStore",),
-    "perdure.frontends.library.memory_tool": ("MemoryTool",),
     "perdure.frontends.library.runtime.agent_runtime": ("AgentRuntime",),
-    "perdure.frontends.library.team": ("TeamMemory",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -12,7 +12,7 @@ from perdure.domain.filter import eq
 from perdure.domain.scope import Scope
 from perdure.engine.read import overview
 from perdure.engine.read.overview import Overview
-from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.memory import AsyncMemory
 
 Work = Callable[[AsyncMemory, Overview], Awaitable[None]]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from perdure.domain.errors import ConfigError, ConflictError, ForbiddenError, NotFoundError
-from perdure.frontends.library.async_versions import AsyncVersions
-from perdure.frontends.library.versions import Versions
+from perdure.frontends.library.versions import AsyncVersions, Versions
 from tests.backends.git.folders import git
 from tests.engine.markdown.memories import (
     ANA,

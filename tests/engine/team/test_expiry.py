@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from perdure import InvalidInputError, NotFoundError
-from perdure.frontends.library.async_team import sweep
 from perdure.frontends.library.portal import PORTAL
+from perdure.frontends.library.team import sweep
 from tests.conftest import Open
 from tests.engine.team.teams import STORES, Join, MovedClock, item, joining, promoted
 

@@ -146,7 +146,7 @@ def test_i8_view_refuses_a_range_that_is_none(planned: MemoryTool, range: object
 )
 def test_i8_create_keeps_every_text_as_it_is(tool: MemoryTool, text: str) -> None:
     assert do(tool, "create", "/memories/x.md", file_text=text) == "File created successfully at: /memories/x.md"
-    (item,) = (file.item for file in PORTAL.call(tool._tool._files.seen("")).values())
+    (item,) = (file.item for file in PORTAL.call(tool._asynchronous._files.seen("")).values())
     assert (item.memory, item.kind, item.metadata) == (text, "files", {"path": "x.md"})
 
 

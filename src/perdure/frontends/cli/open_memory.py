@@ -16,7 +16,7 @@ from perdure.domain.errors import NotFoundError
 if TYPE_CHECKING:
     from perdure.engine.config.config import MemoryConfig
     from perdure.engine.engine import Engine
-    from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.memory import AsyncMemory
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def read_standing(folder: Path) -> MemoryConfig:
 
 def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]], *, makes: bool = False) -> T:
     """Open the memory of a folder, do something with it, and close it again; `makes` one where there is none."""
-    from perdure.frontends.library.async_memory import AsyncMemory  # heavy, see above
+    from perdure.frontends.library.memory import AsyncMemory  # heavy, see above
 
     async def run() -> T:
         async with AsyncMemory(read_settings(folder) if makes else read_standing(folder)) as memory:

@@ -1,26 +1,12 @@
-"""Base classes of objects that a `with` block closes."""
+"""Base classes of objects that a `with` or an `async with` block closes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
-
-class Closing(ABC):
-    """Base of objects that a `with` block closes."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release all resources; closing twice is no error."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+from perdure.frontends.library.portal import PORTAL, Synchronous
 
 
 class AsyncClosing(ABC):
@@ -37,3 +23,22 @@ class AsyncClosing(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+C = TypeVar("C", bound=AsyncClosing)
+
+
+class Closing(Synchronous[C]):
+    """Base of synchronous objects that a `with` block closes."""
+
+    def close(self) -> None:
+        """Release all resources; closing twice is no error."""
+        PORTAL.call(self._asynchronous.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

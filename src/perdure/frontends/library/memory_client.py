@@ -26,8 +26,8 @@ from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation
 from perdure.frontends.gateway.prompt_placement import TOOLS, last_of_user, place, said, turn_of, words
 from perdure.frontends.gateway.query import forces_tool, lately
 from perdure.frontends.gateway.sse import DONE, ChatStream, Events, first_choice
-from perdure.frontends.library.async_memory import AsyncMemory
 from perdure.frontends.library.closing import AsyncClosing
+from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.memory_client_settings import client_config
 from perdure.frontends.library.portal import PORTAL
 

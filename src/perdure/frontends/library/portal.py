@@ -1,14 +1,18 @@
-"""Portal, the shared event loop in a daemon thread on which the synchronous library runs."""
+"""The synchronous library: calls of the asynchronous one, on a shared event loop in a daemon thread."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+A = TypeVar("A")
+P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S", bound="Synchronous[Any]")
 
 
 class Portal:
@@ -61,3 +65,40 @@ PORTAL = Portal()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PORTAL.reset)
+
+
+class Synchronous(Generic[A]):
+    """Base of the synchronous classes, each of which holds an asynchronous object and calls it."""
+
+    _asynchronous: A
+
+    @classmethod
+    def _over(cls, asynchronous: A) -> Self:
+        self = cls.__new__(cls)
+        self._asynchronous = asynchronous
+        return self
+
+
+def blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Synchronous[A], P], T]:
+    """Make the synchronous method of an asynchronous one: same name, signature and docstring, without `await`."""
+
+    @wraps(method)
+    def call(self: Synchronous[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        coroutine: Coroutine[Any, Any, T] = getattr(self._asynchronous, method.__name__)(*args, **kwargs)
+        return PORTAL.call(coroutine)
+
+    call.__qualname__ = method.__qualname__.removeprefix("Async")
+    return call
+
+
+def view(method: Callable[Concatenate[A, P], A]) -> Callable[Concatenate[S, P], S]:
+    """Make the synchronous method of an asynchronous one that returns another object of its class."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> S:
+        return self._over(getattr(self._asynchronous, method.__name__)(*args, **kwargs))
+
+    call.__qualname__ = method.__qualname__.removeprefix("Async")
+    return call

@@ -22,7 +22,7 @@ from perdure.frontends.faults import Dialect, dialect_of
 from perdure.frontends.gateway import pass_through
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.routes import ROUTERS
-from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.server.auth.jwt import JwtVerifier
 from perdure.frontends.server.error_responses import handle_error
 from perdure.frontends.server.mem0 import routes as mem0

@@ -15,7 +15,7 @@ from perdure.domain.text.readable import utf8_of
 from perdure.engine.core.access import scoped
 from perdure.engine.engine import Engine
 from perdure.engine.read.overview import Overview
-from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.server.schemas.scope_fields import project_wall
 from perdure.frontends.server.state import CurrentService, Service
 

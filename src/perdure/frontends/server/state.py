@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from perdure.backends.ledgers.base import Ledger
 from perdure.engine.engine import Engine
-from perdure.frontends.library.async_memory import AsyncMemory
+from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.server.auth.jwt import JwtVerifier
 from perdure.frontends.server.metrics import Metrics
 from perdure.frontends.server.middleware.rate_limit import RateLimit

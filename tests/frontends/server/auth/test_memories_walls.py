@@ -13,7 +13,7 @@ import pytest
 from perdure.domain.errors import ScopeError
 from perdure.domain.memory import read_id
 from perdure.domain.scope import Scope
-from perdure.frontends.library.async_team import AsyncTeamMemory
+from perdure.frontends.library.team import AsyncTeamMemory
 from tests.frontends.server.mem0.clients import MemoryClient, mem0_client, mem0_errors
 from tests.frontends.server.running import Running, bearer, running
 

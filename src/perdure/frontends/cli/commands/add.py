@@ -22,7 +22,7 @@ from perdure.frontends.cli.output import ID, MEMORY, Column, note, print_json, p
 
 if TYPE_CHECKING:
     from perdure.domain.event import AddResult
-    from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.memory import AsyncMemory
 
 
 def add(

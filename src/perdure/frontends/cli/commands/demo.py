@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from perdure.domain.event import AddResult, SearchResult
-    from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.memory import AsyncMemory
 
 # The story: a conversation of several sessions, read from lines of JSON.
 
@@ -296,7 +296,7 @@ def _path_before(context: typer.Context) -> Path | None:
 
 async def _live(folder: Path, sessions: list[Any], console: Console | None) -> tuple[list[Chapter], float]:
     # Heavy: the engine and its model; `perdure --help` must not wait for them.
-    from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.memory import AsyncMemory
 
     chapters: list[Chapter] = []
     async with AsyncMemory(read_settings(folder)) as memory:

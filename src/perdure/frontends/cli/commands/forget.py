@@ -22,7 +22,7 @@ from perdure.frontends.cli.output import MEMORY, Column, note, print_json, print
 
 if TYPE_CHECKING:
     from perdure.domain.event import ErasureReport
-    from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.memory import AsyncMemory
 
 IdsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="One memory, or several with --yes.")]
 NOT_FOUND = 3

@@ -39,7 +39,7 @@ from perdure.frontends.cli.output import (
 if TYPE_CHECKING:
     from perdure.domain.event import Absence, HistoryRecord, ListResult, SearchResult
     from perdure.domain.memory import MemoryItem
-    from perdure.frontends.library.async_memory import AsyncMemory
+    from perdure.frontends.library.memory import AsyncMemory
 
 
 def search(
@@ -78,7 +78,7 @@ def search(
 
     # Heavy: NumPy and the engine; `perdure --help` must not wait for them.
     from perdure.engine.arguments import SearchOptions
-    from perdure.frontends.library.async_memory import run_search
+    from perdure.frontends.library.memory import run_search
 
     options = SearchOptions(
         limit=limit,

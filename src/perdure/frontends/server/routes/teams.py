@@ -20,7 +20,7 @@ from perdure.domain.errors import AuthenticationError, ForbiddenError, InvalidIn
 from perdure.domain.memory import read_id
 from perdure.domain.stored_memory import shown_id
 from perdure.domain.text.readable import shown
-from perdure.frontends.library.async_team import AsyncTeamMemory, public_search
+from perdure.frontends.library.team import AsyncTeamMemory, public_search
 from perdure.frontends.server.auth.credentials import TEAM_HEADER
 from perdure.frontends.server.dependencies import CurrentCaller, caller
 from perdure.frontends.server.schemas.responses import AuditLog, Promotion, Promotions, SystemAddendum, described
