@@ -8,7 +8,6 @@ The run writes what it saw where PERDURE_STORES_REPORT names a file:
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -23,7 +22,7 @@ from tests.contracts.stores import Provider, all_providers  # noqa: E402
 
 from perdure.backends import registry  # noqa: E402 - the tests stand beside this folder
 from perdure.backends.vector_stores.common.document_store import DocumentStore  # noqa: E402
-from perdure.backends.vector_stores.common.filter_clauses import Grammar  # noqa: E402
+from perdure.backends.vector_stores.common.filter_clauses import cannot_write  # noqa: E402
 
 INTRODUCTION = """\
 Every store passes one contract suite and gives the same answers ([how](adr/0011-one-base-for-every-engine.md)). Filters
@@ -80,14 +79,8 @@ def keyword(store: type[Any]) -> str:
 def pushed(store: type[Any]) -> str:
     if not issubclass(store, DocumentStore):
         return {"sqlite": "everything", "memory": "-"}.get(store.name, "as the store behind")
-    module = importlib.import_module(f"perdure.backends.vector_stores.{store.name}.filter")
-    grammar = next(
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Grammar) and each is not Grammar
-    )
-    found = ["ranges"] if grammar.between is not Grammar.between else []
-    found += ["contains"] if grammar.holds is not Grammar.holds else []
+    found = ["ranges"] if store.grammar.between is not cannot_write else []
+    found += ["contains"] if store.grammar.holds is not cannot_write else []
     return ", ".join(found) or "-"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,45 +17,39 @@ from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
 Clause = Callable[[Document], bool]
 
 
-class Plain(Grammar[Clause]):
-    """Tokens alone: every other condition is left to the base."""
+def _between(span: Span) -> Clause:
+    def inside(document: Document) -> bool:
+        values = document.numbers if span.kind == "number" else document.moments
+        value = values.get(span.path)
+        low = -np.inf if span.low is None else span.low
+        high = np.inf if span.high is None else span.high
+        return value is not None and low <= value <= high
 
-    def one_of(self, tokens: Sequence[str]) -> Clause:
-        return lambda document: not set(tokens).isdisjoint(document.tokens)
-
-    def none_of(self, tokens: Sequence[str]) -> Clause:
-        return lambda document: set(tokens).isdisjoint(document.tokens)
-
-    def every(self, clauses: Sequence[Clause]) -> Clause:
-        return lambda document: all(clause(document) for clause in clauses)
-
-    def some(self, clauses: Sequence[Clause]) -> Clause:
-        return lambda document: any(clause(document) for clause in clauses)
+    return inside
 
 
-class Rich(Plain):
-    """Everything that a grammar can say."""
+def _holds(field: str, text: str, ignore_case: bool) -> Clause | None:
+    if field != "memory" or ignore_case or not text.isascii() or "\x00" in text:
+        return None
+    return lambda document: text in document.memory
 
-    def scope_is(self, field: str, values: Sequence[str]) -> Clause:
-        return lambda document: document.scope.get(field) in values
 
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Clause:
-        return lambda document: document.scope.get(field) not in values
+PLAIN = Grammar[Clause](
+    one_of=lambda tokens: lambda document: not set(tokens).isdisjoint(document.tokens),
+    none_of=lambda tokens: lambda document: set(tokens).isdisjoint(document.tokens),
+    every=lambda clauses: lambda document: all(clause(document) for clause in clauses),
+    some=lambda clauses: lambda document: any(clause(document) for clause in clauses),
+)
+"""Tokens alone: every other condition is left to the base."""
 
-    def between(self, span: Span) -> Clause:
-        def inside(document: Document) -> bool:
-            values = document.numbers if span.kind == "number" else document.moments
-            value = values.get(span.path)
-            low = -np.inf if span.low is None else span.low
-            high = np.inf if span.high is None else span.high
-            return value is not None and low <= value <= high
-
-        return inside
-
-    def holds(self, field: str, text: str, *, ignore_case: bool) -> Clause | None:
-        if field != "memory" or ignore_case or not text.isascii() or "\x00" in text:
-            return None
-        return lambda document: text in document.memory
+RICH = replace(
+    PLAIN,
+    scope_is=lambda field, values: lambda document: document.scope.get(field) in values,
+    scope_is_not=lambda field, values: lambda document: document.scope.get(field) not in values,
+    between=_between,
+    holds=_holds,
+)
+"""Everything that a grammar can say."""
 
 
 class EngineError(Exception):
@@ -80,7 +74,7 @@ class DictStore(DocumentStore[Clause]):
     class Settings(EngineSettings):
         retry_delay: float = 0.0
 
-    grammar: Grammar[Clause] = Rich()
+    grammar: Grammar[Clause] = RICH
 
     def __init__(self, settings: EngineSettings, shelf: Shelf | None = None) -> None:
         super().__init__(settings)
@@ -187,7 +181,7 @@ class Ranking(DictStore):
 class Weak(DictStore):
     """Knows tokens only, gives few rows, misses some, keeps no rows without a vector and no zero vectors."""
 
-    grammar = Plain()
+    grammar = PLAIN
     exact = False
     most_hits = 4
     few_rows = 5

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.backends.vector_stores.azure_ai_search import store as client
-from perdure.backends.vector_stores.azure_ai_search.filter import AzureGrammar
+from perdure.backends.vector_stores.azure_ai_search.filter import GRAMMAR
 from perdure.backends.vector_stores.azure_ai_search.store import index_name
 from perdure.backends.vector_stores.common.filter_clauses import moment_mark, narrow, token, word_token
 from perdure.domain.filter import Condition, Filter, Moment, Not, eq, parse_filter
@@ -72,7 +72,7 @@ def none_of(path: str, *values: Any) -> str:
     ],
 )  # fmt: skip
 def test_filters_in_odata(filters: Filter, clause: str | None, exact: bool) -> None:
-    narrowed = narrow(filters, AzureGrammar())
+    narrowed = narrow(filters, GRAMMAR)
     assert (narrowed.clause, narrowed.exact) == (clause, exact)
 
 

@@ -18,7 +18,7 @@ from perdure.backends import registry
 from perdure.backends.vector_stores.base import Point
 from perdure.backends.vector_stores.chroma import store as client
 from perdure.backends.vector_stores.chroma import store as rows
-from perdure.backends.vector_stores.chroma.filter import ChromaGrammar, is_plain, sortable
+from perdure.backends.vector_stores.chroma.filter import GRAMMAR, is_plain, sortable
 from perdure.backends.vector_stores.chroma.store import ChromaVectorStore
 from perdure.backends.vector_stores.common.filter_clauses import narrow, number_mark, token
 from perdure.domain.errors import DependencyError, InvalidInputError, VectorStoreError
@@ -85,13 +85,13 @@ CLAUSES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("expression", "where"), CLAUSES.values(), ids=CLAUSES)
 def test_clauses(expression: dict[str, Any], where: dict[str, Any]) -> None:
-    assert narrow(parse_filter(expression), ChromaGrammar()).clause == where
+    assert narrow(parse_filter(expression), GRAMMAR).clause == where
 
 
 @pytest.mark.parametrize("user", ["lone \ud800", "nul\x00"], ids=["surrogate", "nul"])
 def test_a_scope_that_chroma_cannot_keep_goes_by_its_token(user: str) -> None:
     assert not is_plain(user)
-    assert narrow(eq("user_id", user), ChromaGrammar()).clause == {"tokens": {"$contains": token("user_id", user)}}
+    assert narrow(eq("user_id", user), GRAMMAR).clause == {"tokens": {"$contains": token("user_id", user)}}
 
 
 def test_numbers_sort_as_whole_numbers() -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from perdure.backends.vector_stores.base import Shape
 from perdure.backends.vector_stores.common.filter_clauses import Span, narrow, token, word_token
-from perdure.backends.vector_stores.elasticsearch.filter import ElasticsearchGrammar, places
+from perdure.backends.vector_stores.elasticsearch.filter import GRAMMAR, places
 from perdure.backends.vector_stores.elasticsearch.index import alias_of, definition
 from perdure.backends.vector_stores.elasticsearch.store import LARGEST, ElasticsearchVectorStore, batches
 from perdure.backends.vector_stores.memory.store import MemoryVectorStore
@@ -130,7 +130,7 @@ N_FROM_5 = {"range": {"places": {"gte": FIVE, "lte": FIVE[:20] + "f" * 16}}}
     ],
 )  # fmt: skip
 def test_filters_in_elasticsearchs_terms(expression: dict[str, Any], clause: object, exact: bool) -> None:
-    narrowed = narrow(parse_filter(expression), ElasticsearchGrammar())
+    narrowed = narrow(parse_filter(expression), GRAMMAR)
     assert (narrowed.clause, narrowed.exact) == (clause, exact)
 
 
@@ -145,7 +145,7 @@ def test_numbers_sort_as_keywords() -> None:
 
 
 def test_bounds_of_moments_are_rounded_inwards() -> None:
-    clause = ElasticsearchGrammar().between(Span("valid_to", "moment", 1.5, 3.5))
+    clause = GRAMMAR.between(Span("valid_to", "moment", 1.5, 3.5))
     assert clause == {"range": {"moments.valid_to": {"gte": 2, "lte": 3}}}
 
 
@@ -387,6 +387,6 @@ def test_settings_that_cannot_be(wrong: dict[str, str]) -> None:
 
 def test_moments_of_the_engines_own_filter_are_compared_natively() -> None:
     now = Moment("1970-01-01T00:00:01.000000+00:00")
-    narrowed = narrow(parse_filter({"NOT": Condition("expires_at", "lte", now)}), ElasticsearchGrammar())
+    narrowed = narrow(parse_filter({"NOT": Condition("expires_at", "lte", now)}), GRAMMAR)
     assert narrowed.exact
     assert {"range": {"moments.expires_at": moments(1_000_001, None)}} in narrowed.clause["bool"]["should"]

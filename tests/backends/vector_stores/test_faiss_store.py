@@ -17,7 +17,7 @@ from perdure.backends import registry
 from perdure.backends.vector_stores.common.filter_clauses import narrow
 from perdure.backends.vector_stores.faiss import rows
 from perdure.backends.vector_stores.faiss import store as index
-from perdure.backends.vector_stores.faiss.filter import FaissGrammar
+from perdure.backends.vector_stores.faiss.filter import GRAMMAR
 from perdure.backends.vector_stores.faiss.store import FaissVectorStore
 from perdure.backends.vector_stores.sqlite.store import SqliteVectorStore
 from perdure.domain.errors import VectorStoreError
@@ -224,16 +224,15 @@ CLAUSES = {
 
 @pytest.mark.parametrize(("expression", "text", "values"), CLAUSES.values(), ids=CLAUSES)
 def test_clauses(expression: dict[str, Any], text: str, values: tuple[object, ...]) -> None:
-    clause = narrow(parse_filter(expression), FaissGrammar()).clause
+    clause = narrow(parse_filter(expression), GRAMMAR).clause
     assert clause is not None
     assert (clause.text(7), clause.values) == (text, values)
 
 
 def test_a_token_is_probed_inside_a_scope_and_looked_up_without_one() -> None:
-    grammar = FaissGrammar()
-    inside = narrow(all_of(ALICE, eq("tag", "work")), grammar).clause
-    anywhere = narrow(eq("tag", "work"), grammar).clause
-    either = narrow(parse_filter({"OR": [{"user_id": "alice"}, {"tag": "work"}]}), grammar).clause
+    inside = narrow(all_of(ALICE, eq("tag", "work")), GRAMMAR).clause
+    anywhere = narrow(eq("tag", "work"), GRAMMAR).clause
+    either = narrow(parse_filter({"OR": [{"user_id": "alice"}, {"tag": "work"}]}), GRAMMAR).clause
     assert inside and anywhere and either
     assert "EXISTS" in inside.text(1)
     assert "EXISTS" not in anywhere.text(1)
@@ -243,7 +242,7 @@ def test_a_token_is_probed_inside_a_scope_and_looked_up_without_one() -> None:
 
 @pytest.mark.parametrize("field", ["user_id", "agent_id", "run_id"])
 def test_a_scope_is_read_by_its_index(store: Sync, folder: Path, field: str) -> None:
-    clause = narrow(all_of(eq(field, "x"), eq("state", "live")), FaissGrammar()).clause
+    clause = narrow(all_of(eq(field, "x"), eq("state", "live")), GRAMMAR).clause
     assert clause is not None
     connection = sqlite3.connect(folder / "rows.db")
     query = f"EXPLAIN QUERY PLAN SELECT r.n FROM rows_1 r WHERE r.bare = 0 AND {clause.text(1)}"

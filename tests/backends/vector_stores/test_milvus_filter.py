@@ -7,10 +7,9 @@ import re
 import pytest
 
 from perdure.backends.vector_stores.common.filter_clauses import BARE, moment_mark, narrow, number_mark, token
-from perdure.backends.vector_stores.milvus.filter import EARLIEST, MilvusGrammar, scope_text
+from perdure.backends.vector_stores.milvus.filter import EARLIEST, GRAMMAR, scope_text
 from perdure.domain.filter import parse_filter
 
-GRAMMAR = MilvusGrammar()
 SCORE = number_mark("metadata.score")
 NEW_YEAR_2024 = 1_704_067_200_000_000
 

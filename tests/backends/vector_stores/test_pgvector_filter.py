@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.backends.vector_stores.common.filter_clauses import narrow
-from perdure.backends.vector_stores.pgvector.filter import Clause, SqlGrammar
+from perdure.backends.vector_stores.pgvector.filter import GRAMMAR, Clause
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, parse_filter
 
 INDEXED = "tokens && %s::text[]"
@@ -11,7 +11,7 @@ UNINDEXED = "(tokens && %s::text[]) IS TRUE"
 
 
 def clause(filter: Filter | None) -> Clause:
-    found = narrow(filter, SqlGrammar()).clause
+    found = narrow(filter, GRAMMAR).clause
     assert found is not None
     return found
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.backends.vector_stores.common.filter_clauses import narrow
-from perdure.backends.vector_stores.pgvector.filter import SqlGrammar
+from perdure.backends.vector_stores.pgvector.filter import GRAMMAR
 from perdure.backends.vector_stores.pgvector.store import PgVectorStore
 from perdure.backends.vector_stores.pgvector.text import escape, key_text, payload_json, unescape
 from perdure.domain.errors import ConfigError, VectorStoreError
@@ -82,7 +82,7 @@ SQL: dict[str, tuple[dict[str, Any], str, tuple[object, ...], bool]] = {
 @pytest.mark.parametrize("name", SQL)
 def test_filters_become_sql(name: str) -> None:
     expression, sql, values, exact = SQL[name]
-    narrowed = narrow(parse_filter(expression), SqlGrammar())
+    narrowed = narrow(parse_filter(expression), GRAMMAR)
     assert narrowed.clause is not None
     assert (narrowed.clause.sql, narrowed.clause.values, narrowed.exact) == (sql, values, exact)
 
@@ -91,9 +91,9 @@ def test_no_value_is_ever_written_into_the_sql() -> None:
     nasty = "x' OR '1'='1"
     for field in ("user_id", "memory", "tag", f"metadata.{nasty}"):
         for operator in ("eq", "ne", "gt", "contains", "icontains"):
-            clause = narrow(Condition(field, operator, nasty), SqlGrammar()).clause
+            clause = narrow(Condition(field, operator, nasty), GRAMMAR).clause
             assert clause is None or "OR '1'" not in clause.sql
-    clause = narrow(Condition(f"metadata.{nasty}", "gt", 1), SqlGrammar()).clause
+    clause = narrow(Condition(f"metadata.{nasty}", "gt", 1), GRAMMAR).clause
     assert clause is not None
     assert clause.values == (f"metadata.{nasty}", pytest.approx(1.0))
     assert nasty not in clause.sql

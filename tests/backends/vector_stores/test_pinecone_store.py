@@ -10,7 +10,7 @@ import pytest
 from perdure.backends.vector_stores.common.filter_clauses import BARE, moment_mark, narrow, token
 from perdure.backends.vector_stores.pinecone import client
 from perdure.backends.vector_stores.pinecone import store as module
-from perdure.backends.vector_stores.pinecone.filter import INDEXED, PineconeGrammar
+from perdure.backends.vector_stores.pinecone.filter import GRAMMAR, INDEXED
 from perdure.backends.vector_stores.pinecone.store import PineconeVectorStore
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.filter import Condition, Filter, Moment, Not, eq, parse_filter
@@ -88,7 +88,7 @@ MICROSECONDS = 1767225700000000.0
     ],
 )  # fmt: skip
 def test_filters_in_pinecones_terms(filters: Filter, clause: Any, exact: bool) -> None:
-    narrowed = narrow(filters, PineconeGrammar())
+    narrowed = narrow(filters, GRAMMAR)
     assert (narrowed.clause, narrowed.exact) == (clause, exact)
 
 

@@ -15,7 +15,7 @@ import pytest
 from perdure.backends.vector_stores.base import Point
 from perdure.backends.vector_stores.common.filter_clauses import narrow, token
 from perdure.backends.vector_stores.qdrant import store as _qdrant_server
-from perdure.backends.vector_stores.qdrant.filter import QdrantGrammar, as_filter
+from perdure.backends.vector_stores.qdrant.filter import GRAMMAR, WITHOUT_SUBSTRINGS, as_filter
 from perdure.backends.vector_stores.qdrant.folder import point_id
 from perdure.domain.errors import InvalidInputError, VectorStoreError
 from perdure.domain.filter import Condition, Moment, all_of, eq, parse_filter
@@ -107,16 +107,16 @@ CLAUSES = [
 
 @pytest.mark.parametrize(("expression", "expected"), CLAUSES, ids=range(len(CLAUSES)))
 def test_filters_in_qdrants_own_terms(expression: Any, expected: Any) -> None:
-    assert as_filter(narrow(parse_filter(expression), QdrantGrammar(substrings=True)).clause) == expected
+    assert as_filter(narrow(parse_filter(expression), GRAMMAR).clause) == expected
 
 
 def test_parts_of_texts_are_found_here_where_the_server_cannot() -> None:
     one = parse_filter({"field": "memory", "operator": "contains", "value": "Python"})
-    assert narrow(one, QdrantGrammar(substrings=False)).clause is None
+    assert narrow(one, WITHOUT_SUBSTRINGS).clause is None
 
 
 def test_a_key_of_any_letters_is_a_plain_path() -> None:
-    one = narrow(Condition('a.b"]', "lt", Moment("2026-01-01T00:00:00.000000+00:00")), QdrantGrammar(substrings=True))
+    one = narrow(Condition('a.b"]', "lt", Moment("2026-01-01T00:00:00.000000+00:00")), GRAMMAR)
     key = as_filter(one.clause)["must"][0]["key"]
     assert key.startswith("moments.metadata.-")
     assert key.removeprefix("moments.metadata.-").isalnum()

@@ -15,7 +15,7 @@ from perdure.backends.vector_stores.base import CollectionInfo
 from perdure.backends.vector_stores.common.filter_clauses import narrow, token
 from perdure.backends.vector_stores.redis import collections as _redis_collections
 from perdure.backends.vector_stores.redis import rows
-from perdure.backends.vector_stores.redis.filter import RedisGrammar, to_plan, to_query
+from perdure.backends.vector_stores.redis.filter import GRAMMAR, to_plan, to_query
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import Condition, Moment, all_of, eq, matches, parse_filter
 from tests.backends.vector_stores.redis_stores import (  # noqa: F401 - fixtures
@@ -60,11 +60,11 @@ LIVE = all_of(eq("user_id", "alice"), Condition("expires_at", "gt", Moment(momen
     ids=str,
 )
 def test_filters_in_the_language_of_the_search_module(expression: Any, query: str) -> None:
-    assert to_query(narrow(parse_filter(expression), RedisGrammar()).clause) == query
+    assert to_query(narrow(parse_filter(expression), GRAMMAR).clause) == query
 
 
 def test_filters_as_plans_over_sets() -> None:
-    narrowed = narrow(LIVE, RedisGrammar())
+    narrowed = narrow(LIVE, GRAMMAR)
     assert narrowed.exact
     assert to_plan(narrowed.clause) == [
         "and",
@@ -75,7 +75,7 @@ def test_filters_as_plans_over_sets() -> None:
 @pytest.mark.parametrize("text", ["*", "a|b", "a,b", "x} @user_id:{y", " alice ", "alice\x00", "", "ü", "a" * 5000])
 def test_no_value_is_syntax(text: str) -> None:
     for expression in ({"user_id": text}, {"tag": text}, {"field": "user_id", "operator": "ne", "value": text}):
-        query = to_query(narrow(parse_filter(expression), RedisGrammar()).clause)
+        query = to_query(narrow(parse_filter(expression), GRAMMAR).clause)
         assert set(query) <= set("-@tokens:{}0123456789abcdef"), query
 
 

@@ -18,7 +18,7 @@ from perdure.backends.vector_stores.base import Shape
 from perdure.backends.vector_stores.common.documents import Row, encode
 from perdure.backends.vector_stores.common.filter_clauses import moment_mark, narrow, token
 from perdure.backends.vector_stores.weaviate import objects
-from perdure.backends.vector_stores.weaviate.filter import SLOTS, WeaviateGrammar
+from perdure.backends.vector_stores.weaviate.filter import GRAMMAR, SLOTS
 from perdure.backends.vector_stores.weaviate.objects import (
     batches,
     class_name,
@@ -39,7 +39,7 @@ from perdure.domain.filter import parse_filter
 
 def said(expression: dict[str, Any]) -> tuple[Any, bool]:
     """The message that a filter becomes, as plain values, and whether it says all."""
-    narrowed = narrow(parse_filter(expression), WeaviateGrammar())
+    narrowed = narrow(parse_filter(expression), GRAMMAR)
     return None if narrowed.clause is None else MessageToDict(narrowed.clause), narrowed.exact
 
 

@@ -39,7 +39,7 @@ from requests.adapters import HTTPAdapter
 
 from perdure.backends.http.service import key_or_fail, secret_from, text_from
 from perdure.backends.shared.batches import bounded_batches
-from perdure.backends.vector_stores.azure_ai_search.filter import TOKENS, AzureGrammar, Clause, is_plain
+from perdure.backends.vector_stores.azure_ai_search.filter import GRAMMAR, TOKENS, Clause, is_plain
 from perdure.backends.vector_stores.base import Names, Shape, Vector
 from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
 from perdure.backends.vector_stores.common.document_store import DocumentStore
@@ -426,7 +426,7 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
     name: ClassVar[str] = "azure_ai_search"
     ranks_words: ClassVar[bool] = True
     most_hits: ClassVar[int] = MOST_HITS
-    grammar = AzureGrammar()
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where the service is, who we are there, and which indexes are ours."""

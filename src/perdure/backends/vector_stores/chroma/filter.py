@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, moment_mark, number_mark
+from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, moment_mark, number_mark, scope_writer
 from perdure.backends.vector_stores.common.names import digest
+from perdure.domain.text.readable import is_unicode
 
 Where: TypeAlias = dict[str, Any]
 
@@ -25,72 +27,41 @@ RECORD = "#document"
 _LONGEST_PATH = 200
 
 
-class ChromaGrammar(Grammar[Where]):
-    """Clauses with few enough values for one statement of the SQLite that Chroma keeps metadata in."""
-
-    most_values = 150
-    most_clauses = 50
-
-    def one_of(self, tokens: Sequence[str]) -> Where:
-        """Rows that have one of these tokens."""
-        return _joined("$or", [{TOKENS: {"$contains": token}} for token in tokens])
-
-    def none_of(self, tokens: Sequence[str]) -> Where:
-        """Rows that have none of these tokens."""
-        return _joined("$and", [{TOKENS: {"$not_contains": token}} for token in tokens])
-
-    def every(self, clauses: Sequence[Where]) -> Where:
-        """Rows that satisfy all clauses."""
-        return _joined("$and", clauses)
-
-    def some(self, clauses: Sequence[Where]) -> Where:
-        """Rows that satisfy one of the clauses."""
-        return _joined("$or", clauses)
-
-    def scope_is(self, field: str, values: Sequence[str]) -> Where | None:
-        """Rows whose scope field is one of these texts."""
-        if not all(is_plain(value) for value in values):
-            return None
-        return {field: {"$eq": values[0]} if len(values) == 1 else {"$in": list(values)}}
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Where | None:
-        """Rows whose scope field is none of these texts, or missing."""
-        if not all(is_plain(value) for value in values):
-            return None
-        return {field: {"$ne": values[0]} if len(values) == 1 else {"$nin": list(values)}}
-
-    def between(self, span: Span) -> Where:
-        """Rows inside the span."""
-        mark, whole = (number_mark, sortable) if span.kind == "number" else (moment_mark, int)
-        key = span_key(span.kind, span.path)
-        parts: list[Where] = [{TOKENS: {"$contains": mark(span.path)}}]
-        if span.low is not None:
-            parts.append({key: {"$gte": whole(span.low)}})
-        if span.high is not None:
-            parts.append({key: {"$lte": whole(span.high)}})
-        return _joined("$and", parts)
-
-    def holds(self, field: str, text: str, *, ignore_case: bool) -> Where | None:
-        """Rows whose record has the text somewhere, as JSON writes it."""
-        if ignore_case or not text:
-            return None
-        return {RECORD: {"$contains": json.dumps(text)[1:-1]}}
-
-
 def _joined(operator: str, clauses: Sequence[Where]) -> Where:
     """Chroma refuses to join fewer than two."""
     return clauses[0] if len(clauses) == 1 else {operator: list(clauses)}
 
 
+def _between(span: Span) -> Where:
+    mark, whole = (number_mark, sortable) if span.kind == "number" else (moment_mark, int)
+    bounds = [(operator, bound) for operator, bound in (("$gte", span.low), ("$lte", span.high)) if bound is not None]
+    key = span_key(span.kind, span.path)
+    parts: list[Where] = [{TOKENS: {"$contains": mark(span.path)}}]
+    return _joined("$and", parts + [{key: {operator: whole(bound)}} for operator, bound in bounds])
+
+
+def _holds(field: str, text: str, ignore_case: bool) -> Where | None:
+    """Rows whose record has the text somewhere, as JSON writes it."""
+    return None if ignore_case or not text else {RECORD: {"$contains": json.dumps(text)[1:-1]}}
+
+
 def is_plain(text: str) -> bool:
     """Whether Chroma can keep and compare the text: valid Unicode without NUL."""
-    if text.isascii():
-        return "\x00" not in text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\x00" not in text
+    return "\x00" not in text and is_unicode(text)
+
+
+GRAMMAR = Grammar[Where](
+    one_of=lambda tokens: _joined("$or", [{TOKENS: {"$contains": token}} for token in tokens]),
+    none_of=lambda tokens: _joined("$and", [{TOKENS: {"$not_contains": token}} for token in tokens]),
+    every=partial(_joined, "$and"),
+    some=partial(_joined, "$or"),
+    scope_is=scope_writer(is_plain, "$eq", "$in"),
+    scope_is_not=scope_writer(is_plain, "$ne", "$nin"),
+    between=_between,
+    holds=_holds,
+    most_values=150,  # few enough for one statement of the SQLite that Chroma keeps metadata in
+    most_clauses=50,
+)
 
 
 def span_key(kind: Literal["number", "moment"], path: str) -> str:

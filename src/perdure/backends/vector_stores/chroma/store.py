@@ -37,7 +37,7 @@ from perdure.backends.http.service import secret_from, text_from
 from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.chroma.filter import TOKENS, ChromaGrammar, Where, is_plain, sortable, span_key
+from perdure.backends.vector_stores.chroma.filter import GRAMMAR, TOKENS, Where, is_plain, sortable, span_key
 from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
 from perdure.backends.vector_stores.common.document_store import DocumentStore
 from perdure.backends.vector_stores.common.documents import Document, Row, decode
@@ -286,7 +286,7 @@ class ChromaVectorStore(DocumentStore[Where]):
     name: ClassVar[str] = "chroma"
     exact = False
     keeps_bare = False
-    grammar = ChromaGrammar()
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where Chroma is."""

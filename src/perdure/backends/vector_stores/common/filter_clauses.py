@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -156,9 +155,30 @@ class Span:
     """None where that side is open; one of the two is given."""
 
 
-class Grammar(ABC, Generic[C]):
-    """How one engine writes clauses. What it cannot write is None, which stands for every row."""
+def cannot_write(*_: object) -> None:
+    """Leave a condition out of the clause, which then lets every row through."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar(Generic[C]):
+    """How one engine writes clauses, a function for each kind; None where it cannot write the condition."""
+
+    one_of: Callable[[Sequence[str]], C]
+    """Rows that have one of these tokens."""
+    none_of: Callable[[Sequence[str]], C]
+    """Rows that have none of these tokens."""
+    every: Callable[[Sequence[C]], C]
+    """Rows that satisfy all of at least two clauses."""
+    some: Callable[[Sequence[C]], C]
+    """Rows that satisfy one of at least two clauses."""
+    scope_is: Callable[[str, Sequence[str]], C | None] = cannot_write
+    """Rows whose scope field is one of these texts; None to use tokens."""
+    scope_is_not: Callable[[str, Sequence[str]], C | None] = cannot_write
+    """Rows whose scope field is none of these texts, or missing; None to use tokens."""
+    between: Callable[[Span], C | None] = cannot_write
+    """Rows inside the span."""
+    holds: Callable[[str, str, bool], C | None] = cannot_write
+    """Rows whose own text field holds this text (maybe more rows); given the field, the text and "ignore case"."""
     most_values: int = 500
     """Tokens or texts in one clause."""
     most_clauses: int = 200
@@ -168,37 +188,18 @@ class Grammar(ABC, Generic[C]):
     exact_numbers: bool = True
     """Whether the engine compares numbers to the last digit; if not, `between` reaches out a little."""
 
-    @abstractmethod
-    def one_of(self, tokens: Sequence[str]) -> C:
-        """Rows that have one of these tokens."""
 
-    @abstractmethod
-    def none_of(self, tokens: Sequence[str]) -> C:
-        """Rows that have none of these tokens."""
+def scope_writer(
+    fits: Callable[[str], object], one: str, many: str
+) -> Callable[[str, Sequence[str]], dict[str, Any] | None]:
+    """Write `{field: {operator: operand}}`: the operator `one` for a single text, `many` for several that all fit."""
 
-    @abstractmethod
-    def every(self, clauses: Sequence[C]) -> C:
-        """Rows that satisfy all of at least two clauses."""
+    def write(field: str, values: Sequence[str]) -> dict[str, Any] | None:
+        if not all(map(fits, values)):
+            return None
+        return {field: {one: values[0]} if len(values) == 1 else {many: list(values)}}
 
-    @abstractmethod
-    def some(self, clauses: Sequence[C]) -> C:
-        """Rows that satisfy one of at least two clauses."""
-
-    def scope_is(self, field: str, values: Sequence[str]) -> C | None:
-        """Rows whose scope field is one of these texts; None to use tokens."""
-        return None
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> C | None:
-        """Rows whose scope field is none of these texts, or missing; None to use tokens."""
-        return None
-
-    def between(self, span: Span) -> C | None:
-        """Rows inside the span."""
-        return None
-
-    def holds(self, field: str, text: str, *, ignore_case: bool) -> C | None:
-        """Rows whose own text field holds this text, and maybe more rows."""
-        return None
+    return write
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,7 @@ def _condition(condition: Condition, grammar: Grammar[C], *, positive: bool) -> 
     if condition.operator in ORDERINGS:
         return _ordering(condition, grammar, positive=positive)
     if positive and isinstance(condition.value, str):
-        clause = grammar.holds(path_of(condition.field), condition.value, ignore_case=condition.operator == "icontains")
+        clause = grammar.holds(path_of(condition.field), condition.value, condition.operator == "icontains")
         return Narrowed(clause, exact=False)
     return _everything(exact=False)
 

@@ -53,50 +53,40 @@ def _ordered(value: float) -> str:
     return f"{bits ^ _ALL if bits & _SIGN else bits | _SIGN:016x}"
 
 
-class ElasticsearchGrammar(Grammar[Clause]):
-    """How clauses are written for Elasticsearch."""
-
-    most_values = 10_000
-
-    def one_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have one of these tokens."""
-        return {"terms": {"tokens": list(tokens)}}
-
-    def none_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have none of these tokens."""
-        return _not(self.one_of(tokens))
-
-    def every(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy all clauses."""
-        return {"bool": {"filter": list(clauses)}}
-
-    def some(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy one clause."""
-        return {"bool": {"should": list(clauses), "minimum_should_match": 1}}
-
-    def scope_is(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is one of these texts."""
-        return {"terms": {field: list(values)}} if all(map(as_keyword, values)) else None
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is none of these texts, or missing."""
-        clause = self.scope_is(field, values)
-        return None if clause is None else _not(clause)
-
-    def between(self, span: Span) -> Clause:
-        """Rows inside the span."""
-        if span.kind == "moment" and span.path in TIME_FIELDS:
-            bounds: dict[str, int | str] = {}
-            if span.low is not None:
-                bounds["gte"] = math.ceil(span.low)
-            if span.high is not None:
-                bounds["lte"] = math.floor(span.high)
-            return {"range": {f"moments.{span.path}": bounds}}
-        family = _family(span.path, span.kind)
-        low = _FIRST if span.low is None else _ordered(span.low)
-        high = _LAST if span.high is None else _ordered(span.high)
-        return {"range": {"places": {"gte": family + low, "lte": family + high}}}
-
-
 def _not(clause: Clause) -> Clause:
     return {"bool": {"must_not": [clause]}}
+
+
+def _scope_is(field: str, values: Sequence[str]) -> Clause | None:
+    return {"terms": {field: list(values)}} if all(map(as_keyword, values)) else None
+
+
+def _scope_is_not(field: str, values: Sequence[str]) -> Clause | None:
+    clause = _scope_is(field, values)
+    return None if clause is None else _not(clause)
+
+
+def _between(span: Span) -> Clause:
+    if span.kind == "moment" and span.path in TIME_FIELDS:
+        bounds: dict[str, int | str] = {}
+        if span.low is not None:
+            bounds["gte"] = math.ceil(span.low)
+        if span.high is not None:
+            bounds["lte"] = math.floor(span.high)
+        return {"range": {f"moments.{span.path}": bounds}}
+    family = _family(span.path, span.kind)
+    low = _FIRST if span.low is None else _ordered(span.low)
+    high = _LAST if span.high is None else _ordered(span.high)
+    return {"range": {"places": {"gte": family + low, "lte": family + high}}}
+
+
+GRAMMAR = Grammar[Clause](
+    one_of=lambda tokens: {"terms": {"tokens": list(tokens)}},
+    none_of=lambda tokens: _not({"terms": {"tokens": list(tokens)}}),
+    every=lambda clauses: {"bool": {"filter": list(clauses)}},
+    some=lambda clauses: {"bool": {"should": list(clauses), "minimum_should_match": 1}},
+    scope_is=_scope_is,
+    scope_is_not=_scope_is_not,
+    between=_between,
+    most_values=10_000,
+)

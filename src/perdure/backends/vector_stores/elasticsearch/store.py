@@ -29,7 +29,7 @@ from perdure.backends.vector_stores.common.document_store import DocumentStore
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.filter_clauses import word_token
 from perdure.backends.vector_stores.common.rows import Place
-from perdure.backends.vector_stores.elasticsearch.filter import Clause, ElasticsearchGrammar
+from perdure.backends.vector_stores.elasticsearch.filter import GRAMMAR, Clause
 from perdure.backends.vector_stores.elasticsearch.index import (
     KEPT,
     MOST_DIMENSIONS,
@@ -183,7 +183,7 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
 
     name: ClassVar[str] = "elasticsearch"
     ranks_words: ClassVar[bool] = True
-    grammar = ElasticsearchGrammar()
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where the server is, who we are there, and which indices are ours."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
 
@@ -34,64 +35,18 @@ def key(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-class FaissGrammar(Grammar[Sql]):
-    """Clauses with fewer values than a statement of SQLite takes."""
-
-    most_values = 200
-    most_clauses = 100
-
-    def one_of(self, tokens: Sequence[str]) -> Sql:
-        """Rows that have one of these tokens."""
-        return _in_table("tokens", f"token IN ({_marks(tokens)})", tuple(bytes.fromhex(token) for token in tokens))
-
-    def none_of(self, tokens: Sequence[str]) -> Sql:
-        """Rows that have none of these tokens."""
-        some = self.one_of(tokens)
-        return Sql(f"NOT {some.probing}", f"NOT {some.looking_up}", some.values)
-
-    def every(self, clauses: Sequence[Sql]) -> Sql:
-        """Rows that satisfy all clauses."""
-        return _joined(" AND ", clauses, scoped=any(clause.scoped for clause in clauses))
-
-    def some(self, clauses: Sequence[Sql]) -> Sql:
-        """Rows that satisfy one of the clauses."""
-        return _joined(" OR ", clauses, scoped=all(clause.scoped for clause in clauses))
-
-    def scope_is(self, field: str, values: Sequence[str]) -> Sql:
-        """Rows whose scope field is one of these texts."""
-        text = f"r.{field} IN ({_marks(values)})"
-        return Sql(text, text, tuple(map(key, values)), scoped=True)
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Sql:
-        """Rows whose scope field is none of these texts, or missing."""
-        text = f"(r.{field} IS NULL OR r.{field} NOT IN ({_marks(values)}))"
-        return Sql(text, text, tuple(map(key, values)))
-
-    def between(self, span: Span) -> Sql:
-        """Rows inside the span."""
-        bounds = [(sign, bound) for sign, bound in ((">=", span.low), ("<=", span.high)) if bound is not None]
-        values = [float(bound) if span.kind == "number" else int(bound) for _, bound in bounds]
-        condition = " AND ".join(["path = ?", *(f"value {sign} ?" for sign, _ in bounds)])
-        return _in_table("spans", condition, (span_key(span.kind, span.path), *values))
-
-    def holds(self, field: str, text: str, *, ignore_case: bool) -> Sql | None:
-        """Rows whose record has the text somewhere, as JSON writes it."""
-        if ignore_case:
-            return None
-        return Sql("instr(r.record, ?) > 0", "instr(r.record, ?) > 0", (json.dumps(text)[1:-1],))
-
-
-def span_key(kind: str, path: str) -> bytes:
-    """The key of a number or moment in the table of spans."""
-    return key(f"{kind}:{path}")
-
-
-def _in_table(table: str, condition: str, values: tuple[str | bytes | int | float, ...]) -> Sql:
+def _in_table(table: str, condition: str, values: tuple[str | bytes | int | float, ...], *, has: bool = True) -> Sql:
+    """Rows that have an entry of the table under the condition, or have none."""
+    no = "" if has else "NOT "
     return Sql(
-        f"EXISTS (SELECT 1 FROM {table}_{{c}} WHERE n = r.n AND {condition})",
-        f"r.n IN (SELECT n FROM {table}_{{c}} WHERE {condition})",
+        f"{no}EXISTS (SELECT 1 FROM {table}_{{c}} WHERE n = r.n AND {condition})",
+        f"{no}r.n IN (SELECT n FROM {table}_{{c}} WHERE {condition})",
         values,
     )
+
+
+def _tokens(tokens: Sequence[str], *, has: bool = True) -> Sql:
+    return _in_table("tokens", f"token IN ({_marks(tokens)})", tuple(map(bytes.fromhex, tokens)), has=has)
 
 
 def _joined(word: str, clauses: Sequence[Sql], *, scoped: bool) -> Sql:
@@ -105,3 +60,40 @@ def _joined(word: str, clauses: Sequence[Sql], *, scoped: bool) -> Sql:
 
 def _marks(values: Sequence[str]) -> str:
     return ", ".join("?" * len(values))
+
+
+def _plain(text: str, *values: str | bytes, scoped: bool = False) -> Sql:
+    return Sql(text, text, values, scoped)
+
+
+def _between(span: Span) -> Sql:
+    bounds = [(sign, bound) for sign, bound in ((">=", span.low), ("<=", span.high)) if bound is not None]
+    values = [float(bound) if span.kind == "number" else int(bound) for _, bound in bounds]
+    condition = " AND ".join(["path = ?", *(f"value {sign} ?" for sign, _ in bounds)])
+    return _in_table("spans", condition, (span_key(span.kind, span.path), *values))
+
+
+def _holds(field: str, text: str, ignore_case: bool) -> Sql | None:
+    """Rows whose record has the text somewhere, as JSON writes it."""
+    return None if ignore_case else _plain("instr(r.record, ?) > 0", json.dumps(text)[1:-1])
+
+
+def span_key(kind: str, path: str) -> bytes:
+    """The key of a number or moment in the table of spans."""
+    return key(f"{kind}:{path}")
+
+
+GRAMMAR = Grammar[Sql](
+    one_of=_tokens,
+    none_of=partial(_tokens, has=False),
+    every=lambda clauses: _joined(" AND ", clauses, scoped=any(clause.scoped for clause in clauses)),
+    some=lambda clauses: _joined(" OR ", clauses, scoped=all(clause.scoped for clause in clauses)),
+    scope_is=lambda field, values: _plain(f"r.{field} IN ({_marks(values)})", *map(key, values), scoped=True),
+    scope_is_not=lambda field, values: _plain(
+        f"(r.{field} IS NULL OR r.{field} NOT IN ({_marks(values)}))", *map(key, values)
+    ),
+    between=_between,
+    holds=_holds,
+    most_values=200,  # fewer than a statement of SQLite takes
+    most_clauses=100,
+)

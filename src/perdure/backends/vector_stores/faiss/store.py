@@ -26,7 +26,7 @@ from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.rows import Place
 from perdure.backends.vector_stores.faiss import rows
 from perdure.backends.vector_stores.faiss import rows as _faiss_rows
-from perdure.backends.vector_stores.faiss.filter import FaissGrammar, Sql, key
+from perdure.backends.vector_stores.faiss.filter import GRAMMAR, Sql, key
 from perdure.backends.vector_stores.faiss.rows import Collection, Rows, vectors_after
 from perdure.backends.vector_stores.sqlite import maintenance
 from perdure.domain.errors import VectorStoreError
@@ -226,7 +226,7 @@ class FaissVectorStore(DocumentStore[Sql]):
 
     name: ClassVar[str] = "faiss"
     scrub_note: ClassVar[str] = ""
-    grammar = FaissGrammar()
+    grammar = GRAMMAR
     most_hits = 2**31 - 1
 
     class Settings(EngineSettings):

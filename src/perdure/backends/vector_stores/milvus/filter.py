@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from perdure.backends.vector_stores.common.filter_clauses import BARE, Grammar, Span, moment_mark, number_mark
 from perdure.backends.vector_stores.common.names import digest
@@ -36,72 +37,59 @@ def time_field(path: str) -> str:
     return f"{path}_us"
 
 
-class MilvusGrammar(Grammar[str]):
-    """Tokens in an array, scopes and times in fields of their own, other numbers and moments in one JSON field."""
-
-    def one_of(self, tokens: Sequence[str]) -> str:
-        """Rows that have one of these tokens."""
-        if list(tokens) == [BARE]:
-            return "bare == true"
-        return f"array_contains_any(tokens, {_listed(tokens)})"
-
-    def none_of(self, tokens: Sequence[str]) -> str:
-        """Rows that have none of these tokens."""
-        if list(tokens) == [BARE]:
-            return "bare == false"
-        return f"(not array_contains_any(tokens, {_listed(tokens)}))"
-
-    def every(self, clauses: Sequence[str]) -> str:
-        """Rows that satisfy all clauses."""
-        return f"({' and '.join(clauses)})"
-
-    def some(self, clauses: Sequence[str]) -> str:
-        """Rows that satisfy one of the clauses."""
-        return f"({' or '.join(clauses)})"
-
-    def scope_is(self, field: str, values: Sequence[str]) -> str:
-        """Rows whose scope field is one of these texts."""
-        texts = [scope_text(value) for value in values]
-        return f'{field} == "{texts[0]}"' if len(texts) == 1 else f"{field} in {_listed(texts)}"
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> str:
-        """Rows whose scope field is none of these texts, or missing."""
-        texts = [scope_text(value) for value in values]
-        return f'{field} != "{texts[0]}"' if len(texts) == 1 else f"{field} not in {_listed(texts)}"
-
-    def between(self, span: Span) -> str | None:
-        """Rows inside the span."""
-        if span.path in TIME_FIELDS:
-            if span.kind != "moment":
-                return None
-            name = time_field(span.path)
-            low: float | None = EARLIEST if span.low is None else span.low
-        else:
-            mark = moment_mark(span.path) if span.kind == "moment" else number_mark(span.path)
-            name = f'ranges["{mark}"]'
-            low = span.low
-        write = _whole if span.kind == "moment" else _real
-        sides = [
-            f"{name} {sign} {write(bound)}"
-            for sign, bound in ((">=", low), ("<=", span.high))
-            if bound is not None and math.isfinite(bound)
-        ]
-        return " and ".join(sides) if len(sides) < 2 else self.every(sides)
-
-    def holds(self, field: str, text: str, *, ignore_case: bool) -> str | None:
-        """Rows whose memory holds this text, and those that are too long to be seen; patterns only of plain words."""
-        if field != "memory" or ignore_case or not _WORDS.fullmatch(text):
-            return None
-        return f'(memory like "%{text}%" or memory == "{TOO_LONG}")'
-
-
 def _listed(texts: Sequence[str]) -> str:
     return "[" + ", ".join(f'"{text}"' for text in texts) + "]"
 
 
-def _whole(bound: float) -> str:
-    return str(int(bound))
+def _tokens(tokens: Sequence[str], *, has: bool = True) -> str:
+    if list(tokens) == [BARE]:
+        return f"bare == {str(has).lower()}"
+    any_of = f"array_contains_any(tokens, {_listed(tokens)})"
+    return any_of if has else f"(not {any_of})"
 
 
-def _real(bound: float) -> str:
-    return repr(float(bound))
+def _every(clauses: Sequence[str]) -> str:
+    return f"({' and '.join(clauses)})"
+
+
+def _scope(field: str, values: Sequence[str], *, one: str, many: str) -> str:
+    texts = [scope_text(value) for value in values]
+    return f'{field} {one} "{texts[0]}"' if len(texts) == 1 else f"{field} {many} {_listed(texts)}"
+
+
+def _between(span: Span) -> str | None:
+    if span.path in TIME_FIELDS:
+        if span.kind != "moment":
+            return None
+        name = time_field(span.path)
+        low: float | None = EARLIEST if span.low is None else span.low
+    else:
+        mark = moment_mark(span.path) if span.kind == "moment" else number_mark(span.path)
+        name = f'ranges["{mark}"]'
+        low = span.low
+    sides = [
+        f"{name} {sign} {int(bound) if span.kind == 'moment' else repr(float(bound))}"
+        for sign, bound in ((">=", low), ("<=", span.high))
+        if bound is not None and math.isfinite(bound)
+    ]
+    return " and ".join(sides) if len(sides) < 2 else _every(sides)
+
+
+def _holds(field: str, text: str, ignore_case: bool) -> str | None:
+    """Rows whose memory holds this text, and those that are too long to be seen; patterns only of plain words."""
+    if field != "memory" or ignore_case or not _WORDS.fullmatch(text):
+        return None
+    return f'(memory like "%{text}%" or memory == "{TOO_LONG}")'
+
+
+GRAMMAR = Grammar[str](
+    one_of=_tokens,
+    none_of=partial(_tokens, has=False),
+    every=_every,
+    some=lambda clauses: f"({' or '.join(clauses)})",
+    scope_is=partial(_scope, one="==", many="in"),
+    scope_is_not=partial(_scope, one="!=", many="not in"),
+    between=_between,
+    holds=_holds,
+)
+"""Tokens in an array, scopes and times in fields of their own, other numbers and moments in one JSON field."""

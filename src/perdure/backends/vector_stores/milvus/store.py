@@ -33,7 +33,7 @@ from perdure.backends.vector_stores.common.document_store import DocumentStore
 from perdure.backends.vector_stores.common.documents import Document, Row, decode
 from perdure.backends.vector_stores.common.filter_clauses import moment_mark, number_mark
 from perdure.backends.vector_stores.common.names import digest
-from perdure.backends.vector_stores.milvus.filter import NO_TIME, TOO_LONG, MilvusGrammar, scope_text, time_field
+from perdure.backends.vector_stores.milvus.filter import GRAMMAR, NO_TIME, TOO_LONG, scope_text, time_field
 from perdure.domain.errors import InvalidInputError, VectorStoreError
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
@@ -293,7 +293,7 @@ class MilvusVectorStore(DocumentStore[str]):
 
     name: ClassVar[str] = "milvus"
     keeps_bare = False  # every row must have a vector
-    grammar = MilvusGrammar()
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where Milvus is, and how collections are made."""

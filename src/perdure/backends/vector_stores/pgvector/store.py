@@ -27,7 +27,7 @@ from perdure.backends.vector_stores.common.document_store import DocumentStore
 from perdure.backends.vector_stores.common.documents import Document, Row, decode
 from perdure.backends.vector_stores.common.names import digest
 from perdure.backends.vector_stores.common.rows import Place
-from perdure.backends.vector_stores.pgvector.filter import Clause, SqlGrammar
+from perdure.backends.vector_stores.pgvector.filter import GRAMMAR, Clause
 from perdure.backends.vector_stores.pgvector.server import Connection, Server, ServerError, quoted
 from perdure.backends.vector_stores.pgvector.text import escape, key_text, payload_json, to_json, unescape, word_key
 from perdure.domain.errors import ConfigError, VectorStoreError
@@ -297,7 +297,7 @@ class PgVectorStore(DocumentStore[Clause]):
     )
     ranks_words: ClassVar[bool] = True
     most_hits: ClassVar[int] = 1_000_000
-    grammar = SqlGrammar()
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where the database is, and how it is used."""

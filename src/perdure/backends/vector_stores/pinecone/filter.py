@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
+from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, scope_writer
 from perdure.domain.filter import TIME_FIELDS
 from perdure.domain.scope import SCOPE_FIELDS
+from perdure.domain.text.readable import is_unicode
 
 Clause = dict[str, Any]
 
@@ -23,12 +23,12 @@ _FIRST_MOMENT = -1e17
 """Microseconds: before the year 1, and after NO_MOMENT."""
 
 INDEXED = (*SCOPE_FIELDS, *sorted(TIME_FIELDS), TOKENS)
-"""The fields of metadata that can be filtered by; user_id is first among them (V81)."""
+"""The fields of metadata that can be filtered by; user_id is first among them."""
 
 
 def is_plain(text: str) -> bool:
     """Whether the text can be sent and stands for itself; others are found by their tokens."""
-    return bool(text) and "\x00" not in text and (text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text))
+    return bool(text) and "\x00" not in text and is_unicode(text)
 
 
 def rows_of(clause: Clause | None) -> Clause:
@@ -37,42 +37,21 @@ def rows_of(clause: Clause | None) -> Clause:
     return every_row if clause is None else {"$and": [every_row, clause]}
 
 
-class PineconeGrammar(Grammar[Clause]):
-    """Tokens, scope fields and moments."""
+def _between(span: Span) -> Clause | None:
+    if span.kind != "moment" or span.path not in TIME_FIELDS:
+        return None
+    bounds = {"$gte": _FIRST_MOMENT if span.low is None else span.low}
+    if span.high is not None:
+        bounds["$lte"] = span.high
+    return {span.path: bounds}
 
-    def one_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows with at least one of the tokens."""
-        return {TOKENS: {"$in": list(tokens)}}
 
-    def none_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows with none of the tokens."""
-        return {TOKENS: {"$nin": list(tokens)}}
-
-    def every(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that meet all clauses."""
-        return {"$and": list(clauses)}
-
-    def some(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that meet at least one clause."""
-        return {"$or": list(clauses)}
-
-    def scope_is(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is one of the values; None where the store cannot say it."""
-        if not all(map(is_plain, values)):
-            return None
-        return {field: {"$eq": values[0]}} if len(values) == 1 else {field: {"$in": list(values)}}
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is none of the values; None where the store cannot say it."""
-        if not all(map(is_plain, values)):
-            return None
-        return {field: {"$ne": values[0]}} if len(values) == 1 else {field: {"$nin": list(values)}}
-
-    def between(self, span: Span) -> Clause | None:
-        """Rows whose moment lies in the span; None where the store cannot say it."""
-        if span.kind != "moment" or span.path not in TIME_FIELDS:
-            return None
-        bounds = {"$gte": _FIRST_MOMENT if span.low is None else span.low}
-        if span.high is not None:
-            bounds["$lte"] = span.high
-        return {span.path: bounds}
+GRAMMAR = Grammar[Clause](
+    one_of=lambda tokens: {TOKENS: {"$in": list(tokens)}},
+    none_of=lambda tokens: {TOKENS: {"$nin": list(tokens)}},
+    every=lambda clauses: {"$and": list(clauses)},
+    some=lambda clauses: {"$or": list(clauses)},
+    scope_is=scope_writer(is_plain, "$eq", "$in"),
+    scope_is_not=scope_writer(is_plain, "$ne", "$nin"),
+    between=_between,
+)

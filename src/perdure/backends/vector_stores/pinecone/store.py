@@ -33,7 +33,7 @@ from perdure.backends.vector_stores.pinecone.client import (
     row_of,
     somewhere,
 )
-from perdure.backends.vector_stores.pinecone.filter import INDEXED, Clause, PineconeGrammar, rows_of
+from perdure.backends.vector_stores.pinecone.filter import GRAMMAR, INDEXED, Clause, rows_of
 from perdure.domain.errors import ConfigError, VectorStoreError
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
     name: ClassVar[str] = "pinecone"
     most_hits: ClassVar[int] = MOST_HITS
     keeps_bare: ClassVar[bool] = False
-    grammar = PineconeGrammar()
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Who we are, where new indexes are made, and which names are ours."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from perdure.backends.vector_stores.common.documents import readable
-from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
+from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, cannot_write
 from perdure.backends.vector_stores.common.names import digest
 
 Clause: TypeAlias = dict[str, Any]
@@ -63,61 +64,49 @@ def as_filter(clause: Clause | None) -> Clause | None:
     return {"must": [clause]} if clause is not None and "key" in clause else clause
 
 
-class QdrantGrammar(Grammar[Clause]):
-    """Qdrant's filter language. Its server reads the fractions of JSON with an error in the last digit."""
+def _scope_is(field: str, values: Sequence[str]) -> Clause | None:
+    if field not in SCOPES or not all(map(is_native, values)):
+        return None
+    return {"key": field, "match": {"value": values[0]} if len(values) == 1 else {"any": list(values)}}
 
-    exact_numbers = False
 
-    def __init__(self, *, substrings: bool) -> None:
-        self._substrings = substrings
+def _scope_is_not(field: str, values: Sequence[str]) -> Clause | None:
+    inside = _scope_is(field, values)
+    return None if inside is None else {"must_not": [inside]}
 
-    def one_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have one of these tokens."""
-        return {"key": TOKENS, "match": {"any": list(tokens)}}
 
-    def none_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have none of these tokens."""
-        return {"must_not": [self.one_of(tokens)]}
+def _between(span: Span) -> Clause:
+    """Rows whose single number or moment is inside the span; of numbers a few at its ends too."""
+    if span.kind == "number":
+        bounds: dict[str, Any] = {}
+        if span.low is not None:
+            low = kept_number(span.low)
+            bounds["gte"] = low - abs(low) * ERROR - TINY
+        if span.high is not None:
+            high = kept_number(span.high)
+            bounds["lte"] = high + abs(high) * ERROR + TINY
+        return {"key": ".".join((NUMBERS, *steps_of(span.path))), "range": bounds}
+    # Spans reach out by one float beyond the first and the last date that there are.
+    start = _LOWEST if span.low is None else max(int(span.low), _LOWEST)
+    end = _HIGHEST if span.high is None else min(int(span.high), _HIGHEST)
+    dates = {"gte": date_of(start), "lte": date_of(end)}
+    return {"key": ".".join((MOMENTS, *steps_of(span.path))), "range": dates}
 
-    def every(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy all clauses."""
-        return {"must": list(clauses)}
 
-    def some(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy one of the clauses."""
-        return {"should": list(clauses)}
+def _holds(field: str, text: str, ignore_case: bool) -> Clause | None:
+    return None if field != MEMORY or ignore_case else {"key": MEMORY, "match": {"substring": readable(text)}}
 
-    def scope_is(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is one of these texts."""
-        if field not in SCOPES or not all(is_native(value) for value in values):
-            return None
-        match = {"value": values[0]} if len(values) == 1 else {"any": list(values)}
-        return {"key": field, "match": match}
 
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is none of these texts, or missing."""
-        inside = self.scope_is(field, values)
-        return None if inside is None else {"must_not": [inside]}
-
-    def between(self, span: Span) -> Clause:
-        """Rows whose single number or moment is inside the span; of numbers a few at its ends too."""
-        if span.kind == "number":
-            bounds: dict[str, Any] = {}
-            if span.low is not None:
-                low = kept_number(span.low)
-                bounds["gte"] = low - abs(low) * ERROR - TINY
-            if span.high is not None:
-                high = kept_number(span.high)
-                bounds["lte"] = high + abs(high) * ERROR + TINY
-            return {"key": ".".join((NUMBERS, *steps_of(span.path))), "range": bounds}
-        # Spans reach out by one float beyond the first and the last date that there are.
-        start = _LOWEST if span.low is None else max(int(span.low), _LOWEST)
-        end = _HIGHEST if span.high is None else min(int(span.high), _HIGHEST)
-        dates = {"gte": date_of(start), "lte": date_of(end)}
-        return {"key": ".".join((MOMENTS, *steps_of(span.path))), "range": dates}
-
-    def holds(self, field: str, text: str, *, ignore_case: bool) -> Clause | None:
-        """Rows whose memory holds this text, where the engine can look for a part of a text."""
-        if field != MEMORY or ignore_case or not self._substrings:
-            return None
-        return {"key": MEMORY, "match": {"substring": readable(text)}}
+GRAMMAR = Grammar[Clause](
+    one_of=lambda tokens: {"key": TOKENS, "match": {"any": list(tokens)}},
+    none_of=lambda tokens: {"must_not": [{"key": TOKENS, "match": {"any": list(tokens)}}]},
+    every=lambda clauses: {"must": list(clauses)},
+    some=lambda clauses: {"should": list(clauses)},
+    scope_is=_scope_is,
+    scope_is_not=_scope_is_not,
+    between=_between,
+    holds=_holds,
+    exact_numbers=False,  # the server reads the fractions of JSON with an error in the last digit
+)
+WITHOUT_SUBSTRINGS = replace(GRAMMAR, holds=cannot_write)
+"""For servers that cannot look for a part of a text."""

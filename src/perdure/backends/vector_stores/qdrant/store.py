@@ -25,7 +25,7 @@ from perdure.backends.vector_stores.common.document_engine import EngineSettings
 from perdure.backends.vector_stores.common.document_store import DocumentStore
 from perdure.backends.vector_stores.common.documents import Document, Row, decode
 from perdure.backends.vector_stores.common.names import digest
-from perdure.backends.vector_stores.qdrant.filter import Clause, QdrantGrammar, as_filter
+from perdure.backends.vector_stores.qdrant.filter import GRAMMAR, WITHOUT_SUBSTRINGS, Clause, as_filter
 from perdure.backends.vector_stores.qdrant.folder import (
     DATES,
     DENSE,
@@ -357,6 +357,7 @@ class QdrantVectorStore(DocumentStore[Clause]):
 
     name: ClassVar[str] = "qdrant"
     ranks_words: ClassVar[bool] = True
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where Qdrant is."""
@@ -412,7 +413,6 @@ class QdrantVectorStore(DocumentStore[Clause]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.settings = settings
-        self.grammar = QdrantGrammar(substrings=False)
         self._opened: QdrantEngine | None = None
 
     @property
@@ -435,7 +435,7 @@ class QdrantVectorStore(DocumentStore[Clause]):
                 prefix=settings.prefix,
                 on_disk=settings.on_disk,
             )
-        self.grammar = QdrantGrammar(substrings=self._opened.substrings)
+        self.grammar = GRAMMAR if self._opened.substrings else WITHOUT_SUBSTRINGS
 
     def _disconnect(self) -> None:
         engine, self._opened = self._engine, None

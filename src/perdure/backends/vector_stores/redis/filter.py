@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
 from perdure.domain.filter import TIME_FIELDS
@@ -55,38 +56,25 @@ Plan = list[object]
 """A clause as our scripts read it: ["any" | "none", names], ["within", field, low, high], ["and" | "or", plans]."""
 
 
-class RedisGrammar(Grammar[Clause]):
-    """Tokens answer for every field; scopes of plain text and time fields have indexes of their own."""
+def _scope(field: str, values: Sequence[str], *, positive: bool = True) -> Clause | None:
+    return ScopeIs(field, tuple(values), positive) if all(map(_PLAIN.fullmatch, values)) else None
 
-    def one_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have one of these tokens."""
-        return Has(tuple(tokens))
 
-    def none_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have none of these tokens."""
-        return Has(tuple(tokens), positive=False)
+def _between(span: Span) -> Clause | None:
+    timed = span.kind == "moment" and span.path in TIME_FIELDS
+    return Within(span.path, span.low, span.high) if timed else None
 
-    def every(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy all clauses."""
-        return Joined(tuple(clauses), every=True)
 
-    def some(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy one of the clauses."""
-        return Joined(tuple(clauses), every=False)
-
-    def scope_is(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is one of these texts, if all are plain."""
-        return ScopeIs(field, tuple(values)) if all(map(_PLAIN.fullmatch, values)) else None
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is none of these texts, if all are plain."""
-        return ScopeIs(field, tuple(values), positive=False) if all(map(_PLAIN.fullmatch, values)) else None
-
-    def between(self, span: Span) -> Clause | None:
-        """Rows whose time field lies inside the span."""
-        if span.kind == "moment" and span.path in TIME_FIELDS:
-            return Within(span.path, span.low, span.high)
-        return None
+GRAMMAR = Grammar[Clause](
+    one_of=lambda tokens: Has(tuple(tokens)),
+    none_of=lambda tokens: Has(tuple(tokens), positive=False),
+    every=lambda clauses: Joined(tuple(clauses), every=True),
+    some=lambda clauses: Joined(tuple(clauses), every=False),
+    scope_is=_scope,
+    scope_is_not=partial(_scope, positive=False),
+    between=_between,
+)
+"""Tokens answer for every field; scopes of plain text and time fields have indexes of their own."""
 
 
 def plain_scopes(scope: Mapping[str, str]) -> dict[str, str]:

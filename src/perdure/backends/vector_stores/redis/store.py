@@ -34,7 +34,7 @@ from perdure.backends.vector_stores.common.document_store import DocumentStore
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.rows import Place
 from perdure.backends.vector_stores.redis.collections import Collections
-from perdure.backends.vector_stores.redis.filter import Clause, RedisGrammar
+from perdure.backends.vector_stores.redis.filter import GRAMMAR, Clause
 from perdure.backends.vector_stores.redis.rows import Rows, Scored, Scripts, SearchRows, Stale, VectorSetRows
 from perdure.domain.errors import ConfigError, VectorStoreError
 
@@ -194,7 +194,7 @@ class RedisVectorStore(DocumentStore[Clause]):
     """
 
     name: ClassVar[str] = "redis"
-    grammar = RedisGrammar()
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where the server is, and what of it is ours."""

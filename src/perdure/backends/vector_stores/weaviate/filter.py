@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from weaviate.proto.v1 import base_pb2
@@ -57,41 +58,25 @@ def everything() -> Clause:
     return number(SLOT, _Operator.OPERATOR_GREATER_THAN_EQUAL, 0)
 
 
-class WeaviateGrammar(Grammar[Clause]):
-    """Clauses over the properties that `_weaviate_schema` indexes."""
+def _scope(operator: Any, field: str, values: Sequence[str]) -> Clause | None:
+    return texts(field, operator, values) if all(map(fits_keyword, values)) else None
 
-    def one_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have one of these tokens."""
-        return texts(TOKENS, _Operator.OPERATOR_CONTAINS_ANY, tokens)
 
-    def none_of(self, tokens: Sequence[str]) -> Clause:
-        """Rows that have none of these tokens."""
-        return texts(TOKENS, _Operator.OPERATOR_CONTAINS_NONE, tokens)
+def _between(span: Span) -> Clause | None:
+    """The span of a field whose numbers or moments are indexed."""
+    if RANGED.get(span.path) != span.kind:
+        return None
+    low = None if span.low is None else number(span.path, _Operator.OPERATOR_GREATER_THAN_EQUAL, span.low)
+    high = None if span.high is None else number(span.path, _Operator.OPERATOR_LESS_THAN_EQUAL, span.high)
+    return both(low, high)
 
-    def every(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy all clauses."""
-        return Clause(operator=_Operator.OPERATOR_AND, filters=clauses)
 
-    def some(self, clauses: Sequence[Clause]) -> Clause:
-        """Rows that satisfy one of the clauses."""
-        return Clause(operator=_Operator.OPERATOR_OR, filters=clauses)
-
-    def scope_is(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is one of these texts."""
-        if not all(map(fits_keyword, values)):
-            return None
-        return texts(field, _Operator.OPERATOR_CONTAINS_ANY, values)
-
-    def scope_is_not(self, field: str, values: Sequence[str]) -> Clause | None:
-        """Rows whose scope field is none of these texts, or missing."""
-        if not all(map(fits_keyword, values)):
-            return None
-        return texts(field, _Operator.OPERATOR_CONTAINS_NONE, values)
-
-    def between(self, span: Span) -> Clause | None:
-        """Rows inside the span, of the fields whose numbers or moments are indexed."""
-        if RANGED.get(span.path) != span.kind:
-            return None
-        low = None if span.low is None else number(span.path, _Operator.OPERATOR_GREATER_THAN_EQUAL, span.low)
-        high = None if span.high is None else number(span.path, _Operator.OPERATOR_LESS_THAN_EQUAL, span.high)
-        return both(low, high)
+GRAMMAR = Grammar[Clause](
+    one_of=partial(texts, TOKENS, _Operator.OPERATOR_CONTAINS_ANY),
+    none_of=partial(texts, TOKENS, _Operator.OPERATOR_CONTAINS_NONE),
+    every=lambda clauses: Clause(operator=_Operator.OPERATOR_AND, filters=clauses),
+    some=lambda clauses: Clause(operator=_Operator.OPERATOR_OR, filters=clauses),
+    scope_is=partial(_scope, _Operator.OPERATOR_CONTAINS_ANY),
+    scope_is_not=partial(_scope, _Operator.OPERATOR_CONTAINS_NONE),
+    between=_between,
+)

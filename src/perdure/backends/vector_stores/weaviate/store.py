@@ -23,9 +23,9 @@ from perdure.backends.vector_stores.common.document_engine import EngineSettings
 from perdure.backends.vector_stores.common.document_store import DocumentStore
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.weaviate.filter import (
+    GRAMMAR,
     SLOTS,
     Clause,
-    WeaviateGrammar,
     both,
     everything,
     in_slots,
@@ -334,6 +334,7 @@ class WeaviateVectorStore(DocumentStore[Clause]):
 
     name: ClassVar[str] = "weaviate"
     ranks_words: ClassVar[bool] = True
+    grammar = GRAMMAR
 
     class Settings(EngineSettings):
         """Where Weaviate is."""
@@ -370,7 +371,6 @@ class WeaviateVectorStore(DocumentStore[Clause]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.settings = settings
-        self.grammar = WeaviateGrammar()
         self._grpc_address = settings.grpc_address or _grpc_address(settings.url)
         self._connected: Client | None = None
 
