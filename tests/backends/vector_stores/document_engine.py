@@ -9,8 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from perdure.backends.vector_stores.base import Shape, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
 from perdure.backends.vector_stores.common.documents import Document, Row, decode
 from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
 

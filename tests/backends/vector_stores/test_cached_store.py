@@ -19,7 +19,7 @@ from perdure.backends.caches.base import Cache, CacheError
 from perdure.backends.caches.memory import MemoryCache
 from perdure.backends.caches.redis import RedisCache
 from perdure.backends.vector_stores.base import Hit
-from perdure.backends.vector_stores.cached.store import CachedVectorStore, digest, dump, question, still_true
+from perdure.backends.vector_stores.cached import CachedVectorStore, digest, dump, question, still_true
 from perdure.domain.errors import ConfigError
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq
 from tests.contracts.conftest import Sync, ids, moment, row, vector
@@ -255,7 +255,7 @@ def test_without_the_cache_the_store_answers(cached: Cached, caplog: pytest.LogC
 def test_what_changed_while_the_cache_was_away_is_not_answered_from_it(
     cached: Cached, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.backends.vector_stores.cached.store.AWAY", 0.0)
+    monkeypatch.setattr("perdure.backends.vector_stores.cached.AWAY", 0.0)
     assert cached.search() == ["a"]
     cached.cache.away = True
     cached.store.apply("c", [row("c", [1, 0.5])])

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.backends.vector_stores.base import Point
-from perdure.backends.vector_stores.common.document_engine import Failure
+from perdure.backends.vector_stores.common.document_store import Failure
 from perdure.backends.vector_stores.common.documents import decode, encode
 from perdure.backends.vector_stores.common.filter_clauses import Span, facets, narrow, token
-from perdure.backends.vector_stores.memory.store import MemoryVectorStore
+from perdure.backends.vector_stores.memory import MemoryVectorStore
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, matches, parse_filter
 from tests.backends.vector_stores.document_engine import PLAIN, RICH, Clause, DictStore, Ranking, Weak

@@ -16,10 +16,9 @@ from pydantic import ValidationError
 
 from perdure.backends.vector_stores.base import Shape
 from perdure.backends.vector_stores.common.filter_clauses import Span, narrow, token, word_token
-from perdure.backends.vector_stores.elasticsearch.filter import GRAMMAR, places
-from perdure.backends.vector_stores.elasticsearch.index import alias_of, definition
+from perdure.backends.vector_stores.elasticsearch.index import GRAMMAR, alias_of, definition, places
 from perdure.backends.vector_stores.elasticsearch.store import LARGEST, ElasticsearchVectorStore, batches
-from perdure.backends.vector_stores.memory.store import MemoryVectorStore
+from perdure.backends.vector_stores.memory import MemoryVectorStore
 from perdure.domain.errors import ConfigError, VectorStoreError
 from perdure.domain.filter import Condition, Moment, all_of, eq, parse_filter
 from tests.backends.wire.elasticsearch import ElasticsearchWire

@@ -17,7 +17,7 @@ from perdure.backends import registry
 from perdure.backends.vector_stores.common.filter_clauses import narrow
 from perdure.backends.vector_stores.faiss import rows
 from perdure.backends.vector_stores.faiss import store as index
-from perdure.backends.vector_stores.faiss.filter import GRAMMAR
+from perdure.backends.vector_stores.faiss.rows import GRAMMAR
 from perdure.backends.vector_stores.faiss.store import FaissVectorStore
 from perdure.backends.vector_stores.sqlite.store import SqliteVectorStore
 from perdure.domain.errors import VectorStoreError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.backends.vector_stores.common.filter_clauses import narrow
-from perdure.backends.vector_stores.pgvector.filter import GRAMMAR, Clause
+from perdure.backends.vector_stores.pgvector.sql import GRAMMAR, Clause
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, parse_filter
 
 INDEXED = "tokens && %s::text[]"

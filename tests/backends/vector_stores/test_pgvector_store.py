@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.backends.vector_stores.common.filter_clauses import narrow
-from perdure.backends.vector_stores.pgvector.filter import GRAMMAR
+from perdure.backends.vector_stores.pgvector.sql import GRAMMAR, escape, key_text, payload_json, unescape
 from perdure.backends.vector_stores.pgvector.store import PgVectorStore
-from perdure.backends.vector_stores.pgvector.text import escape, key_text, payload_json, unescape
 from perdure.domain.errors import ConfigError, VectorStoreError
 from perdure.domain.filter import Condition, eq, parse_filter
 from tests.backends.vector_stores.pgvector_stores import DIMENSION, Sent, awaited, make, opened, point, query

@@ -10,7 +10,7 @@ import pytest
 from perdure.backends.vector_stores.common.filter_clauses import BARE, moment_mark, narrow, token
 from perdure.backends.vector_stores.pinecone import client
 from perdure.backends.vector_stores.pinecone import store as module
-from perdure.backends.vector_stores.pinecone.filter import GRAMMAR, INDEXED
+from perdure.backends.vector_stores.pinecone.client import GRAMMAR, INDEXED
 from perdure.backends.vector_stores.pinecone.store import PineconeVectorStore
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.filter import Condition, Filter, Moment, Not, eq, parse_filter

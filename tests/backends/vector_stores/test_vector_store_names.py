@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from perdure.backends.vector_stores.azure_ai_search import store as index
 from perdure.backends.vector_stores.chroma import filter
 from perdure.backends.vector_stores.chroma import store as rows
-from perdure.backends.vector_stores.common.documents import encode
-from perdure.backends.vector_stores.common.names import digest
-from perdure.backends.vector_stores.elasticsearch import filter as _elasticsearch_filter
+from perdure.backends.vector_stores.common.documents import digest, encode
+from perdure.backends.vector_stores.elasticsearch import index as _elasticsearch_filter
 from perdure.backends.vector_stores.elasticsearch import index as _elasticsearch_index
 from perdure.backends.vector_stores.milvus import filter as _milvus_filter
 from perdure.backends.vector_stores.milvus import store as _milvus_rows
+from perdure.backends.vector_stores.pgvector import sql as _pgvector_text
 from perdure.backends.vector_stores.pgvector import store as tables
-from perdure.backends.vector_stores.pgvector import text as _pgvector_text
 from perdure.backends.vector_stores.pinecone import client
 from perdure.backends.vector_stores.pinecone import store as pinecone
 from perdure.backends.vector_stores.qdrant import filter as _qdrant_filter

@@ -18,8 +18,9 @@ from perdure.backends.vector_stores.base import Shape
 from perdure.backends.vector_stores.common.documents import Row, encode
 from perdure.backends.vector_stores.common.filter_clauses import moment_mark, narrow, token
 from perdure.backends.vector_stores.weaviate import objects
-from perdure.backends.vector_stores.weaviate.filter import GRAMMAR, SLOTS
 from perdure.backends.vector_stores.weaviate.objects import (
+    GRAMMAR,
+    SLOTS,
     batches,
     class_name,
     collection_definition,

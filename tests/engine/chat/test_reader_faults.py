@@ -13,7 +13,7 @@ import pytest
 from perdure import Memory
 from perdure.backends.blocking import run_blocking
 from perdure.backends.vector_stores.base import Hits
-from perdure.backends.vector_stores.memory.store import MemoryVectorStore
+from perdure.backends.vector_stores.memory import MemoryVectorStore
 from perdure.engine.chat import memory_reader as module
 from perdure.engine.chat.memory_reader import Recalled, RecallRequest
 from perdure.frontends.library.portal import PORTAL

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from perdure.backends.vector_stores.common.documents import digest
 from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, moment_mark, number_mark, scope_writer
-from perdure.backends.vector_stores.common.names import digest
 from perdure.domain.text.readable import is_unicode
 
 Where: TypeAlias = dict[str, Any]

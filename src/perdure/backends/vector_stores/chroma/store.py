@@ -38,12 +38,15 @@ from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Shape, Vector
 from perdure.backends.vector_stores.chroma.filter import GRAMMAR, TOKENS, Where, is_plain, sortable, span_key
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
-from perdure.backends.vector_stores.common.documents import Document, Row, decode
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
+from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.common.filter_clauses import word_token
 from perdure.backends.vector_stores.common.folder_lock import FolderLock
-from perdure.backends.vector_stores.common.names import digest
 from perdure.domain.errors import DependencyError, InvalidInputError, VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
 

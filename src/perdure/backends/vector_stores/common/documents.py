@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,16 @@ from perdure.backends.vector_stores.base import Hit, Point, Vector
 from perdure.backends.vector_stores.common.filter_clauses import BARE, facets, word_token
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import words
+
+
+def digest(name: str, size: int) -> str:
+    """The BLAKE2b digest (RFC 7693) of a name: `size` bytes, 1 to 64, as twice as many hexadecimal digits.
+
+    Every text has one, also a lone surrogate, which UTF-8 by itself refuses. What is stored is found by it, so that it
+    must stay as it is.
+    """
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+
 
 _NONE, _ZERO, _PLAIN = 0, 1, 2
 """Whether a row has no vector, one of zeros, or another: some engines can keep neither of the first two."""

@@ -159,7 +159,7 @@ def cannot_write(*_: object) -> None:
     """Leave a condition out of the clause, which then lets every row through."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Grammar(Generic[C]):
     """How one engine writes clauses, a function for each kind; None where it cannot write the condition."""
 

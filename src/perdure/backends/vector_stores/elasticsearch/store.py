@@ -24,16 +24,21 @@ from elasticsearch import (
 from pydantic import Field, FilePath, SecretStr, field_validator, model_validator
 
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.filter_clauses import word_token
 from perdure.backends.vector_stores.common.rows import Place
-from perdure.backends.vector_stores.elasticsearch.filter import GRAMMAR, Clause
 from perdure.backends.vector_stores.elasticsearch.index import (
+    GRAMMAR,
     KEPT,
     MOST_DIMENSIONS,
     OWN,
+    Clause,
     alias_of,
     definition,
     fields_of,

@@ -20,14 +20,17 @@ from perdure.backends.blocking import run_unit
 from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, write_meta
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Shape, Shapes, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.rows import Place
 from perdure.backends.vector_stores.faiss import rows
 from perdure.backends.vector_stores.faiss import rows as _faiss_rows
-from perdure.backends.vector_stores.faiss.filter import GRAMMAR, Sql, key
-from perdure.backends.vector_stores.faiss.rows import Collection, Rows, vectors_after
+from perdure.backends.vector_stores.faiss.rows import GRAMMAR, Collection, Rows, Sql, key, vectors_after
 from perdure.backends.vector_stores.sqlite import maintenance
 from perdure.domain.errors import VectorStoreError
 

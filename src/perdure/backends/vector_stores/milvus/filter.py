@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
+from perdure.backends.vector_stores.common.documents import digest
 from perdure.backends.vector_stores.common.filter_clauses import BARE, Grammar, Span, moment_mark, number_mark
-from perdure.backends.vector_stores.common.names import digest
 from perdure.domain.filter import TIME_FIELDS
 
 NO_TIME = -(2**62)

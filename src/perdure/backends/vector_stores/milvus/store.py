@@ -28,11 +28,14 @@ from pymilvus.milvus_client.index import IndexParams  # type: ignore[import-unty
 from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
-from perdure.backends.vector_stores.common.documents import Document, Row, decode
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
+from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.common.filter_clauses import moment_mark, number_mark
-from perdure.backends.vector_stores.common.names import digest
 from perdure.backends.vector_stores.milvus.filter import GRAMMAR, NO_TIME, TOO_LONG, scope_text, time_field
 from perdure.domain.errors import InvalidInputError, VectorStoreError
 from perdure.domain.filter import TIME_FIELDS

@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
 from perdure.backends.shared.postgres_service import NO_ROOM, Sessions, is_away, refusal, why_away
-from perdure.backends.vector_stores.common.document_engine import Failure
+from perdure.backends.vector_stores.common.document_store import Failure
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 

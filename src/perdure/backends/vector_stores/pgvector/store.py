@@ -22,14 +22,25 @@ from pydantic import ConfigDict, Field, SecretStr, model_validator
 from perdure.backends.http.service import secret_from
 from perdure.backends.shared.postgres_service import ADDRESS, lock_key, rewrite
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
-from perdure.backends.vector_stores.common.documents import Document, Row, decode
-from perdure.backends.vector_stores.common.names import digest
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
+from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.common.rows import Place
-from perdure.backends.vector_stores.pgvector.filter import GRAMMAR, Clause
 from perdure.backends.vector_stores.pgvector.server import Connection, Server, ServerError, quoted
-from perdure.backends.vector_stores.pgvector.text import escape, key_text, payload_json, to_json, unescape, word_key
+from perdure.backends.vector_stores.pgvector.sql import (
+    GRAMMAR,
+    Clause,
+    escape,
+    key_text,
+    payload_json,
+    to_json,
+    unescape,
+    word_key,
+)
 from perdure.domain.errors import ConfigError, VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
 

@@ -19,21 +19,27 @@ from pydantic import Field, SecretStr, field_validator
 
 from perdure.backends.http.service import key_or_fail, secret_from, text_from
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
-from perdure.backends.vector_stores.common.documents import Document, Row
-from perdure.backends.vector_stores.common.names import digest
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
+from perdure.backends.vector_stores.common.documents import Document, Row, digest
 from perdure.backends.vector_stores.pinecone.client import (
+    GRAMMAR,
+    INDEXED,
     MOST_HITS,
+    Clause,
     Project,
     Space,
     failure_of,
     record_id,
     record_of,
     row_of,
+    rows_of,
     somewhere,
 )
-from perdure.backends.vector_stores.pinecone.filter import GRAMMAR, INDEXED, Clause, rows_of
 from perdure.domain.errors import ConfigError, VectorStoreError
 
 T = TypeVar("T")

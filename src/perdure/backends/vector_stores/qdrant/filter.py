@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from perdure.backends.vector_stores.common.documents import readable
+from perdure.backends.vector_stores.common.documents import digest, readable
 from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, cannot_write
-from perdure.backends.vector_stores.common.names import digest
 
 Clause: TypeAlias = dict[str, Any]
 """A condition, or a filter of `must`, `should` and `must_not`."""

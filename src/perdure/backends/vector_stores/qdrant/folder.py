@@ -19,10 +19,9 @@ from uuid import UUID, uuid4, uuid5
 import qdrant_edge as edge
 
 from perdure.backends.vector_stores.base import Names, Shape, Shapes, Vector
-from perdure.backends.vector_stores.common.document_engine import Failure, MissingCollection
-from perdure.backends.vector_stores.common.documents import Document
-from perdure.backends.vector_stores.common.names import digest
-from perdure.backends.vector_stores.common.words import K1, B
+from perdure.backends.vector_stores.common.document_store import Failure, MissingCollection
+from perdure.backends.vector_stores.common.documents import Document, digest
+from perdure.backends.vector_stores.common.scoring import K1, B
 from perdure.backends.vector_stores.qdrant.filter import (
     MEMORY,
     MOMENTS,

@@ -21,10 +21,13 @@ from perdure.backends.http.service import secret_from, text_from
 from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Shape, Shapes, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
-from perdure.backends.vector_stores.common.documents import Document, Row, decode
-from perdure.backends.vector_stores.common.names import digest
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
+from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.qdrant.filter import GRAMMAR, WITHOUT_SUBSTRINGS, Clause, as_filter
 from perdure.backends.vector_stores.qdrant.folder import (
     DATES,

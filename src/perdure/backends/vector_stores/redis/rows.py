@@ -13,9 +13,9 @@ from redis.commands.core import Script
 from redis.exceptions import ResponseError
 
 from perdure.backends.vector_stores.base import Vector
-from perdure.backends.vector_stores.common.cosine import exact_scores
 from perdure.backends.vector_stores.common.documents import Document, Row, decode
 from perdure.backends.vector_stores.common.rows import Place, place_of
+from perdure.backends.vector_stores.common.scoring import exact_scores
 from perdure.backends.vector_stores.redis import collections as scripts
 from perdure.backends.vector_stores.redis.collections import COMMON, Collection, Collections, is_no_index
 from perdure.backends.vector_stores.redis.filter import Clause, plain_scopes, scope_set, to_plan, to_query

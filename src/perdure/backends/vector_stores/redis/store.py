@@ -29,8 +29,12 @@ from redis.retry import Retry
 
 from perdure.backends.http.service import secret_from
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
+)
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.rows import Place
 from perdure.backends.vector_stores.redis.collections import Collections

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.backends.vector_stores.base import Page, Point
-from perdure.backends.vector_stores.common.cosine import Matrix, unit_rows
 from perdure.backends.vector_stores.common.rows import Place, check_id, read_cursor, write_cursor
+from perdure.backends.vector_stores.common.scoring import Matrix, unit_rows
 from perdure.backends.vector_stores.sqlite.database import (
     HOME_BITS,
     SELECTED,

@@ -30,9 +30,8 @@ from perdure.backends.vector_stores.base import (
     Vector,
     VectorStore,
 )
-from perdure.backends.vector_stores.common.cosine import MARGIN, exact_scores, unit
 from perdure.backends.vector_stores.common.rows import check_dimension, check_id, check_limit, check_vector
-from perdure.backends.vector_stores.common.words import sum_rarities, word_scores
+from perdure.backends.vector_stores.common.scoring import MARGIN, exact_scores, sum_rarities, unit, word_scores
 from perdure.backends.vector_stores.sqlite import database as schema
 from perdure.backends.vector_stores.sqlite import maintenance
 from perdure.backends.vector_stores.sqlite import read as _sqlite_read

@@ -19,27 +19,28 @@ from weaviate.proto.v1 import aggregate_pb2, batch_delete_pb2, batch_pb2, health
 
 from perdure.backends.http.service import secret_from, text_from
 from perdure.backends.vector_stores.base import Names, Shape, Vector
-from perdure.backends.vector_stores.common.document_engine import EngineSettings, Failure, MissingCollection
-from perdure.backends.vector_stores.common.document_store import DocumentStore
-from perdure.backends.vector_stores.common.documents import Document, Row
-from perdure.backends.vector_stores.weaviate.filter import (
-    GRAMMAR,
-    SLOTS,
-    Clause,
-    both,
-    everything,
-    in_slots,
-    with_ids,
+from perdure.backends.vector_stores.common.document_store import (
+    DocumentStore,
+    EngineSettings,
+    Failure,
+    MissingCollection,
 )
+from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.weaviate.objects import (
+    GRAMMAR,
     RECORD,
+    SLOTS,
     STEMS,
     VECTOR,
+    Clause,
     batches,
+    both,
     class_name,
     class_prefix,
     collection_definition,
     described,
+    everything,
+    in_slots,
     keyword,
     object_of,
     packed,
@@ -49,6 +50,7 @@ from perdure.backends.vector_stores.weaviate.objects import (
     store_definition,
     uuid_of,
     vector_bytes,
+    with_ids,
 )
 from perdure.domain.errors import VectorStoreError
 

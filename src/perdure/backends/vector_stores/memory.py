@@ -23,7 +23,6 @@ from perdure.backends.vector_stores.base import (
     Vector,
     VectorStore,
 )
-from perdure.backends.vector_stores.common.cosine import Matrix, exact_scores, unit, unit_rows
 from perdure.backends.vector_stores.common.rows import (
     check_dimension,
     check_id,
@@ -35,7 +34,14 @@ from perdure.backends.vector_stores.common.rows import (
     read_cursor,
     write_cursor,
 )
-from perdure.backends.vector_stores.common.words import sum_rarities, word_scores
+from perdure.backends.vector_stores.common.scoring import (
+    Matrix,
+    exact_scores,
+    sum_rarities,
+    unit,
+    unit_rows,
+    word_scores,
+)
 from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, VectorStoreError
 from perdure.domain.filter import And, Condition, Filter, matches
 from perdure.domain.scope import SCOPE_FIELDS
