@@ -15,7 +15,7 @@ from perdure.backends.vector_stores.base import CollectionInfo
 from perdure.backends.vector_stores.common.filter_clauses import narrow, token
 from perdure.backends.vector_stores.redis import collections as _redis_collections
 from perdure.backends.vector_stores.redis import rows
-from perdure.backends.vector_stores.redis.filter import GRAMMAR, to_plan, to_query
+from perdure.backends.vector_stores.redis.rows import GRAMMAR, to_plan, to_query
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import Condition, Moment, all_of, eq, matches, parse_filter
 from tests.backends.vector_stores.redis_stores import (  # noqa: F401 - fixtures

@@ -15,12 +15,12 @@ FILE = "perdure.lock"
 class FolderLock:
     """Holds a folder until `release`, or until this process ends in whatever way."""
 
-    def __init__(self, folder: Path) -> None:
-        """Make the folder if it is missing, and lock it; VectorStoreError where another store has it."""
+    def __init__(self, folder: Path, file: str = FILE, taken: str = "") -> None:
+        """Make the folder if it is missing, and lock it; VectorStoreError (`taken`) where another store has it."""
         self.folder = folder.absolute()
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._descriptor = os.open(self.folder / FILE, os.O_CREAT | os.O_RDWR, 0o600)
+            self._descriptor = os.open(self.folder / file, os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
             raise VectorStoreError(
                 f"cannot use the folder {self.folder}: {error.strerror or error}: give the path of a folder that this "
@@ -29,7 +29,8 @@ class FolderLock:
         if not _lock(self._descriptor):
             os.close(self._descriptor)
             raise VectorStoreError(
-                f"another store has the folder {self.folder} open, in this or another process: close it, end that "
+                taken
+                or f"another store has the folder {self.folder} open, in this or another process: close it, end that "
                 "process, or give another path"
             )
 

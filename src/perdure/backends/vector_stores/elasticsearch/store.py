@@ -23,6 +23,7 @@ from elasticsearch import (
 )
 from pydantic import Field, FilePath, SecretStr, field_validator, model_validator
 
+from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.vector_stores.base import Names, Shape, Vector
 from perdure.backends.vector_stores.common.document_store import (
     DocumentStore,
@@ -117,17 +118,8 @@ class Requests:
 
 def batches(documents: Sequence[list[bytes]]) -> Iterator[list[bytes]]:
     """The lines of documents, in requests of bearable size."""
-    batch: list[bytes] = []
-    size = 0
-    for lines in documents:
-        length = sum(map(len, lines))
-        if batch and size + length > LARGEST:
-            yield batch
-            batch, size = [], 0
-        batch += lines
-        size += length
-    if batch:
-        yield batch
+    for batch in bounded_batches(documents, lambda lines: sum(map(len, lines)), most_size=LARGEST):
+        yield [line for lines in batch for line in lines]
 
 
 def item_failure(status: int, told: dict[str, Any]) -> Exception:

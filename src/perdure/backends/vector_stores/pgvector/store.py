@@ -20,6 +20,7 @@ from psycopg.sql import Identifier
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from perdure.backends.http.service import secret_from
+from perdure.backends.shared.batches import bounded_batches
 from perdure.backends.shared.postgres_service import ADDRESS, lock_key, rewrite
 from perdure.backends.vector_stores.base import Names, Shape, Vector
 from perdure.backends.vector_stores.common.document_store import (
@@ -536,16 +537,7 @@ def _by_path(values: dict[str, float] | dict[str, int]) -> str:
 
 def _batches(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
     """The rows in order, as many at a time as one message can surely carry."""
-    batch: list[tuple[Any, ...]] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += len(row[4])
-        if len(batch) >= _BATCH or size >= _BATCH_TEXT:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    return bounded_batches(rows, lambda row: len(row[4]), most_size=_BATCH_TEXT, most_items=_BATCH)
 
 
 def _scored(found: tuple[Any, ...]) -> tuple[Row, float]:

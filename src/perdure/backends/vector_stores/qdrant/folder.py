@@ -6,9 +6,7 @@ import json
 import os
 import re
 import shutil
-import sys
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,6 +19,7 @@ import qdrant_edge as edge
 from perdure.backends.vector_stores.base import Names, Shape, Shapes, Vector
 from perdure.backends.vector_stores.common.document_store import Failure, MissingCollection
 from perdure.backends.vector_stores.common.documents import Document, digest
+from perdure.backends.vector_stores.common.folder_lock import FolderLock
 from perdure.backends.vector_stores.common.scoring import K1, B
 from perdure.backends.vector_stores.qdrant.filter import (
     MEMORY,
@@ -35,7 +34,6 @@ from perdure.backends.vector_stores.qdrant.filter import (
     kept_number,
     steps_of,
 )
-from perdure.domain.errors import VectorStoreError
 
 # A row as a point of Qdrant: its id, its vectors by name, its payload.
 
@@ -103,7 +101,7 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(stems: Sequence[str]) -> Words | None:
-    """BM25's weight of each stem inside its text, as `_words` has it; the weight of its rarity is the engine's."""
+    """BM25's weight of each stem inside its text, as in `word_scores`; the weight of its rarity is the engine's."""
     if not stems:
         return None
     weight = (K1 + 1) / (1 + K1 * (1 - B + B * len(stems) / TYPICAL_WORDS))
@@ -123,7 +121,7 @@ def place_of(stem: str) -> int:
     return int(digest(stem, 4), 16)
 
 
-# What the store asks of Qdrant, be it a server or the engine in this process.
+# What a server and the engine in this process have in common.
 
 TENANT = SCOPES[0]
 KEYWORDS = (*SCOPES[1:], TOKENS)
@@ -134,69 +132,6 @@ Stored: TypeAlias = tuple[str, Sequence[float] | None]
 """A record, and its vector where it was asked for and is there."""
 Scored: TypeAlias = tuple[str, float]
 """A record and its score."""
-
-
-class QdrantEngine(ABC):
-    """Collections and points. A collection that is not there is a MissingCollection; other errors are the driver's."""
-
-    substrings: bool
-    """Whether a filter can look for a part of a text."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of every resource."""
-
-    @abstractmethod
-    def identity(self) -> str:
-        """An id kept by the engine."""
-
-    @abstractmethod
-    def find(self, name: str) -> Shape | None:
-        """The shape of a collection of ours, or None."""
-
-    @abstractmethod
-    def names(self) -> Names:
-        """The names of our collections."""
-
-    @abstractmethod
-    def make(self, name: str, shape: Shape) -> None:
-        """Make a collection with its indexes."""
-
-    @abstractmethod
-    def drop(self, name: str) -> None:
-        """Remove a collection."""
-
-    @abstractmethod
-    def clear(self, name: str) -> None:
-        """Remove every point."""
-
-    @abstractmethod
-    def write(self, name: str, points: Sequence[StoredPoint], deletes: Sequence[str]) -> None:
-        """Write points whole, then delete others by their ids."""
-
-    @abstractmethod
-    def fetch(self, name: str, ids: Sequence[str], *, with_vectors: bool) -> list[Stored]:
-        """The points of these ids that exist."""
-
-    @abstractmethod
-    def nearest(self, name: str, query: Vector | Words, limit: int, clause: Clause | None) -> list[Scored]:
-        """The points of highest inner product with the query, exactly."""
-
-    @abstractmethod
-    def page(
-        self, name: str, clause: Clause | None, after: Any, limit: int, *, with_vectors: bool
-    ) -> tuple[list[Stored], Any]:
-        """Points by id from a place on (None for the start), and the place of the next page, or None."""
-
-    @abstractmethod
-    def count(self, name: str, clause: Clause | None) -> int:
-        """How many points satisfy the clause, exactly."""
-
-    def sync(self) -> None:
-        """Return once everything written would survive power loss."""
-
-    def scrub(self) -> None:
-        """Make deleted text unreadable in the engine's files, where they are within reach."""
 
 
 def write_label(name: str, shape: Shape) -> str:
@@ -336,7 +271,7 @@ class Collection:
     """Whether the files may hold text that was overwritten or deleted."""
 
 
-class QdrantFolder(QdrantEngine):
+class QdrantFolder:
     """Collections in a folder, each an EdgeShard."""
 
     substrings = True
@@ -345,8 +280,12 @@ class QdrantFolder(QdrantEngine):
         self._path = path
         self._collections: dict[str, Collection] = {}
         self._guard = threading.Lock()
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _locked(path / "lock")
+        self._lock = FolderLock(
+            path,
+            "lock",
+            f"qdrant: the folder {path} is open elsewhere: one store at a time can have it, and a server is for "
+            "several",
+        )
         try:
             self._load()
         except BaseException:
@@ -373,7 +312,7 @@ class QdrantFolder(QdrantEngine):
             for collection in found:
                 with collection.writing:
                     collection.shard.close()
-            os.close(self._lock)
+            self._lock.release()
 
     def identity(self) -> str:
         """An id in a file."""
@@ -558,24 +497,3 @@ def _write_file(file: Path, text: str) -> None:
         out.flush()
         os.fsync(out.fileno())
     part.replace(file)
-
-
-def _locked(file: Path) -> int:
-    """Hold a file locked; the system gives it free when this process ends, however it ends."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise VectorStoreError(
-            f"qdrant: the folder {file.parent} is open elsewhere: one store at a time can have it, and a server is for "
-            "several"
-        ) from None
-    return descriptor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -36,7 +36,6 @@ from perdure.backends.vector_stores.qdrant.folder import (
     RECORD,
     TENANT,
     WORDS,
-    QdrantEngine,
     QdrantFolder,
     Scored,
     Stored,
@@ -86,7 +85,7 @@ def plain_name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else f"{re.sub('[^A-Za-z0-9_-]+', '-', name)[:40]}.{digest(name, 10)}"
 
 
-class QdrantServer(QdrantEngine):
+class QdrantServer:
     """One server behind an address."""
 
     def __init__(
@@ -416,10 +415,10 @@ class QdrantVectorStore(DocumentStore[Clause]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.settings = settings
-        self._opened: QdrantEngine | None = None
+        self._opened: QdrantServer | QdrantFolder | None = None
 
     @property
-    def _engine(self) -> QdrantEngine:
+    def _engine(self) -> QdrantServer | QdrantFolder:
         if self._opened is None:
             raise VectorStoreError("the vector store qdrant is not open: call open() first")
         return self._opened
@@ -459,18 +458,16 @@ class QdrantVectorStore(DocumentStore[Clause]):
 
     async def sync(self) -> None:
         """Return once everything applied so far would survive power loss of this machine."""
-        await self._change(self._sync)
+        await self._change(lambda: self._on_folder(QdrantFolder.sync))
 
     async def scrub(self) -> bool:
         """Make deleted text unreadable in the folder's files; a server gives its space away in its own time."""
-        await self._change(self._scrub)
+        await self._change(lambda: self._on_folder(QdrantFolder.scrub))
         return True
 
-    def _sync(self) -> None:
-        self._engine.sync()
-
-    def _scrub(self) -> None:
-        self._engine.scrub()
+    def _on_folder(self, work: Callable[[QdrantFolder], None]) -> None:
+        if isinstance(self._engine, QdrantFolder):
+            work(self._engine)
 
     # ------------------------------------------------------------------ collections
     def _find(self, name: str) -> Shape | None:

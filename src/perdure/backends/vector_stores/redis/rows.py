@@ -1,10 +1,13 @@
-"""The rows of one collection in Redis: written and read by scripts, searched by RediSearch or by a vector set."""
+"""The rows of one collection in Redis, searched by RediSearch or a vector set, and the filters on them."""
 
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,232 +17,124 @@ from redis.exceptions import ResponseError
 
 from perdure.backends.vector_stores.base import Vector
 from perdure.backends.vector_stores.common.documents import Document, Row, decode
+from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span
 from perdure.backends.vector_stores.common.rows import Place, place_of
 from perdure.backends.vector_stores.common.scoring import exact_scores
-from perdure.backends.vector_stores.redis import collections as scripts
-from perdure.backends.vector_stores.redis.collections import COMMON, Collection, Collections, is_no_index
-from perdure.backends.vector_stores.redis.filter import Clause, plain_scopes, scope_set, to_plan, to_query
+from perdure.backends.vector_stores.redis.collections import Collection, Collections, is_no_index, script
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import TIME_FIELDS
+from perdure.domain.scope import SCOPE_FIELDS
 
-# What stands in for RediSearch where it is not loaded, in Lua: which rows satisfy a plan, by the sets of their
-# tokens.
-#
-# A plan is a filter's clause as JSON (see `_redis_filter`). Few rows are gathered from the sets themselves; of many,
-# those that a vector set finds nearest are held against the plan one by one.
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,127}")
+"""Texts that a tag field keeps as they are: others it trims, or splits at its separator."""
 
-_SELECT = r"""
-local function sets_of(names)
-  local keys = {}
-  for n, name in ipairs(names) do keys[n] = base .. ':has:' .. name end
-  return keys
-end
+_ESCAPED = re.compile(r"[^A-Za-z0-9_]")
 
--- How many rows a plan's sets hold at most; nil where sets alone cannot tell all its rows.
-local function bound(plan)
-  local kind = plan[1]
-  if kind == 'any' then
-    local total = 0
-    for _, key in ipairs(sets_of(plan[2])) do total = total + redis.call('SCARD', key) end
-    return total
-  end
-  if kind ~= 'and' and kind ~= 'or' then return nil end
-  local least, total = nil, 0
-  for _, part in ipairs(plan[2]) do
-    local size = bound(part)
-    if size == nil then
-      if kind == 'or' then return nil end
-    else
-      total = total + size
-      if least == nil or size < least then least = size end
-    end
-  end
-  if kind == 'or' then return total end
-  return least
-end
 
-local select_ids, keep
+@dataclass(frozen=True, slots=True)
+class Has:
+    """Rows that have one of these tokens, or none of them."""
 
--- Ids among which all rows of the plan are, and the plans that they must still be held against.
-local function gather(plan)
-  local kind = plan[1]
-  if bound(plan) == nil then return all_ids(), {plan} end
-  if kind == 'any' then return redis.call('SUNION', unpack(sets_of(plan[2]))), {} end
-  if kind == 'or' then
-    local found, seen = {}, {}
-    for _, part in ipairs(plan[2]) do
-      for _, id in ipairs(select_ids(part)) do
-        if not seen[id] then
-          seen[id] = true
-          found[#found + 1] = id
-        end
-      end
-    end
-    return found, {}
-  end
-  local names, others, best, least = {}, {}, nil, nil
-  for _, part in ipairs(plan[2]) do
-    if part[1] == 'any' and #part[2] == 1 then names[#names + 1] = part[2][1] else others[#others + 1] = part end
-    local size = bound(part)
-    if size ~= nil and (least == nil or size < least) then best, least = part, size end
-  end
-  if best[1] == 'any' and #best[2] == 1 then return redis.call('SINTER', unpack(sets_of(names))), others end
-  local rest = {}
-  for _, part in ipairs(plan[2]) do
-    if part ~= best then rest[#rest + 1] = part end
-  end
-  return select_ids(best), rest
-end
+    tokens: tuple[str, ...]
+    positive: bool = True
 
-local function keep_by_sets(names, ids, wanted)
-  local keys, found, total = sets_of(names), {}, 0
-  for _, key in ipairs(keys) do total = total + redis.call('SCARD', key) end
-  local members
-  if total <= 4 * #ids then
-    members = {}
-    for _, id in ipairs(redis.call('SUNION', unpack(keys))) do members[id] = true end
-  end
-  for _, id in ipairs(ids) do
-    local has = false
-    if members then
-      has = members[id] == true
-    else
-      for _, key in ipairs(keys) do
-        has = redis.call('SISMEMBER', key, id) == 1
-        if has then break end
-      end
-    end
-    if has == wanted then found[#found + 1] = id end
-  end
-  return found
-end
 
-local function keep_within(plan, ids)
-  local low = plan[3] == '-inf' and -math.huge or tonumber(plan[3])
-  local high = plan[4] == 'inf' and math.huge or tonumber(plan[4])
-  local found = {}
-  for _, id in ipairs(ids) do
-    local at = redis.call('HGET', row_key(id), 'at:' .. plan[2])
-    if at then
-      local value = tonumber(at)
-      if value >= low and value <= high then found[#found + 1] = id end
-    end
-  end
-  return found
-end
+@dataclass(frozen=True, slots=True)
+class ScopeIs:
+    """Rows whose scope field is one of these plain texts, or none of them."""
 
--- Those of the ids whose rows satisfy the plan, in any order.
-keep = function(plan, ids)
-  local kind = plan[1]
-  if kind == 'any' then return keep_by_sets(plan[2], ids, true) end
-  if kind == 'none' then return keep_by_sets(plan[2], ids, false) end
-  if kind == 'within' then return keep_within(plan, ids) end
-  if kind == 'and' then
-    for _, part in ipairs(plan[2]) do ids = keep(part, ids) end
-    return ids
-  end
-  local left, found = ids, {}
-  for _, part in ipairs(plan[2]) do
-    local taken = {}
-    for _, id in ipairs(keep(part, left)) do
-      taken[id] = true
-      found[#found + 1] = id
-    end
-    local rest = {}
-    for _, id in ipairs(left) do
-      if not taken[id] then rest[#rest + 1] = id end
-    end
-    left = rest
-  end
-  return found
-end
+    field: str
+    values: tuple[str, ...]
+    positive: bool = True
 
-select_ids = function(plan)
-  local ids, rest = gather(plan)
-  for _, part in ipairs(rest) do ids = keep(part, ids) end
-  return ids
-end
-"""
 
-SELECT = (
-    COMMON
-    + _SELECT
-    + r"""
--- ARGV: with vectors, plan, how many rows may be given at once
-local ids = select_ids(cjson.decode(ARGV[5]))
-if #ids > tonumber(ARGV[6]) then return {ids, {}} end
-return {{}, rows_of(ids, ARGV[4])}
-"""
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Rows whose time field lies between two bounds, in microseconds since 1970, both included."""
+
+    field: str
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Rows that satisfy all of the parts, or one of them."""
+
+    parts: tuple[Clause, ...]
+    every: bool
+
+
+Clause = Has | ScopeIs | Within | Joined
+Plan = list[object]
+"""A clause as our scripts read it: ["any" | "none", names], ["within", field, low, high], ["and" | "or", plans]."""
+
+
+def _scope(field: str, values: Sequence[str], *, positive: bool = True) -> Clause | None:
+    return ScopeIs(field, tuple(values), positive) if all(map(_PLAIN.fullmatch, values)) else None
+
+
+def _between(span: Span) -> Clause | None:
+    timed = span.kind == "moment" and span.path in TIME_FIELDS
+    return Within(span.path, span.low, span.high) if timed else None
+
+
+GRAMMAR = Grammar[Clause](
+    one_of=lambda tokens: Has(tuple(tokens)),
+    none_of=lambda tokens: Has(tuple(tokens), positive=False),
+    every=lambda clauses: Joined(tuple(clauses), every=True),
+    some=lambda clauses: Joined(tuple(clauses), every=False),
+    scope_is=_scope,
+    scope_is_not=partial(_scope, positive=False),
+    between=_between,
 )
-"""The rows of a plan, or only their ids where there are many."""
+"""Tokens answer for every field; scopes of plain text and time fields have indexes of their own."""
 
-COUNT = (
-    COMMON
-    + _SELECT
-    + r"""
--- ARGV: plan or '', whether a number that is not too small will do
-local total = redis.call('ZCARD', order)
-if ARGV[4] == '' then return total end
-local plan = cjson.decode(ARGV[4])
-if ARGV[5] == '1' then return bound(plan) or total end
-return #select_ids(plan)
-"""
-)
-"""How many rows satisfy a plan, or how many there are."""
 
-NEAREST = (
-    COMMON
-    + _SELECT
-    + r"""
--- ARGV: query, how many, plan or '', how many rows the caller likes to score itself
-local wanted = tonumber(ARGV[5])
+def plain_scopes(scope: Mapping[str, str]) -> dict[str, str]:
+    """The scope fields that have an index of their own."""
+    return {field: value for field, value in scope.items() if field in SCOPE_FIELDS and _PLAIN.fullmatch(value)}
 
-local function similar(count)
-  return redis.call('VSIM', vectors, 'FP32', ARGV[4], 'WITHSCORES', 'COUNT', count, 'TRUTH')
-end
 
-local function records(found, among)
-  local rows = {}
-  for n = 1, #found, 2 do
-    if #rows == wanted * 2 then break end
-    local record = among[found[n]] and redis.call('HGET', row_key(found[n]), 'record')
-    if record then
-      rows[#rows + 1] = record
-      rows[#rows + 1] = found[n + 1]
-    end
-  end
-  return rows
-end
+def scope_set(field: str, value: str) -> str:
+    """The name of the set of rows of this scope."""
+    return f"{field}={value}"
 
-local total = redis.call('VCARD', vectors)
-if total == 0 then return {'scores', {}} end
-local plan = ARGV[6] ~= '' and cjson.decode(ARGV[6])
-if not plan or (bound(plan) or total) > tonumber(ARGV[7]) then
-  -- So many rows may match that they are soon met among the nearest of all.
-  local count = plan and wanted * 4 + 64 or wanted
-  local most = plan and math.max(4096, count) or total
-  while true do
-    local found, ids, among = similar(count), {}, {}
-    for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
-    for _, id in ipairs(plan and keep(plan, ids) or ids) do among[id] = true end
-    local rows = records(found, among)
-    if #rows == wanted * 2 or count >= total then return {'scores', rows} end
-    if count >= most then break end
-    count = math.min(count * 8, most)
-  end
-end
-local rows = {}
-for _, id in ipairs(select_ids(plan)) do
-  local vector, record = vector_of(id), redis.call('HGET', row_key(id), 'record')
-  if vector and record then
-    rows[#rows + 1] = record
-    rows[#rows + 1] = vector
-  end
-end
-return {'vectors', rows}
-"""
-)
-"""The rows of highest cosine and their similarities; or all rows of a small scope and their vectors."""
+
+def _number(value: float | None, missing: str) -> str:
+    return missing if value is None else format(value, ".17g")
+
+
+def to_query(clause: Clause | None) -> str:
+    """The clause in RediSearch's query language, dialect 2."""
+    if clause is None:
+        return "*"
+    if isinstance(clause, Has):
+        return f"{_sign(clause.positive)}@tokens:{{{'|'.join(clause.tokens)}}}"
+    if isinstance(clause, ScopeIs):
+        values = "|".join(_ESCAPED.sub(r"\\\g<0>", value) for value in clause.values)
+        return f"{_sign(clause.positive)}@{clause.field}:{{{values}}}"
+    if isinstance(clause, Within):
+        return f"@{clause.field}:[{_number(clause.low, '-inf')} {_number(clause.high, 'inf')}]"
+    return "(" + (" " if clause.every else " | ").join(f"({to_query(part)})" for part in clause.parts) + ")"
+
+
+def _sign(positive: bool) -> str:
+    return "" if positive else "-"
+
+
+def to_plan(clause: Clause | None) -> Plan | None:
+    """The clause for our scripts."""
+    if clause is None:
+        return None
+    if isinstance(clause, Has):
+        return ["any" if clause.positive else "none", list(clause.tokens)]
+    if isinstance(clause, ScopeIs):
+        names = [scope_set(clause.field, value) for value in clause.values]
+        return ["any" if clause.positive else "none", names]
+    if isinstance(clause, Within):
+        return ["within", clause.field, _number(clause.low, "-inf"), _number(clause.high, "inf")]
+    return ["and" if clause.every else "or", [to_plan(part) for part in clause.parts]]
 
 
 PAGE = 2000
@@ -259,13 +154,13 @@ class Scripts:
     """Our scripts, known to one client."""
 
     def __init__(self, client: redis.Redis) -> None:
-        self.write = client.register_script(scripts.WRITE)
-        self.fetch = client.register_script(scripts.FETCH)
-        self.walk = client.register_script(scripts.WALK)
-        self.select = client.register_script(SELECT)
-        self.count = client.register_script(COUNT)
-        self.nearest = client.register_script(NEAREST)
-        self.audit = client.register_script(scripts.AUDIT)
+        self.write = script(client, "common", "write")
+        self.fetch = script(client, "common", "fetch")
+        self.walk = script(client, "common", "walk")
+        self.select = script(client, "common", "plan", "select")
+        self.count = script(client, "common", "plan", "count")
+        self.nearest = script(client, "common", "plan", "nearest")
+        self.audit = script(client, "common", "audit")
 
 
 class Rows(ABC):

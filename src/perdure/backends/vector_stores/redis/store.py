@@ -38,8 +38,16 @@ from perdure.backends.vector_stores.common.document_store import (
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.rows import Place
 from perdure.backends.vector_stores.redis.collections import Collections
-from perdure.backends.vector_stores.redis.filter import GRAMMAR, Clause
-from perdure.backends.vector_stores.redis.rows import Rows, Scored, Scripts, SearchRows, Stale, VectorSetRows
+from perdure.backends.vector_stores.redis.rows import (
+    GRAMMAR,
+    Clause,
+    Rows,
+    Scored,
+    Scripts,
+    SearchRows,
+    Stale,
+    VectorSetRows,
+)
 from perdure.domain.errors import ConfigError, VectorStoreError
 
 # Durability in Redis: what the server was told to keep on disk, made sure of or written anew without deleted text.
