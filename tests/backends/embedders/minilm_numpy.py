@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perdure.backends.embedders._minilm_files import ModelFiles, find_model
+from perdure.backends.embedders.minilm import ModelFiles, find_model
 
 LAYERS, HEADS, LENGTH = 6, 12, 256
 _erf = np.vectorize(math.erf)

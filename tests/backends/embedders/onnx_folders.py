@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from perdure.backends.embedders._minilm_files import ModelFiles
-from perdure.backends.embedders.minilm import HIDDEN, build_graph, read_weights
+from perdure.backends.embedders.minilm import HIDDEN, ModelFiles, build_graph, read_weights
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "user", "likes", "tea", "and", "coffee", "lisbon")
 TABLE = np.random.default_rng(7).standard_normal((len(WORDS), 6)).astype(np.float32)

@@ -15,9 +15,8 @@ import pytest
 
 from perdure import Memory
 from perdure.backends.embedders import huggingface
-from perdure.backends.embedders._minilm_files import ModelFiles, find_model
 from perdure.backends.embedders.huggingface import HuggingFaceEmbedder
-from perdure.backends.embedders.minilm import MiniLMEmbedder
+from perdure.backends.embedders.minilm import MiniLMEmbedder, ModelFiles, find_model
 from perdure.backends.extras import extra_line
 from perdure.backends.registry import build
 from perdure.domain.errors import ConfigError, DependencyError, EmbeddingError

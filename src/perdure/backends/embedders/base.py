@@ -9,6 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+HINT = ": use embed() for one text"
+"""The advice to callers that give one text instead of a list."""
+
 
 class Embedder(ABC):
     """Turns texts into float32 vectors of one dimension.

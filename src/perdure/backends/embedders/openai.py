@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from perdure.backends.embedders._hosted import batches, in_parts, known_dimension, readable_texts, unit_vectors
-from perdure.backends.embedders.base import Embedder
-from perdure.backends.extras import extra_line
-from perdure.backends.http.service import ServiceSettings
+from perdure.backends.embedders._hosted import HostedEmbedder, known_dimension
+from perdure.backends.http.service import RefusedError, ServiceSettings
 from perdure.backends.shared.metering import embedded
 from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
 from perdure.domain.errors import EmbeddingError
@@ -64,7 +61,7 @@ class VectorSettings(ServiceSettings):
     """Texts in one request at most; for services that take fewer than OpenAI."""
 
 
-class OpenAIEmbedder(Embedder):
+class OpenAIEmbedder(HostedEmbedder):
     """Embedding models of OpenAI, or of any service at `base_url` that answers POST /embeddings; vectors of length 1.
 
     Construction needs a key, unless `base_url` is one's own, and `dimensions` for a model that is not known
@@ -72,6 +69,7 @@ class OpenAIEmbedder(Embedder):
     """
 
     name: ClassVar[str] = "openai"
+    package: ClassVar[str] = "openai"
 
     class Settings(OpenAISettings, VectorSettings):
         """Which model, where, and how long its vectors are."""
@@ -86,54 +84,16 @@ class OpenAIEmbedder(Embedder):
         """Remember the settings; ConfigError if the model cannot give vectors of this length."""
         self._service = service
         self._model = self._sent_as = settings.model
-        self._dimension = known_dimension(MODELS, settings.model, settings.dimensions, fixed=(_FIXED,))
+        own = MODELS.get(settings.model)
+        fixed = settings.model == _FIXED
+        self._dimension = known_dimension(own, settings.dimensions, MODELS, settings.model, exactly=fixed)
         self._batch_size, self._batch_bytes = settings.batch_size, batch_bytes
-        self._asks_for_length = settings.model in MODELS and self._dimension != MODELS[settings.model]
+        self._asks_for_length = own is not None and self._dimension != own
 
-    @property
-    def dimension(self) -> int:
-        """As configured, else the model's own."""
-        return self._dimension
+    def _is_too_much(self, refused: RefusedError) -> bool:
+        return bool(_TOO_LONG.search(refused.said))
 
-    @property
-    def label(self) -> str:
-        """The provider, the model and the dimension."""
-        return f"{self.name}-{self._model}-{self._dimension}"
-
-    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), dimension) and length 1; an empty text is read as one space.
-
-        Long lists become several requests, one after the other.
-        """
-        readable = [text or " " for text in readable_texts(texts)]  # the service refuses an empty text
-        rows = [np.empty((0, self._dimension), dtype=np.float32)]
-        for batch in batches(readable, self._batch_size, self._batch_bytes):
-            rows.append(await self._embed(batch))
-        return np.concatenate(rows)
-
-    def unavailable(self) -> str | None:
-        """The pip line if the vendor's client is not installed."""
-        return None if find_spec("openai") else f"{self.name} needs openai: {extra_line(self.name)}"
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._service.close()
-
-    async def _embed(self, texts: list[str]) -> NDArray[np.float32]:
-        """The vectors of one batch; what a text's vector is depends on the text alone, not on its company."""
-        rows = await in_parts(texts, self._vectors, lambda refused: bool(_TOO_LONG.search(refused.said)))
-        return np.stack(rows)
-
-    async def _vectors(self, texts: list[str]) -> list[NDArray[np.float32]]:
-        vectors = await self._ask(texts)
-        if vectors.shape[1] > self._dimension and not self._asks_for_length:
-            # A model that is not known, whose vectors are longer than wanted: it may give shorter ones when asked.
-            self._asks_for_length = True
-            vectors = await self._ask(texts)
-        return list(unit_vectors(vectors, len(texts), self._dimension, self._model, self._service.broken))
-
-    async def _ask(self, texts: list[str]) -> NDArray[np.float64]:
-        """One request; float64, so that scaling to length 1 loses nothing."""
+    async def _ask(self, texts: list[str]) -> list[NDArray[np.float64]]:
         # Base64 keeps every bit of a float32 in a third of the bytes that decimal numbers take.
         body: dict[str, Any] = {"model": self._sent_as, "input": texts, "encoding_format": "base64"}
         if self._asks_for_length:
@@ -154,12 +114,12 @@ async def _content(client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> bytes
     return content
 
 
-def _in_order(items: list[_Item], count: int) -> NDArray[np.float64]:
-    """The vectors in the order of the texts; ValueError unless there is one of the same length for each."""
+def _in_order(items: list[_Item], count: int) -> list[NDArray[np.float64]]:
+    """The vectors in the order of the texts; ValueError unless there is one for each."""
     by_index = {item.index: item.embedding for item in items}
     if len(items) != count or set(by_index) != set(range(count)):
         raise ValueError("not one vector for each text")
-    return np.stack([_decoded(by_index[index]) for index in range(count)])
+    return [_decoded(by_index[index]) for index in range(count)]
 
 
 def _decoded(embedding: str | list[float]) -> NDArray[np.float64]:

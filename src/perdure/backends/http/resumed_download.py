@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import os
 import sys
@@ -9,9 +10,10 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from perdure.domain.errors import ConfigError
@@ -38,19 +40,25 @@ Progress = Callable[[str, int, int], None]
 """Called with the file's name, the bytes of it that are there, and its size."""
 
 
-class Published(Protocol):
-    """A file as it must arrive."""
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of a repository of the Hugging Face hub as it must arrive."""
 
-    @property
-    def name(self) -> str:
-        """Its name where it is fetched from."""
-
-    @property
-    def size(self) -> int:
-        """Its bytes."""
+    name: str
+    size: int
+    digest: str
+    large: bool = True
+    """Whether the digest is SHA-256 of the content (git LFS), not git's SHA-1 of a blob."""
 
     def is_whole(self, place: Path) -> bool:
         """Whether the file at that place is this one."""
+        if not place.is_file() or place.stat().st_size != self.size:
+            return False
+        digest = hashlib.sha256() if self.large else hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
+        with place.open("rb") as stream:
+            while block := stream.read(BLOCK):
+                digest.update(block)
+        return digest.hexdigest() == self.digest
 
 
 class DownloadError(Exception):
@@ -83,7 +91,40 @@ def fetch_text(url: str, timeout: float) -> bytes:
     return _persistently(ask)
 
 
-def fetch_file(url: str, place: Path, file: Published, report: Progress, timeout: float) -> bool:
+def fetch_files(
+    target: Path,
+    files: Iterable[tuple[str, RemoteFile]],
+    progress: Progress | None,
+    timeout: float,
+    *,
+    failure: Callable[[str], Exception],
+    advice: str,
+) -> Path:
+    """Fill a folder with files, each given with its address; those that are there and whole are not fetched again.
+
+    A broken connection is taken up where it broke, and a file takes its name only when size and digest are right, so
+    that the folder never holds half a file. Raises `failure` of a sentence, with the advice, where a file cannot be
+    had, and ConfigError where the folder cannot be written.
+    """
+    report = progress or (lambda name, done, size: None)
+    for url, file in files:
+        place = target / file.name
+        if file.is_whole(place):
+            report(file.name, file.size, file.size)
+            continue
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            is_whole = fetch_file(url, place, file, report, timeout)
+        except DownloadError as error:
+            raise failure(f"{url} could not be fetched: {error}{advice}") from error
+        except OSError as error:
+            raise ConfigError(f"{target} cannot be written: {error}", field="target", value=str(target)) from error
+        if not is_whole:
+            raise failure(f"what {url} sent is not the published {file.name} ({file.size} bytes, {file.digest})")
+    return target
+
+
+def fetch_file(url: str, place: Path, file: RemoteFile, report: Progress, timeout: float) -> bool:
     """Fetch a file to its place, in the end under its name; False where it is not what it should be.
 
     DownloadError after the last attempt, or where the server refuses; OSError where the folder cannot be written.
@@ -113,7 +154,7 @@ def _persistently(call: Callable[[], T]) -> T:
     raise DownloadError(str(problem)) from problem
 
 
-def _continue(url: str, part: Path, file: Published, report: Progress, timeout: float) -> None:
+def _continue(url: str, part: Path, file: RemoteFile, report: Progress, timeout: float) -> None:
     """Append to the part what it lacks; a server that cannot continue sends the file from its beginning."""
     have = part.stat().st_size
     request = _request(url)

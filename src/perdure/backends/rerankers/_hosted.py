@@ -19,11 +19,10 @@ from perdure.backends.http.service import NO_KEY, HttpService, ServiceSettings, 
 from perdure.backends.rerankers.base import Reranker
 from perdure.backends.shared.batches import bounded_batches
 from perdure.domain.errors import InvalidInputError, RerankerError
+from perdure.domain.text.readable import readable_texts
 
 if TYPE_CHECKING:
     import httpx2
-
-# What every reranker does to a query and texts before it reads them.
 
 
 def readable_query(query: str) -> str:
@@ -31,19 +30,6 @@ def readable_query(query: str) -> str:
     if not isinstance(query, str):
         raise InvalidInputError(f"query must be text, not {type(query).__name__}", field="query", value=query)
     return readable(query)
-
-
-def readable_texts(texts: Sequence[str]) -> list[str]:
-    """The texts as valid Unicode; InvalidInputError for anything that is no list of texts."""
-    if isinstance(texts, str | bytes):
-        raise InvalidInputError(
-            f"texts must be a list of texts, not one {type(texts).__name__}", field="texts", value=texts
-        )
-    for position, text in enumerate(texts):
-        if not isinstance(text, str):
-            field = f"texts[{position}]"
-            raise InvalidInputError(f"{field} must be text, not {type(text).__name__}", field=field, value=text)
-    return [readable(text) for text in texts]
 
 
 MOST_TEXTS = 1_000
@@ -95,9 +81,9 @@ class HostedReranker(Reranker):
         Long lists become several requests, one after the other; of a long query the first MOST_QUERY characters count.
         """
         asked = readable_query(query)[:MOST_QUERY] or " "  # the services refuse an empty text
-        readable = [text or " " for text in readable_texts(texts)]
+        shown = [text or " " for text in readable_texts(texts)]
         scores: list[float] = []
-        for batch in batches(asked, readable, self._settings.batch_size, self.most_bytes):
+        for batch in batches(asked, shown, self._settings.batch_size, self.most_bytes):
             scores += await self._ask(asked, batch)
         return scores
 

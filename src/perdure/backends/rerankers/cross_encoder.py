@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import re
@@ -20,18 +19,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from perdure.backends.blocking import run_blocking
 from perdure.backends.extras import extra_line
 from perdure.backends.http.resumed_download import (
-    BLOCK,
     DownloadError,
     Progress,
+    RemoteFile,
     check_address,
-    fetch_file,
+    fetch_files,
     fetch_text,
     user_cache_dir,
 )
-from perdure.backends.rerankers._hosted import readable_query, readable_texts
+from perdure.backends.rerankers._hosted import readable_query
 from perdure.backends.rerankers.base import Reranker
-from perdure.backends.shared.onnx import Session, start_session
+from perdure.backends.shared.onnx import Session, batches, start_session
 from perdure.domain.errors import ConfigError, DependencyError, RerankerError
+from perdure.domain.text.readable import readable_texts
 
 # Where a cross-encoder lies on this machine: the graph, the tokenizer, and what its config.json says of them.
 
@@ -144,10 +144,10 @@ class CrossEncoder:
         """The logit of each text, in the order of the texts; what is missing is 0 once `given_up` says so."""
         logits = np.zeros(len(texts))
         pairs = [self._tokenize(query, text) for text in texts]
-        for bucket in buckets([len(pair.ids) for pair in pairs], self._batch_size):
+        for batch in batches([len(pair.ids) for pair in pairs], RUN_TOKENS, RUN_COST, self._batch_size):
             if given_up():
                 break
-            logits[bucket] = self.run([pairs[position] for position in bucket])
+            logits[batch] = self.run([pairs[position] for position in batch])
         return [float(logit) for logit in logits]
 
     def run(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
@@ -173,26 +173,6 @@ class CrossEncoder:
         if not np.isfinite(logits).all():
             raise RerankerError("cross_encoder: the graph gives a logit that is no number")
         return logits
-
-
-def buckets(lengths: Sequence[int], most_pairs: int) -> Iterator[list[int]]:
-    """Positions of pairs that are read in one run, by length, shortest first.
-
-    A run holds at most `most_pairs` pairs, and RUN_TOKENS tokens, padding included, or one pair; a pair that is longer
-    than those before it begins a new run where padding them would take more than RUN_COST tokens.
-    """
-    bucket: list[int] = []
-    width = 0
-    for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        length, count = lengths[position], len(bucket)
-        full = count == most_pairs or (count + 1) * length > RUN_TOKENS
-        if bucket and (full or count * (length - width) > RUN_COST):
-            yield bucket
-            bucket = []
-        bucket.append(position)
-        width = length
-    if bucket:
-        yield bucket
 
 
 def load_model(files: ModelFiles, *, max_length: int, batch_size: int, threads: int) -> CrossEncoder:
@@ -243,27 +223,7 @@ def _output(session: Session) -> str:
 __all__ = ["HUB", "Progress", "download"]
 
 HUB = "https://huggingface.co"
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of a repository as it must arrive: its digest is the one that the hub keeps of it."""
-
-    name: str
-    size: int
-    digest: str
-    large: bool
-    """Whether the digest is SHA-256 of the content (git LFS), not git's SHA-1 of a blob."""
-
-    def is_whole(self, place: Path) -> bool:
-        """Whether the file at that place is this one."""
-        if not place.is_file() or place.stat().st_size != self.size:
-            return False
-        digest = hashlib.sha256() if self.large else hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
-        with place.open("rb") as stream:
-            while block := stream.read(BLOCK):
-                digest.update(block)
-        return digest.hexdigest() == self.digest
+ADVICE = ". Or set reranker.config.path to a folder that holds the model"
 
 
 class _Large(BaseModel):
@@ -297,23 +257,10 @@ def download(
         raise ConfigError(f"model must be a name such as owner/name, not {model!r}", field="model", value=model)
     hub = check_address(base_url)
     repository = _listing(f"{hub}/api/models/{quote(model)}/revision/main?blobs=true", model, timeout)
-    report = progress or (lambda name, done, size: None)
-    for file in _wanted(repository, model):
-        place = target / file.name
-        if file.is_whole(place):
-            report(file.name, file.size, file.size)
-            continue
-        url = f"{hub}/{quote(model)}/resolve/{repository.commit}/{file.name}"
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            is_whole = fetch_file(url, place, file, report, timeout)
-        except DownloadError as error:
-            raise _failure(_unfetched(url, error)) from error
-        except OSError as error:
-            raise ConfigError(f"{target} cannot be written: {error}", field="target", value=str(target)) from error
-        if not is_whole:
-            raise _failure(f"what {url} sent is not the published {file.name} ({file.size} bytes, {file.digest})")
-    return target
+    files = [
+        (f"{hub}/{quote(model)}/resolve/{repository.commit}/{file.name}", file) for file in _wanted(repository, model)
+    ]
+    return fetch_files(target, files, progress, timeout, failure=_failure, advice=ADVICE)
 
 
 def _wanted(repository: _Repository, model: str) -> Iterator[RemoteFile]:
@@ -332,15 +279,11 @@ def _listing(url: str, model: str, timeout: float) -> _Repository:
     try:
         content = fetch_text(url, timeout)
     except DownloadError as error:
-        raise _failure(_unfetched(url, error)) from error
+        raise _failure(f"{url} could not be fetched: {error}{ADVICE}") from error
     try:
         return _Repository.model_validate_json(content)
     except ValidationError as error:
         raise _failure(f"what {url} sent does not list the files of {model}") from error
-
-
-def _unfetched(url: str, error: Exception) -> str:
-    return f"{url} could not be fetched: {error}. Or set reranker.config.path to a folder that holds the model"
 
 
 def _failure(what: str) -> RerankerError:

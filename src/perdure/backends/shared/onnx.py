@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,17 +105,20 @@ def first_token(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray
     return np.asarray(states[:, 0], dtype=np.float32)
 
 
-def batches(lengths: Sequence[int], most: int = BATCH_TOKENS, run_cost: float = RUN_COST) -> Iterator[list[int]]:
+def batches(
+    lengths: Sequence[int], most: int = BATCH_TOKENS, run_cost: float = RUN_COST, most_texts: int = sys.maxsize
+) -> Iterator[list[int]]:
     """Positions of texts that are read in one run, by length, shortest first.
 
-    A run holds at most `most` tokens, padding included, or one text; a text that is longer than those before it begins
-    a new run where padding them would take more than `run_cost` tokens.
+    A run holds at most `most_texts` texts and `most` tokens, padding included, or one text; a text that is longer than
+    those before it begins a new run where padding them would take more than `run_cost` tokens.
     """
     batch: list[int] = []
     width = 0
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        length = lengths[position]
-        if batch and ((len(batch) + 1) * length > most or len(batch) * (length - width) > run_cost):
+        length, count = lengths[position], len(batch)
+        full = count == most_texts or (count + 1) * length > most
+        if batch and (full or count * (length - width) > run_cost):
             yield batch
             batch = []
         batch.append(position)
@@ -144,3 +151,15 @@ def start_session(
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the driver's exceptions have no common base
         raise failure(f"{provider}: {named} could not be loaded: {error}") from error
+
+
+def fingerprint(file: Path) -> str:
+    """SHA-256 of the file as hexadecimal text; read again only when its size or time has changed."""
+    stat = file.stat()
+    return _sha256(file, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _sha256(file: Path, size: int, modified: int) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perdure.domain.errors import InvalidInputError
 
 _LONGEST = 120
@@ -55,3 +57,18 @@ def utf8_of(header: str, name: str) -> str:
         return header.encode("latin-1").decode("utf-8")
     except UnicodeError:
         raise InvalidInputError(f"the header {name} must be UTF-8 text", field=name) from None
+
+
+def readable_texts(texts: Sequence[str], advice: str = "") -> list[str]:
+    """The texts, a lone surrogate as U+FFFD; InvalidInputError, with the advice, for what is no list of texts."""
+    if isinstance(texts, str | bytes):
+        one = f"texts must be a list of texts, not one {type(texts).__name__}{advice}"
+        raise InvalidInputError(one, field="texts", value=texts)
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            field = f"texts[{position}]"
+            raise InvalidInputError(f"{field} must be text, not {type(text).__name__}", field=field, value=text)
+    return [
+        text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        for text in texts
+    ]

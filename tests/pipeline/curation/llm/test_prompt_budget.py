@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import pytest
 from tokenizers import Tokenizer
 
-from perdure.backends.embedders._minilm_files import find_model
+from perdure.backends.embedders.minilm import find_model
 from perdure.backends.llms.scripted import ScriptedLLM
 from perdure.domain.fact import Neighbour
 from perdure.domain.memory import MemoryItem, text_hash
