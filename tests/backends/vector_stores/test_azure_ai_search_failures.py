@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from perdure.backends import registry
-from perdure.backends.vector_stores.azure_ai_search.store import AzureSearchVectorStore
+from perdure.backends.vector_stores.azure_ai_search import AzureSearchVectorStore
 from perdure.domain.errors import ConfigError, VectorStoreError
 from tests.backends.vector_stores import hosted_stores
 from tests.backends.vector_stores.hosted_stores import AZURE_AI_SEARCH, Hosted, Make

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from perdure.backends.vector_stores.azure_ai_search import store as client
-from perdure.backends.vector_stores.azure_ai_search.store import GRAMMAR, index_name
+from perdure.backends.vector_stores import azure_ai_search as client
+from perdure.backends.vector_stores.azure_ai_search import GRAMMAR, index_name
 from perdure.backends.vector_stores.common.filter_clauses import moment_mark, narrow, token, word_token
 from perdure.domain.filter import Condition, Filter, Moment, Not, eq, parse_filter
 from tests.backends.vector_stores import hosted_stores

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from perdure.backends import registry
-from perdure.backends.vector_stores.pinecone.store import PineconeVectorStore
+from perdure.backends.vector_stores.pinecone import PineconeVectorStore
 from perdure.domain.errors import ConfigError, VectorStoreError
 from perdure.domain.filter import eq
 from tests.backends.vector_stores import hosted_stores

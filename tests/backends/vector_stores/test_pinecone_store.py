@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from perdure.backends.vector_stores import pinecone as client
+from perdure.backends.vector_stores import pinecone as module
 from perdure.backends.vector_stores.common.filter_clauses import BARE, moment_mark, narrow, token
-from perdure.backends.vector_stores.pinecone import client
-from perdure.backends.vector_stores.pinecone import store as module
-from perdure.backends.vector_stores.pinecone.client import GRAMMAR, INDEXED
-from perdure.backends.vector_stores.pinecone.store import PineconeVectorStore
+from perdure.backends.vector_stores.pinecone import GRAMMAR, INDEXED, PineconeVectorStore
 from perdure.domain.errors import ConfigError, InvalidInputError
 from perdure.domain.filter import Condition, Filter, Moment, Not, eq, parse_filter
 from tests.backends.vector_stores import hosted_stores

@@ -25,8 +25,7 @@ from perdure.backends.vector_stores.sqlite.database import (
     to_record,
     write,
 )
-from perdure.backends.vector_stores.sqlite.filter import translate
-from perdure.backends.vector_stores.sqlite.read import parts_of
+from perdure.backends.vector_stores.sqlite.read import parts_of, translate
 from perdure.backends.vector_stores.sqlite.store import SqliteVectorStore
 from perdure.domain.filter import Filter, all_of, eq, parse_filter
 from perdure.domain.memory import MemoryItem, Slots, text_hash

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.backends.vector_stores.azure_ai_search import store as index
+from perdure.backends.vector_stores import azure_ai_search as index
+from perdure.backends.vector_stores import pinecone
+from perdure.backends.vector_stores import pinecone as client
 from perdure.backends.vector_stores.chroma import filter
 from perdure.backends.vector_stores.chroma import store as rows
 from perdure.backends.vector_stores.common.documents import digest, encode
@@ -20,8 +22,6 @@ from perdure.backends.vector_stores.milvus import filter as _milvus_filter
 from perdure.backends.vector_stores.milvus import store as _milvus_rows
 from perdure.backends.vector_stores.pgvector import sql as _pgvector_text
 from perdure.backends.vector_stores.pgvector import store as tables
-from perdure.backends.vector_stores.pinecone import client
-from perdure.backends.vector_stores.pinecone import store as pinecone
 from perdure.backends.vector_stores.qdrant import filter as _qdrant_filter
 from perdure.backends.vector_stores.qdrant import folder
 from perdure.backends.vector_stores.qdrant import store as server

@@ -9,6 +9,7 @@ run in threads, so its client must be one that threads may share.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,21 @@ class Failure:
 
     message: str
     passing: bool = False
+
+
+class NotYetReadable(Exception):
+    """A write was taken, and searches do not show it in time."""
+
+
+def wait_until(shown: Callable[[], bool], timeout: float) -> None:
+    """Return once a write shows, asking after pauses of 10 ms to 1 s; NotYetReadable after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    pause = 0.01
+    while not shown():
+        if time.monotonic() > deadline:
+            raise NotYetReadable
+        time.sleep(pause)
+        pause = min(pause * 2, 1.0)
 
 
 class MissingCollection(Exception):

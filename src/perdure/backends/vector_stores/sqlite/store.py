@@ -37,16 +37,17 @@ from perdure.backends.vector_stores.sqlite import maintenance
 from perdure.backends.vector_stores.sqlite import read as _sqlite_read
 from perdure.backends.vector_stores.sqlite import write as _sqlite_write
 from perdure.backends.vector_stores.sqlite.database import Collection, Database, key_text
-from perdure.backends.vector_stores.sqlite.filter import Sql, translate
 from perdure.backends.vector_stores.sqlite.read import (
     CHUNK,
     Block,
     BlockCache,
     Part,
+    Sql,
     StaleSnapshot,
     parts_of,
     payloads,
     read_units,
+    translate,
 )
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import Filter

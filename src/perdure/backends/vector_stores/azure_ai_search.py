@@ -45,6 +45,8 @@ from perdure.backends.vector_stores.common.document_store import (
     EngineSettings,
     Failure,
     MissingCollection,
+    NotYetReadable,
+    wait_until,
 )
 from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
 from perdure.backends.vector_stores.common.filter_clauses import Grammar, Span, word_token
@@ -246,10 +248,6 @@ class PartlyRefused(Exception):
         self.status = status
 
 
-class NotYetReadable(Exception):
-    """A write was taken, and searches do not show it in time."""
-
-
 class SearchService:
     """The service; one pool of connections for all of its indexes."""
 
@@ -329,22 +327,16 @@ class Documents:
 
     def _wait_for(self, expected: dict[str, bool], written: int) -> None:
         """Return when searches show each document as it was written then, or later; absent ones as absent."""
-        deadline = time.monotonic() + self._timeout
-        pause = 0.01
-        left = expected
-        while True:
+        left = dict(expected)
+
+        def shown() -> bool:
             found = {each[KEY]: each[WRITTEN] for each in self._of_keys(list(left), [KEY, WRITTEN])}
-            left = {
-                key: kept
-                for key, kept in left.items()
-                if (kept and key not in found) or (key in found and found[key] < written)
-            }
-            if not left:
-                return
-            if time.monotonic() > deadline:
-                raise NotYetReadable
-            time.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            for key, kept in list(left.items()):
+                if found.get(key, -1 if kept else written) >= written:
+                    del left[key]
+            return not left
+
+        wait_until(shown, self._timeout)
 
     def _of_keys(self, keys: Sequence[str], select: list[str]) -> list[dict[str, Any]]:
         return list(self._client.search(filter=_keys_in(keys), select=select, top=_IDS))

@@ -1,1 +1,0 @@
-"""The vector store `azure_ai_search`."""
