@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from perdure.backends.http.service import RefusedError, ServiceError, readable
-from perdure.backends.llms.base import LLMRequest
+from pydantic import ValidationError
+
+from perdure.backends.http.service import RefusedError, Service, ServiceError, readable
+from perdure.backends.llms.base import LLMRequest, RequestLLM
 from perdure.domain.message import Message, transcript
 
 R = TypeVar("R")
@@ -114,3 +116,40 @@ def check_offered(
     for name in called:
         if name not in names:
             raise broken(f"the model called the tool {name!r}, which was not offered")
+
+
+class ServiceLLM(RequestLLM):
+    """A language model behind a service: what its providers share of sending requests and reading answers."""
+
+    optional: ClassVar[tuple[str, ...]] = ()
+    """Parameters that some models refuse: one that a model refuses is left out from then on."""
+    _service: Service[Any]
+    _refused: frozenset[str] = frozenset()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    def _parameter(self, refused: RefusedError, sent: Mapping[str, Any]) -> str | None:
+        """The parameter that the service refused; by default the first optional one sent that its words name."""
+        return next((name for name in self.optional if name in sent and name in refused.said.lower()), None)
+
+    def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
+        """Leave the refused parameter out from now on; the error to raise if there is none to leave out."""
+        parameter = self._parameter(refused, sent)
+        if parameter is None or parameter not in sent:
+            return refused.error
+        self._refused |= {parameter}
+        return None
+
+    def _read(self, parse: Callable[[Any], T], answer: Any) -> T:
+        try:
+            return parse(answer)
+        except ValidationError:
+            raise self._service.broken("the answer is not what the service documents") from None
+
+    def _cut_off(self) -> ServiceError:
+        return self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+
+    def _broke_off(self) -> ServiceError:
+        return self._service.broken("the answer broke off", "connection")

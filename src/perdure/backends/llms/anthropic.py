@@ -10,11 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import BaseModel, Field, SecretStr
 
 from perdure.backends.http.retries import retry_after
 from perdure.backends.http.service import (
-    RefusedError,
     Service,
     ServiceSettings,
     code_of,
@@ -24,8 +23,8 @@ from perdure.backends.http.service import (
     secret_from,
     text_from,
 )
-from perdure.backends.llms._requests import asked, check_offered, streamed, turns
-from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.llms._requests import ServiceLLM, asked, check_offered, streamed, turns
+from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.metering import generated
 from perdure.domain.errors import LLMError
 
@@ -192,9 +191,6 @@ _TAKES_TEMPERATURE = re.compile(r"claude-(?:3|(?:haiku|sonnet)-4|opus-4(?!-[78])
 think before they answer, within `max_tokens`, unless told not to."""
 _LITTLE_THINKING = {"sonnet-5-5": "between_tools"}
 """Models whose least thinking has a name other than "disabled"."""
-_OPTIONAL = ("temperature", "tool_choice", "thinking")
-"""Parameters that some models refuse; where a refusal names several, the first is to blame. Claude Sonnet 5.5, Opus
-5.5 and Fable 5.1 take no forced tool, and some models always think."""
 
 _CACHED = {"type": "ephemeral"}
 _CUT_OFF = ("max_tokens", "model_context_window_exceeded")
@@ -214,7 +210,7 @@ _ANSWER_TOOL = {
 }
 
 
-class AnthropicLLM(RequestLLM):
+class AnthropicLLM(ServiceLLM):
     """Claude models of Anthropic, or of any service at `base_url` that answers POST /v1/messages.
 
     Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
@@ -222,6 +218,9 @@ class AnthropicLLM(RequestLLM):
     """
 
     name: ClassVar[str] = "anthropic"
+    optional: ClassVar[tuple[str, ...]] = ("temperature", "tool_choice", "thinking")
+    """Where a refusal names several, the first is to blame. Claude Sonnet 5.5, Opus 5.5 and Fable 5.1 take no forced
+    tool, and some models always think."""
 
     class Settings(ServiceSettings):
         """Which model, where, and how it is asked."""
@@ -269,7 +268,7 @@ class AnthropicLLM(RequestLLM):
         answer = await self._ask(request, body)
         call = next((call for call in answer.calls if call.name == ANSWER), None)
         if answer.stop_reason in _CUT_OFF and (json_wanted or not answer.text):
-            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+            raise self._cut_off()
         if json_wanted and call is not None:
             return json.dumps(call.input, ensure_ascii=False)
         if not answer.text:
@@ -282,12 +281,12 @@ class AnthropicLLM(RequestLLM):
         answer = await self._ask(request, {"tools": offered} if offered else {})
         check_offered((call.name for call in answer.calls), offered, self._service.broken)
         if answer.stop_reason in _CUT_OFF and (answer.calls or not answer.text):
-            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+            raise self._cut_off()
         if not answer.calls and not answer.text:
             raise self._service.broken("the answer holds neither text nor a call")
         return ToolAnswer(answer.text or None, [ToolCall(call.name, call.input) for call in answer.calls])
 
-    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
+    def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError.
 
         System messages join the system prompt, which is not marked for the cache: it changes with what was recalled.
@@ -295,13 +294,7 @@ class AnthropicLLM(RequestLLM):
         system, found = turns(request.system_prompt, request.messages)
         said = [{"role": "assistant" if turn.by_model else "user", "content": turn.text} for turn in found]
         body = self._body(request, said, {"system": system} if system else {})
-        async with aclosing(streamed(partial(self._taken, body), self._pieces, self._learn)) as pieces:
-            async for piece in pieces:
-                yield piece
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._service.close()
+        return streamed(partial(self._taken, body), self._pieces, self._learn)
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         """One request; RefusedError before the first piece."""
@@ -310,7 +303,7 @@ class AnthropicLLM(RequestLLM):
         try:
             async with aclosing(self._service.stream(partial(_streamed, body=sent), asks_otherwise=True)) as events:
                 async for received in events:
-                    event = self._read_event(received)
+                    event = self._read(Event.model_validate, received.model_dump(warnings=False))
                     tokens = latest(tokens, event.message.usage if event.message else event.usage)
                     ended = ended or event.type == "message_stop"
                     if event.delta is None:
@@ -323,24 +316,15 @@ class AnthropicLLM(RequestLLM):
             if tokens is not None:  # what came is paid, also of an answer that nobody reads to its end
                 self._count(tokens)
         if not ended:
-            raise self._service.broken("the answer broke off", "connection")
+            raise self._broke_off()
         if empty:
             raise self._service.broken("the answer holds no text")
-
-    def _read_event(self, event: Any) -> Event:
-        try:
-            return Event.model_validate(event.model_dump(warnings=False))
-        except ValidationError:
-            raise self._service.broken("the answer is not what the service documents") from None
 
     async def _ask(self, request: LLMRequest, body: Mapping[str, Any]) -> Answer:
         prompt = {"system": _cached_blocks(readable(request.system_prompt))} if request.system_prompt else {}
         said = [{"role": "user", "content": readable(request.user_message)}]
         content = await self._send(self._body(request, said, {**prompt, **body}))
-        try:
-            answer = Answer.model_validate_json(content)
-        except ValidationError:
-            raise self._service.broken("the answer is not what the service documents") from None
+        answer = self._read(Answer.model_validate_json, content)
         self._count(answer.usage or Tokens())
         self._check_refusal(answer)
         return answer
@@ -370,15 +354,6 @@ class AnthropicLLM(RequestLLM):
 
     def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in body.items() if key not in self._refused}
-
-    def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
-        """Leave the refused parameter out from now on; the error to raise if there is none to leave out."""
-        said = refused.said.lower()
-        parameter = next((name for name in _OPTIONAL if name in sent and name in said), None)
-        if parameter is None:
-            return refused.error
-        self._refused |= {parameter}
-        return None
 
     def _check_refusal(self, ending: Ending) -> None:
         if ending.stop_reason == "refusal":

@@ -7,12 +7,12 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
 
 from perdure.backends.http.service import RefusedError, ServiceSettings, readable, secret_from
-from perdure.backends.llms._requests import Turn, asked, check_offered, streamed, turns
-from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.llms._requests import ServiceLLM, Turn, asked, check_offered, streamed, turns
+from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.google_service import KEY_VARIABLES, GoogleClient, GoogleService, google_client, google_key
 from perdure.backends.shared.metering import generated
 from perdure.domain.errors import LLMError
@@ -80,7 +80,7 @@ class _Answer(_Received):
         return "".join(part.text or "" for part in self.parts)
 
 
-class GoogleLLM(RequestLLM):
+class GoogleLLM(ServiceLLM):
     """Gemini models of Google, or of any service at `base_url` that speaks their language.
 
     Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
@@ -88,6 +88,7 @@ class GoogleLLM(RequestLLM):
     """
 
     name: ClassVar[str] = "google"
+    optional: ClassVar[tuple[str, ...]] = ("temperature",)
 
     class Settings(ServiceSettings):
         """Which model, where, and how it is asked."""
@@ -111,7 +112,6 @@ class GoogleLLM(RequestLLM):
 
         self._settings = settings
         self._service = GoogleService(self.name, settings, make, LLMError, key)
-        self._takes_temperature = True
 
     async def _generate(self, request: LLMRequest) -> str:
         """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
@@ -120,7 +120,7 @@ class GoogleLLM(RequestLLM):
         answer = await self._ask(request, config)
         text = answer.text
         if answer.reason in _CUT_OFF and (request.response_format == "json" or not text):
-            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+            raise self._cut_off()
         if not text:
             raise self._service.broken(f"the answer holds no text ({answer.reason})")
         return text
@@ -133,22 +133,15 @@ class GoogleLLM(RequestLLM):
         calls = [part.function_call for part in answer.parts if part.function_call]
         check_offered((call.name for call in calls), tools, self._service.broken)
         if answer.reason in _CUT_OFF and (calls or not answer.text):
-            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+            raise self._cut_off()
         if not calls and not answer.text:
             raise self._service.broken(f"the answer holds neither text nor a call ({answer.reason})")
         return ToolAnswer(answer.text or None, [ToolCall(call.name, call.args or {}) for call in calls])
 
-    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
+    def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
         system, said = turns(request.system_prompt, request.messages)
-        make = partial(self._arguments, request, system, said, {})
-        async with aclosing(streamed(make, self._pieces, self._learn)) as pieces:
-            async for piece in pieces:
-                yield piece
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._service.close()
+        return streamed(partial(self._arguments, request, system, said, {}), self._pieces, self._learn)
 
     async def _pieces(self, request: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         """One request; RefusedError before the first piece."""
@@ -160,7 +153,7 @@ class GoogleLLM(RequestLLM):
                 self._service.stream(partial(_streamed, request=request), asks_otherwise=True)
             ) as bodies:
                 async for body in bodies:
-                    answer = self._read(body)
+                    answer = self._read(_Answer.model_validate_json, body)
                     tokens = answer.usage_metadata or tokens or _Tokens()  # each counts all that came so far
                     reason = answer.reason or reason
                     self._check_refusal(answer)
@@ -171,7 +164,7 @@ class GoogleLLM(RequestLLM):
             if tokens is not None:  # what came is paid, also of an answer that nobody reads to its end
                 self._count(tokens)
         if reason is None:
-            raise self._service.broken("the answer broke off", "connection")
+            raise self._broke_off()
         if empty:
             cut = reason in _CUT_OFF
             raise self._service.broken(f"the answer holds no text ({reason})", "length" if cut else None)
@@ -184,7 +177,7 @@ class GoogleLLM(RequestLLM):
             lambda sent: self._service.ask(partial(_body, request=sent), asks_otherwise=True),
             self._learn,
         )
-        answer = self._read(body)
+        answer = self._read(_Answer.model_validate_json, body)
         self._count(answer.usage_metadata or _Tokens())
         self._check_refusal(answer)
         if not answer.candidates:
@@ -204,23 +197,13 @@ class GoogleLLM(RequestLLM):
         }
         if system:
             full["system_instruction"] = system
-        if self._takes_temperature:
+        if "temperature" not in self._refused:
             full["temperature"] = settings.temperature if request.temperature is None else request.temperature
         contents = [{"role": "model" if turn.by_model else "user", "parts": [{"text": turn.text}]} for turn in said]
         return {"model": settings.model, "contents": contents, "config": full}
 
-    def _learn(self, refused: RefusedError, request: Mapping[str, Any]) -> Exception | None:
-        """Leave the temperature out from now on if it is refused; else the error to raise."""
-        if "temperature" not in refused.said.lower() or "temperature" not in request["config"]:
-            return refused.error
-        self._takes_temperature = False
-        return None
-
-    def _read(self, body: str) -> _Answer:
-        try:
-            return _Answer.model_validate_json(body)
-        except ValidationError:
-            raise self._service.broken("the answer is not what the service documents") from None
+    def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
+        return super()._learn(refused, sent["config"])
 
     def _check_refusal(self, answer: _Answer) -> None:
         blocked = answer.prompt_feedback.block_reason if answer.prompt_feedback else None

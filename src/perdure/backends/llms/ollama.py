@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from perdure.backends.llms._requests import chat_messages, check_offered, naming_json
-from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.llms._requests import ServiceLLM, chat_messages, check_offered, naming_json
+from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.metering import generated
 from perdure.backends.shared.ollama_service import OllamaService, OllamaSettings
 from perdure.domain.errors import LLMError
@@ -85,7 +85,7 @@ _CARRIED_BY_ALL = {"type", "properties", "required", "items", "$defs", "addition
 """What it sends of the schema as a whole, or what tells a model nothing."""
 
 
-class OllamaLLM(RequestLLM):
+class OllamaLLM(ServiceLLM):
     """Models of an Ollama server, by default on this machine.
 
     Construction sends nothing. Failures are LLMError with the code rate_limit, timeout, server, connection,
@@ -93,6 +93,7 @@ class OllamaLLM(RequestLLM):
     """
 
     name: ClassVar[str] = "ollama"
+    _service: OllamaService
 
     class Settings(OllamaSettings):
         """Which model, where, and how it is asked."""
@@ -129,7 +130,7 @@ class OllamaLLM(RequestLLM):
         response = await self._ask(self._body(request) | body)
         text = answer_of(response.message.content or "")
         if response.done_reason == "length" and (json_wanted or not text):
-            raise self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+            raise self._cut_off()
         if not text:
             raise self._service.broken("the answer holds no text")
         return text
@@ -159,7 +160,7 @@ class OllamaLLM(RequestLLM):
                     empty = False
                     yield text
         if last is None or not last.done:
-            raise self._service.broken("the answer broke off", "connection")
+            raise self._broke_off()
         if text := answer.end():
             empty = False
             yield text
@@ -167,10 +168,6 @@ class OllamaLLM(RequestLLM):
         if empty:
             cut = last.done_reason == "length"
             raise self._service.broken("the answer holds no text", "length" if cut else None)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._service.close()
 
     def _body(self, request: LLMRequest) -> dict[str, Any]:
         settings = self._settings

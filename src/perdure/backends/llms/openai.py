@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.http.service import RefusedError, ServiceSettings
-from perdure.backends.llms._requests import asked, chat_messages, check_offered, naming_json, streamed
-from perdure.backends.llms.base import LLMRequest, RequestLLM, ToolAnswer, ToolCall
+from perdure.backends.llms._requests import ServiceLLM, asked, chat_messages, check_offered, naming_json, streamed
+from perdure.backends.llms.base import LLMRequest, ToolAnswer, ToolCall
 from perdure.backends.shared.metering import generated
 from perdure.backends.shared.openai_service import OpenAIService, OpenAISettings, is_openai, openai_client, openai_key
 from perdure.domain.errors import LLMError
 
 if TYPE_CHECKING:
     import openai
-
-R = TypeVar("R")
 
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|unrecognized|unknown|not permitted|extra inputs|must be 'json_schema'", re.IGNORECASE
@@ -98,7 +96,7 @@ class ChatSettings(ServiceSettings):
     """Tokens of an answer at most, where a call gives no number."""
 
 
-class OpenAILLM(RequestLLM):
+class OpenAILLM(ServiceLLM):
     """Chat models of OpenAI, or of any service at `base_url` that answers POST /chat/completions.
 
     Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
@@ -125,7 +123,6 @@ class OpenAILLM(RequestLLM):
         self._model = model
         other = "max_completion_tokens" if limit == "max_tokens" else "max_tokens"
         self._limits = (limit, other)
-        self._refused: frozenset[str] = frozenset()
 
     async def _generate(self, request: LLMRequest) -> str:
         """The text of the answer; JSON mode fails if the answer was cut off, since half an object is none."""
@@ -152,13 +149,10 @@ class OpenAILLM(RequestLLM):
             raise self._no_text(ended)
         return ToolAnswer(text, calls)
 
-    async def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
+    def _stream(self, request: LLMRequest) -> AsyncGenerator[str, None]:
         """The answer in pieces; an answer that breaks off, or holds no text, is LLMError."""
-        streaming = {"stream": True, "stream_options": {"include_usage": True}}
-        body = self._body(request, streaming)
-        async with aclosing(streamed(partial(self._taken, body), self._pieces, self._learn)) as pieces:
-            async for piece in pieces:
-                yield piece
+        body = self._body(request, {"stream": True, "stream_options": {"include_usage": True}})
+        return streamed(partial(self._taken, body), self._pieces, self._learn)
 
     async def _pieces(self, sent: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         """One request; RefusedError before the first piece."""
@@ -179,24 +173,14 @@ class OpenAILLM(RequestLLM):
                         yield delta.content
         self._count(tokens or _Tokens())
         if ended is None:
-            raise self._service.broken("the answer broke off", "connection")
+            raise self._broke_off()
         if empty:
             raise self._no_text(ended)
 
-    def _read(self, parse: Callable[[Any], R], answer: Any) -> R:
-        try:
-            return parse(answer)
-        except ValidationError:
-            raise self._service.broken("the answer is not what the service documents") from None
-
     def _no_text(self, finish_reason: str | None) -> Exception:
         if finish_reason == "length":
-            return self._service.broken("the answer was cut off at max_tokens; raise it", "length")
+            return self._cut_off()
         return self._service.broken("the answer holds no text")
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._service.close()
 
     def _call(self, function: _Function) -> ToolCall:
         try:
@@ -232,13 +216,13 @@ class OpenAILLM(RequestLLM):
             self._learn,
         )
 
-    def _learn(self, refused: RefusedError, sent: Mapping[str, Any]) -> Exception | None:
-        """Leave the refused parameter out from now on; the error to raise if there is none to leave out."""
-        parameter = _refused_parameter(refused)
-        if parameter not in sent:
-            return refused.error
-        self._refused |= {parameter}
-        return None
+    def _parameter(self, refused: RefusedError, sent: Mapping[str, Any]) -> str | None:
+        if not _UNSUPPORTED.search(refused.said):
+            return None
+        if refused.parameter in _OPTIONAL:
+            return refused.parameter
+        found = re.search("|".join(_OPTIONAL), refused.said)  # the first one named is refused
+        return found.group() if found else None
 
     def _taken(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body without what the model refuses, and with one name for the length."""
@@ -259,13 +243,3 @@ async def _content(client: openai.AsyncOpenAI, body: Mapping[str, Any]) -> bytes
     answer: Any = await client.chat.completions.with_raw_response.create(**body)
     content: bytes = answer.content
     return content
-
-
-def _refused_parameter(refused: RefusedError) -> str:
-    """The optional parameter that the service does not take, or ""."""
-    if not _UNSUPPORTED.search(refused.said):
-        return ""
-    if refused.parameter in _OPTIONAL:
-        return refused.parameter
-    found = re.search("|".join(_OPTIONAL), refused.said)  # the first one named is refused
-    return found.group() if found else ""
