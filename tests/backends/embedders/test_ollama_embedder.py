@@ -222,7 +222,7 @@ def test_a_key_is_sent_and_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_client_is_told_with_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = make("http://localhost:1")
     assert embedder.unavailable() is None
-    monkeypatch.setattr("perdure.backends.embedders.ollama.find_spec", lambda name: None)
+    monkeypatch.setattr("perdure.backends.http.service.find_spec", lambda name: None)
     assert extra_line("ollama") in str(embedder.unavailable())
     monkeypatch.setitem(sys.modules, "ollama", None)
     with pytest.raises(DependencyError, match=re.escape(extra_line("ollama"))):

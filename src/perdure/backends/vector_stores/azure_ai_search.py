@@ -493,7 +493,6 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
             raise ConfigError(f"{field} is missing: give it there or in AZURE_SEARCH_ENDPOINT", field=field)
         self._endpoint = settings.endpoint
         self._key = key_or_fail(settings.api_key, needed=True, section="vector_store", variable="AZURE_SEARCH_API_KEY")
-        self._client: SearchService | None = None
 
     # ------------------------------------------------------------------ life
     def _connect(self) -> None:
@@ -506,14 +505,9 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
             self._disconnect()
             raise
 
-    def _disconnect(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
     @property
     def _service(self) -> SearchService:
-        assert self._client is not None, "between _connect and _disconnect"
+        assert isinstance(self._client, SearchService), "between _connect and _disconnect"
         return self._client
 
     @property

@@ -21,17 +21,18 @@ from perdure.backends.vector_stores.base import (
     Point,
     Points,
     Vector,
-    VectorStore,
 )
 from perdure.backends.vector_stores.common.rows import (
+    Listing,
+    ListingStore,
     check_dimension,
     check_id,
     check_limit,
     check_payload,
+    check_same_dimension,
     check_vector,
     copy_payload,
     place_of,
-    read_cursor,
     write_cursor,
 )
 from perdure.backends.vector_stores.common.scoring import (
@@ -42,7 +43,7 @@ from perdure.backends.vector_stores.common.scoring import (
     unit_rows,
     word_scores,
 )
-from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, VectorStoreError
+from perdure.domain.errors import NoCollectionError, NotFoundError, VectorStoreError
 from perdure.domain.filter import And, Condition, Filter, matches
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import query_words, words
@@ -157,7 +158,7 @@ def _keys(row: Row) -> list[tuple[str, str]]:
     return [(name, row.payload[name]) for name in SCOPE_FIELDS if isinstance(row.payload.get(name), str)]
 
 
-class MemoryVectorStore(VectorStore):
+class MemoryVectorStore(ListingStore):
     """Keeps rows in this process; each instance has its own, and closing it lets them go."""
 
     name: ClassVar[str] = "memory"
@@ -195,13 +196,7 @@ class MemoryVectorStore(VectorStore):
         check_dimension(dimension)
         with self._lock:
             collection = self._all().setdefault(name, Collection(name, dimension, model))
-            if collection.dimension != dimension:
-                raise ConfigError(
-                    f"collection {name!r} holds vectors of dimension {collection.dimension}, not {dimension}: "
-                    "use the embedder that filled it, or another collection",
-                    field="dimension",
-                    value=dimension,
-                )
+            check_same_dimension(name, collection.dimension, dimension)
 
     async def delete_collection(self, name: str) -> None:
         """Remove a collection and its rows."""
@@ -290,25 +285,16 @@ class MemoryVectorStore(VectorStore):
             lengths = np.array([row.length for row in hits], np.float64)
             return _best(hits, word_scores(weights, lengths), limit)
 
-    async def list(
-        self,
-        collection: str,
-        filters: Filter | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-        *,
-        with_vectors: bool = False,
-    ) -> Page:
-        """Rows in the order of payload (created_at, id), stable while others write."""
-        limit = check_limit(limit)
-        after = None if cursor is None else read_cursor(cursor)
+    async def _list(self, collection: str, wanted: Listing) -> Page:
+        limit, after = wanted.limit, wanted.after
         with self._lock:
-            rows = self._get(collection).shelf(filters).matching(filters)
+            rows = self._get(collection).shelf(wanted.filters).matching(wanted.filters)
             placed = sorted(((place_of(row.id, row.payload), row) for row in rows), key=lambda pair: pair[0])
             left = [pair for pair in placed if after is None or pair[0] > after]
             page = left if limit is None else left[:limit]
             points = [
-                row.point() if with_vectors else Point(row.id, None, copy_payload(row.payload)) for _, row in page
+                row.point() if wanted.with_vectors else Point(row.id, None, copy_payload(row.payload))
+                for _, row in page
             ]
             return Page(points, write_cursor(page[-1][0]) if len(page) < len(left) else None)
 

@@ -426,7 +426,6 @@ class PineconeVectorStore(DocumentStore[Clause]):
         super().__init__(settings)
         self.settings = settings
         self._key = key_or_fail(settings.api_key, needed=True, section="vector_store", variable="PINECONE_API_KEY")
-        self._client: Project | None = None
         self._known: dict[str, _Entry] = {}
 
     # ------------------------------------------------------------------ life
@@ -447,14 +446,12 @@ class PineconeVectorStore(DocumentStore[Clause]):
             raise
 
     def _disconnect(self) -> None:
-        client, self._client = self._client, None
+        super()._disconnect()
         self._known.clear()
-        if client is not None:
-            client.close()
 
     @property
     def _project(self) -> Project:
-        assert self._client is not None, "between _connect and _disconnect"
+        assert isinstance(self._client, Project), "between _connect and _disconnect"
         return self._client
 
     @property
@@ -471,19 +468,19 @@ class PineconeVectorStore(DocumentStore[Clause]):
         return failure_of(error, self.settings.base_url or "https://api.pinecone.io", self.settings.timeout)
 
     # ------------------------------------------------------------------ collections
-    def _list(self) -> Space:
+    def _catalogue(self) -> Space:
         return self._project.space(self._registry, self.settings.namespace, 1)
 
     def _entry(self, name: str) -> _Entry | None:
         """What the list has of a name now, deleted collections included."""
-        for found in self._list().fetch([record_id(name)]):
+        for found in self._catalogue().fetch([record_id(name)]):
             for vector in found.values():
                 return _Entry.read(vector.metadata or {})
         return None
 
     def _enter(self, entry: _Entry) -> None:
         record = {"id": record_id(entry.name), "values": somewhere(1), "metadata": entry.metadata()}
-        self._list().write([record], [])
+        self._catalogue().write([record], [])
 
     def _find(self, name: str) -> Shape | None:
         try:
@@ -492,7 +489,7 @@ class PineconeVectorStore(DocumentStore[Clause]):
             return None
 
     def _names(self) -> Names:
-        pages = self._list().pages({"kind": {"$eq": "live"}})
+        pages = self._catalogue().pages({"kind": {"$eq": "live"}})
         return [_Entry.read(vector.metadata or {}).name for page in pages for vector in page]
 
     def _make(self, name: str, shape: Shape) -> None:

@@ -30,23 +30,24 @@ from perdure.backends.vector_stores.base import (
     Points,
     Shape,
     Vector,
-    VectorStore,
 )
 from perdure.backends.vector_stores.common.documents import Document, Row, encode
 from perdure.backends.vector_stores.common.filter_clauses import BARE, C, Grammar, Narrowed, narrow, word_token
 from perdure.backends.vector_stores.common.rows import (
+    Listing,
+    ListingStore,
     Place,
     check_dimension,
     check_id,
     check_limit,
     check_payload,
+    check_same_dimension,
     check_vector,
     place_of,
-    read_cursor,
     write_cursor,
 )
 from perdure.backends.vector_stores.common.scoring import exact_scores, sum_rarities, unit, word_scores
-from perdure.domain.errors import ConfigError, NoCollectionError, NotFoundError, PerdureError, VectorStoreError
+from perdure.domain.errors import NoCollectionError, NotFoundError, PerdureError, VectorStoreError
 from perdure.domain.filter import Filter, matches
 from perdure.domain.text.terms import query_words, words
 
@@ -298,12 +299,15 @@ class Reading(Generic[C]):
 T = TypeVar("T")
 
 
-class DocumentStore(DocumentEngine[C], VectorStore):
+class DocumentStore(DocumentEngine[C], ListingStore):
     """A vector store whose engine keeps documents; a provider derives from it and fills in DocumentEngine's hooks."""
 
     scrub_note: ClassVar[str] = (
         "the engine frees deleted rows in its own time; its logs, snapshots, replicas and backups keep them for theirs"
     )
+
+    _client: Any = None
+    """The engine's client while the store is open, for engines that have one with a method `close`."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._engine_settings = settings
@@ -333,6 +337,12 @@ class DocumentStore(DocumentEngine[C], VectorStore):
                 self._shapes.clear()
                 self._disconnect()
 
+    def _disconnect(self) -> None:
+        """Let go of every resource: here, of the client."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
     async def identity(self) -> str:
         """An id of the physical store, kept inside it."""
         return await self._read(self._identity)
@@ -347,12 +357,8 @@ class DocumentStore(DocumentEngine[C], VectorStore):
             if found is None:
                 self._make(name, Shape(dimension, model))
                 found = self._find(name)
-            if found is not None and found.dimension != dimension:
-                raise ConfigError(
-                    f"the collection {name!r} holds vectors of {found.dimension} dimensions, not {dimension}",
-                    field="dimension",
-                    value=dimension,
-                )
+            if found is not None:
+                check_same_dimension(name, found.dimension, dimension)
             self._shapes.pop(name, None)
 
         await self._change(make)
@@ -467,22 +473,12 @@ class DocumentStore(DocumentEngine[C], VectorStore):
 
         return await self._read_in(collection, read)
 
-    async def list(
-        self,
-        collection: str,
-        filters: Filter | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-        *,
-        with_vectors: bool = False,
-    ) -> Page:
-        """Rows in the order of payload (created_at, id), stable while others write."""
-        limit = check_limit(limit)
-        after = None if cursor is None else read_cursor(cursor)
+    async def _list(self, collection: str, wanted: Listing) -> Page:
 
         def read() -> Page:
-            reading = self._reading(collection, filters)
-            rows = [] if reading is None else reading.in_order(after, limit, with_vectors=with_vectors)
+            reading = self._reading(collection, wanted.filters)
+            limit, with_vectors = wanted.limit, wanted.with_vectors
+            rows = [] if reading is None else reading.in_order(wanted.after, limit, with_vectors=with_vectors)
             page = rows if limit is None else rows[:limit]
             next_cursor = write_cursor(place_of(page[-1].id, page[-1].payload)) if len(page) < len(rows) else None
             return Page(

@@ -6,13 +6,16 @@ import base64
 import binascii
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-from perdure.backends.vector_stores.base import Vector
-from perdure.domain.errors import InvalidInputError
+from perdure.backends.vector_stores.base import Page, Vector, VectorStore
+from perdure.domain.errors import ConfigError, InvalidInputError
+from perdure.domain.filter import Filter
 from perdure.domain.scope import SCOPE_FIELDS
 
 TEXT_FIELDS = (*SCOPE_FIELDS, "hash")
@@ -45,6 +48,24 @@ def check_dimension(dimension: object) -> int:
     raise InvalidInputError(
         f"dimension must be a whole number from 1 on, not {dimension!r}", field="dimension", value=dimension
     )
+
+
+def check_same_dimension(name: str, made: int, dimension: int) -> None:
+    """ConfigError where a collection was made for vectors of another length."""
+    if made != dimension:
+        raise ConfigError(
+            f"collection {name!r} holds vectors of dimension {made}, not {dimension}: "
+            "use the embedder that filled it, or another collection",
+            field="dimension",
+            value=dimension,
+        )
+
+
+def check_most_dimensions(engine: str, most: int, dimension: int) -> None:
+    """ConfigError where an engine cannot keep vectors of this length."""
+    if dimension > most:
+        problem = f"{engine} holds vectors of at most {most} dimensions, not {dimension}"
+        raise ConfigError(problem, field="dimension", value=dimension)
 
 
 def check_limit(limit: Limit) -> Limit:
@@ -151,3 +172,34 @@ def read_cursor(cursor: str) -> Place:
             f"cursor must be a next_cursor that an earlier page gave, not {cursor!r}", field="cursor", value=cursor
         )
     return place[0], place[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which rows a list wants: at most `limit` of the filter's, behind the place `after`."""
+
+    filters: Filter | None
+    limit: int | None
+    after: Place | None
+    with_vectors: bool
+
+
+class ListingStore(VectorStore):
+    """A store whose lists take one checked value."""
+
+    async def list(
+        self,
+        collection: str,
+        filters: Filter | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        *,
+        with_vectors: bool = False,
+    ) -> Page:
+        """Rows in the order of payload (created_at, id), stable while others write."""
+        after = None if cursor is None else read_cursor(cursor)
+        return await self._list(collection, Listing(filters, check_limit(limit), after, with_vectors))
+
+    @abstractmethod
+    async def _list(self, collection: str, wanted: Listing) -> Page:
+        """The page of a collection."""

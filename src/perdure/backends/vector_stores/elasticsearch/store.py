@@ -33,7 +33,7 @@ from perdure.backends.vector_stores.common.document_store import (
 )
 from perdure.backends.vector_stores.common.documents import Document, Row
 from perdure.backends.vector_stores.common.filter_clauses import word_token
-from perdure.backends.vector_stores.common.rows import Place
+from perdure.backends.vector_stores.common.rows import Place, check_most_dimensions
 from perdure.backends.vector_stores.elasticsearch.index import (
     GRAMMAR,
     KEPT,
@@ -214,18 +214,17 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.settings = settings
-        self._server: Requests | None = None
 
     # ------------------------------------------------------------------ life
     def _connect(self) -> None:
-        self._server = Requests(self._client())
+        self._client = Requests(self._connected())
         try:
             self._make_identity()
         except Exception:
             self._disconnect()
             raise
 
-    def _client(self) -> Elasticsearch:
+    def _connected(self) -> Elasticsearch:
         given = self.settings
         options: dict[str, Any] = {}
         if given.api_key is not None:
@@ -243,15 +242,10 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
             **options,
         )
 
-    def _disconnect(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-
     @property
     def _requests(self) -> Requests:
-        assert self._server is not None, "between _connect and _disconnect"
-        return self._server
+        assert isinstance(self._client, Requests), "between _connect and _disconnect"
+        return self._client
 
     @property
     def _identity_index(self) -> str:
@@ -296,12 +290,7 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
                 yield found
 
     def _make(self, name: str, shape: Shape) -> None:
-        if shape.dimension > MOST_DIMENSIONS:
-            raise ConfigError(
-                f"Elasticsearch holds vectors of at most {MOST_DIMENSIONS} dimensions, not {shape.dimension}",
-                field="dimension",
-                value=shape.dimension,
-            )
+        check_most_dimensions("Elasticsearch", MOST_DIMENSIONS, shape.dimension)
         alias = self._alias(name)
         self._create(f"{alias}-1", definition(alias, self.settings.prefix, name, shape))
 

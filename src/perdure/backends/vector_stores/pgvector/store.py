@@ -30,7 +30,7 @@ from perdure.backends.vector_stores.common.document_store import (
     MissingCollection,
 )
 from perdure.backends.vector_stores.common.documents import Document, Row, decode, digest
-from perdure.backends.vector_stores.common.rows import Place
+from perdure.backends.vector_stores.common.rows import Place, check_most_dimensions
 from perdure.backends.vector_stores.pgvector.server import Connection, Server, ServerError, quoted
 from perdure.backends.vector_stores.pgvector.sql import (
     GRAMMAR,
@@ -177,12 +177,7 @@ class Tables:
 
     def make(self, collection: str, shape: Shape) -> None:
         """Make a collection's table with its indexes; one that another process has just made is left alone."""
-        if shape.dimension > MOST_DIMENSIONS:
-            raise ConfigError(
-                f"pgvector holds vectors of up to {MOST_DIMENSIONS} dimensions, not {shape.dimension}",
-                field="dimension",
-                value=shape.dimension,
-            )
+        check_most_dimensions("pgvector", MOST_DIMENSIONS, shape.dimension)
         table = self.name_of(collection)
         with self._alone() as connection:
             known = connection.execute(f"SELECT FROM {self._registry} WHERE name = %s", [escape(collection)]).fetchone()

@@ -13,9 +13,15 @@ import numpy as np
 
 from perdure.backends.sqlite_file import Layout, SqliteFile
 from perdure.backends.vector_stores.base import Point, Vector
-from perdure.backends.vector_stores.common.rows import check_id, check_payload, check_vector, place_of
+from perdure.backends.vector_stores.common.rows import (
+    check_id,
+    check_payload,
+    check_same_dimension,
+    check_vector,
+    place_of,
+)
 from perdure.domain.clock import iso, read_moment
-from perdure.domain.errors import ConfigError, NoCollectionError, VectorStoreError
+from perdure.domain.errors import NoCollectionError, VectorStoreError
 from perdure.domain.filter import TIME_FIELDS, And, Condition, Filter, Moment, Not, Or, compare, matches
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import index_text
@@ -134,13 +140,7 @@ def create_collection(connection: sqlite3.Connection, name: str, dimension: int,
     """Make a collection and its tables, or leave one of the same dimension alone."""
     row = connection.execute("SELECT dimension FROM collections WHERE name = ?", (text_key(name),)).fetchone()
     if row is not None:
-        if row[0] != dimension:
-            raise ConfigError(
-                f"collection {name!r} holds vectors of dimension {row[0]}, not {dimension}: "
-                "use the embedder that filled it, or another collection",
-                field="dimension",
-                value=dimension,
-            )
+        check_same_dimension(name, row[0], dimension)
         return
     number = connection.execute(
         "INSERT INTO collections (name, dimension, model) VALUES (?, ?, ?)",

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdure.backends.vector_stores.base import Page, Point
-from perdure.backends.vector_stores.common.rows import Place, check_id, read_cursor, write_cursor
+from perdure.backends.vector_stores.common.rows import Listing, check_id, write_cursor
 from perdure.backends.vector_stores.common.scoring import Matrix, unit_rows
 from perdure.backends.vector_stores.sqlite.database import (
     COLUMNS,
@@ -337,22 +337,11 @@ def _point(row: Sequence[Any]) -> Point:
 # ------------------------------------------------------------------ lists and counts
 
 
-def list_rows(
-    connection: sqlite3.Connection,
-    collection: Collection,
-    filter: Filter | None,
-    *,
-    limit: int | None,
-    cursor: str | None,
-    with_vectors: bool,
-) -> Page:
+def list_rows(connection: sqlite3.Connection, collection: Collection, wanted: Listing) -> Page:
     """One page of rows in the order of (created_at, id)."""
-    after = None if cursor is None else read_cursor(cursor)
-    condition = translate(filter)
-    pages = [
-        _ordered(connection, collection, part, condition, limit=limit, after=after, with_vectors=with_vectors)
-        for part in parts_of(connection, collection, filter)
-    ]
+    condition, limit = translate(wanted.filters), wanted.limit
+    parts = parts_of(connection, collection, wanted.filters)
+    pages = [_ordered(connection, collection, part, condition, wanted) for part in parts]
     rows = pages[0] if len(pages) == 1 else list(heapq.merge(*pages, key=lambda row: (_rank(row[-3]), _rank(row[0]))))
     more = limit is not None and len(rows) > limit
     kept = rows[:limit] if more else rows
@@ -361,18 +350,12 @@ def list_rows(
 
 
 def _ordered(
-    connection: sqlite3.Connection,
-    collection: Collection,
-    part: Part,
-    condition: Sql,
-    *,
-    limit: int | None,
-    after: Place | None,
-    with_vectors: bool,
+    connection: sqlite3.Connection, collection: Collection, part: Part, condition: Sql, wanted: Listing
 ) -> list[Any]:
     """The rows of one part, one more than the limit: SELECTED, created_at, n and the vector if it is wanted."""
     c = collection.number
-    vector = f"(SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n)" if with_vectors else "NULL"
+    vector = f"(SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n)" if wanted.with_vectors else "NULL"
+    after, limit = wanted.after, wanted.limit
     start = Sql("1") if after is None else Sql("(r.created_at, r.id) > (?, ?)", tuple(text_key(one) for one in after))
     return connection.execute(
         f"SELECT {SELECTED}, r.created_at, r.n, {vector} FROM rows_{c} r "

@@ -28,9 +28,15 @@ from perdure.backends.vector_stores.base import (
     Points,
     Shapes,
     Vector,
-    VectorStore,
 )
-from perdure.backends.vector_stores.common.rows import check_dimension, check_id, check_limit, check_vector
+from perdure.backends.vector_stores.common.rows import (
+    Listing,
+    ListingStore,
+    check_dimension,
+    check_id,
+    check_limit,
+    check_vector,
+)
 from perdure.backends.vector_stores.common.scoring import MARGIN, exact_scores, sum_rarities, unit, word_scores
 from perdure.backends.vector_stores.sqlite import database as schema
 from perdure.backends.vector_stores.sqlite import maintenance
@@ -342,7 +348,7 @@ T = TypeVar("T")
 _log = logging.getLogger("perdure")
 
 
-class SqliteVectorStore(VectorStore):
+class SqliteVectorStore(ListingStore):
     """Keeps rows in one file, which threads, event loops and processes may share; survives kill -9 at any instant."""
 
     name: ClassVar[str] = "sqlite"
@@ -493,24 +499,8 @@ class SqliteVectorStore(VectorStore):
         limit = check_limit(limit)
         return await self._read_in(collection, keyword_search, text, limit, filters)
 
-    async def list(
-        self,
-        collection: str,
-        filters: Filter | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-        *,
-        with_vectors: bool = False,
-    ) -> Page:
-        """Rows in the order of payload (created_at, id), stable while others write."""
-        limit = check_limit(limit)
-
-        def read(connection: sqlite3.Connection, found: Collection) -> Page:
-            return _sqlite_read.list_rows(
-                connection, found, filters, limit=limit, cursor=cursor, with_vectors=with_vectors
-            )
-
-        return await self._read_in(collection, read)
+    async def _list(self, collection: str, wanted: Listing) -> Page:
+        return await self._read_in(collection, _sqlite_read.list_rows, wanted)
 
     async def count(self, collection: str, filters: Filter | None = None) -> int:
         """How many rows match."""
