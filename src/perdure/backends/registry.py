@@ -32,7 +32,7 @@ SECTIONS: Mapping[str, str] = {
     "ledgers": "history",
     "caches": "cache",
 }
-"""Each family and the key under which a configuration names its provider (spec 000 §8.1)."""
+"""Each family and the key under which a configuration names its provider."""
 
 
 _FAMILIES = Path(__file__).parent

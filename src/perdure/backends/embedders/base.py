@@ -1,4 +1,4 @@
-"""The port of embedders: text in, unit vectors out (spec 000 §9)."""
+"""The port of embedders: text in, unit vectors out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Embedder(ABC):
     """Turns texts into float32 vectors of one dimension.
 
     Construction is cheap: what is heavy is loaded by the first call. Failures are EmbeddingError; missing weights or
-    drivers are DependencyError, raised by `available` as a reason instead.
+    drivers are DependencyError; `unavailable` gives the reason beforehand.
     """
 
     name: ClassVar[str]
@@ -35,7 +35,7 @@ class Embedder(ABC):
 
     @property
     def label(self) -> str:
-        """Which model's vectors these are: vectors of two labels are never compared (U21)."""
+        """Which model's vectors these are: vectors of two labels are never compared."""
         return f"{self.name}-{self.dimension}"
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Embedder(ABC):
         return np.asarray(vectors[0], dtype=np.float32)
 
     def get_dimension(self) -> int:
-        """`dimension`, by the name that spec 000 §9.1 gives it."""
+        """`dimension`, as a method of the public API."""
         return self.dimension
 
     def unavailable(self) -> str | None:
@@ -56,7 +56,7 @@ class Embedder(ABC):
         return None
 
     def score(self, similarity: float) -> float:
-        """The cosine as a score in [0, 1] that means the same for every embedder (U11): max(0, cosine) if unknown."""
+        """The cosine as a score in [0, 1] that means the same for every embedder: max(0, cosine) if unknown."""
         return min(1.0, max(0.0, similarity))
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Embedding models that run on a machine of one's own, by Ollama's POST /api/embed (spec 000 §9.3)."""
+"""Embedding models that run on a machine of one's own, by Ollama's POST /api/embed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's embedding models, and every service that speaks their language (spec 000 §9.2)."""
+"""OpenAI's embedding models, and every service that speaks their language."""
 
 from __future__ import annotations
 

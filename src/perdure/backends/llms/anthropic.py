@@ -1,4 +1,4 @@
-"""Anthropic's Claude models, by the Messages interface (spec 000 §10.2)."""
+"""Anthropic's Claude models, by the Messages interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port of language models (spec 000 §10)."""
+"""The port of language models."""
 
 from __future__ import annotations
 

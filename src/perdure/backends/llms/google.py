@@ -1,4 +1,4 @@
-"""Google's Gemini models, by the Gemini interface (spec 000 §10.2)."""
+"""Google's Gemini models, by the Gemini interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models that run on a machine of one's own, by Ollama's POST /api/chat (spec 000 §10.2)."""
+"""Language models that run on a machine of one's own, by Ollama's POST /api/chat."""
 
 from __future__ import annotations
 

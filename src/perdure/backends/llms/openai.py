@@ -1,4 +1,4 @@
-"""OpenAI's chat models, and every service that speaks their language (spec 000 §10.2)."""
+"""OpenAI's chat models, and every service that speaks their language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port of rerankers: a query and texts in, a score for each text out (spec 002 §3, K28)."""
+"""The port of rerankers: a query and texts in, a score for each text out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reranker(ABC):
         """One finite score for each text, in the order of the texts; higher is better, no texts give no scores.
 
         The scores are raw: they order the texts of one call and mean nothing beside another query's or another
-        model's. The read path scales them (K29). InvalidInputError for a query or texts that are no text.
+        model's. The read path scales them. InvalidInputError for a query or texts that are no text.
         """
 
     def unavailable(self) -> str | None:

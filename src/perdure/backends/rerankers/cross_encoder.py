@@ -1,4 +1,4 @@
-"""A cross-encoder on ONNX Runtime, run here: without PyTorch, server or key (spec 002 §3 step 2, K28, A15)."""
+"""A cross-encoder on ONNX Runtime, run here: without PyTorch, server or key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from perdure.domain.text.readable import readable_texts
 # Where a cross-encoder lies on this machine: the graph, the tokenizer, and what its config.json says of them.
 
 GRAPHS = ("onnx/model.onnx", "model.onnx", "onnx/model_quantized.onnx")
-"""Where Hugging Face's repositories keep the ONNX graph, the best first (A15)."""
+"""Where Hugging Face's repositories keep the ONNX graph, the best first."""
 TOKENIZER = "tokenizer.json"
 CONFIG = "config.json"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$"
@@ -85,7 +85,7 @@ def model_config(files: ModelFiles) -> ModelConfig:
 
 
 def downloaded_folder(model: str, cache_dir: Path) -> Path:
-    """Where a download of the model lies: under its whole name, so that two owners' models never meet (A15)."""
+    """Where a download of the model lies: under its whole name, so that two owners' models never meet."""
     return cache_dir / "rerankers" / model
 
 
@@ -291,7 +291,7 @@ def _failure(what: str) -> RerankerError:
 
 
 DEFAULT = "Xenova/ms-marco-MiniLM-L-6-v2"
-"""The model that spec 002 §3 names: ms-marco-MiniLM-L-6-v2 of sentence-transformers, as ONNX."""
+"""The default model: ms-marco-MiniLM-L-6-v2 of sentence-transformers, as ONNX."""
 
 
 class CrossEncoderReranker(Reranker):

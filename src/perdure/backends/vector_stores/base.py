@@ -1,4 +1,4 @@
-"""The port of vector stores: where memories live, vector and whole payload (spec 000 §6.1)."""
+"""The port of vector stores: where memories live, vector and whole payload."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ STREAMED = 500
 
 
 class VectorStore(ABC):
-    """Holds each memory whole and is the truth for it (U1).
+    """Holds each memory whole and is the truth for it.
 
     All methods may raise VectorStoreError, and raise it for a collection that does not exist. A vector whose length is
     not the collection's dimension is an InvalidInputError. `insert` of an id that exists replaces the row whole.

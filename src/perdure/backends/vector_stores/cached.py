@@ -30,6 +30,7 @@ from perdure.backends.vector_stores.base import (
     Point,
     Vector,
 )
+from perdure.backends.vector_stores.common.filter_clauses import filter_plain
 from perdure.backends.vector_stores.common.wrapper import Part, WrappingStore
 from perdure.domain.filter import And, Condition, Filter, Moment, Not, matches
 
@@ -142,7 +143,7 @@ def question(filter: Filter | None) -> Question:
             continue
         if isinstance(part, Condition) and (part.field, part.operator) == ("user_id", "eq"):
             user = part.value if isinstance(part.value, str) else user
-        written.append(_written(part))
+        written.append(filter_plain(part))
     return Question(json.dumps(written), tuple(moments), user)
 
 
@@ -153,21 +154,6 @@ def _is_running_out(part: Filter) -> bool:
         and part.operator == "lte"
         and isinstance(part.value, Moment)
     )
-
-
-def _written(filter: Filter) -> Any:
-    """The filter as JSON in which no two that differ look the same."""
-    if isinstance(filter, Condition):
-        value = filter.value
-        operands = [_operand(one) for one in value] if isinstance(value, tuple) else _operand(value)
-        return [filter.field, filter.operator, operands]
-    if isinstance(filter, Not):
-        return {"not": _written(filter.part)}
-    return {"and" if isinstance(filter, And) else "or": [_written(part) for part in filter.parts]}
-
-
-def _operand(value: Any) -> Any:
-    return {"moment": value.text} if isinstance(value, Moment) else {type(value).__name__: value}
 
 
 def digest(*parts: bytes | str) -> str:

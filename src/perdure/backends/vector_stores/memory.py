@@ -1,4 +1,4 @@
-"""The vector store in this process's memory: exact, for development and tests (spec 000 §6.2)."""
+"""The vector store in this process's memory: exact, for development and tests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from perdure.domain.filter import And, Condition, Filter, matches
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import query_words, words
 
-# The rows of a collection in this process, also by each scope, so that a user's are found among many (V81).
+# The rows of a collection in this process, also by each scope, so that a user's are found among many.
 
 
 @dataclass(slots=True)

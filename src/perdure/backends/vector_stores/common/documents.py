@@ -49,9 +49,9 @@ class Document:
     memory: str
     """The text, for people who look into the engine; lone surrogates are replaced and NUL is left out."""
     stems: list[str]
-    """The words of the text as `_words` stems them, each as often as it stands there."""
+    """The words of the text as `terms` stems them, each as often as it stands there."""
     tokens: list[str]
-    """See `_facets`."""
+    """See `Facets`."""
     numbers: dict[str, float]
     moments: dict[str, int]
 

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Generic, Literal, TypeVar
 
 from perdure.domain.clock import read_moment
-from perdure.domain.filter import ORDERINGS, RECORD_FIELDS, And, Condition, Filter, Moment, Not, Scalar
+from perdure.domain.filter import ORDERINGS, RECORD_FIELDS, And, Condition, Filter, Moment, Not, Or, Scalar
 from perdure.domain.scope import SCOPE_FIELDS
 
 # What a row looks like to an engine that filters by keywords: one token for each value of each of its fields.
@@ -113,7 +113,7 @@ def moment_mark(path: str) -> str:
 
 
 def word_token(word: str) -> str:
-    """The token of rows whose memory has this word, as `_words` stems it."""
+    """The token of rows whose memory has this word, as `terms` stems it."""
     return _token("", "word", word)
 
 
@@ -379,3 +379,38 @@ def _edge(condition: Condition) -> _Edge | None:
         return None
     strict = condition.operator in ("gt", "lt")
     return edge.step(upward=condition.operator == "gt") if strict else edge
+
+
+# ------------------------------------------------------------------ filters as JSON
+
+
+def filter_plain(filter: Filter) -> list[Any]:
+    """The filter as JSON values, different for filters that differ."""
+    if isinstance(filter, Condition):
+        value = filter.value
+        operand = [_plain_scalar(one) for one in value] if isinstance(value, tuple) else _plain_scalar(value)
+        return ["is", filter.field, filter.operator, operand]
+    if isinstance(filter, Not):
+        return ["not", filter_plain(filter.part)]
+    return ["and" if isinstance(filter, And) else "or", *(filter_plain(part) for part in filter.parts)]
+
+
+def _plain_scalar(value: Any) -> Any:
+    return {"moment": value.text} if isinstance(value, Moment) else value
+
+
+def plain_filter(plain: list[Any]) -> Filter:
+    """The filter that `filter_plain` was given."""
+    word, *parts = plain
+    if word == "is":
+        field, operator, value = parts
+        operand = tuple(_scalar(one) for one in value) if isinstance(value, list) else _scalar(value)
+        return Condition(field, operator, operand)
+    if word == "not":
+        return Not(plain_filter(parts[0]))
+    trees = tuple(plain_filter(part) for part in parts)
+    return And(trees) if word == "and" else Or(trees)
+
+
+def _scalar(value: Any) -> Any:
+    return Moment(value["moment"]) if isinstance(value, dict) else value

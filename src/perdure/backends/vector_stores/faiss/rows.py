@@ -4,7 +4,7 @@ A set of tables for each collection `c`:
 
     rows_c      n, id, record, created_at, scope fields; n grows, is never used again, and names one vector for ever
     vectors_c   n and the float32 vector; a row without one is bare, and absent here
-    tokens_c    the tokens of a row (`_facets`)
+    tokens_c    the tokens of a row (`Facets`)
     spans_c     its numbers and moments by path
     gone_c      which vectors were taken away by which version of the collection, trimmed
 """

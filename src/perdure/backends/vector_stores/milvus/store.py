@@ -124,7 +124,7 @@ def told_of(description: Mapping[str, Any]) -> tuple[str, Shape] | None:
 
 
 def schema_of(dimension: int) -> CollectionSchema:
-    """The fields of a collection; the user is its partition key (V81)."""
+    """The fields of a collection; the user is its partition key."""
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("pk", DataType.VARCHAR, is_primary=True, max_length=32)
     for name in SCOPE_FIELDS:

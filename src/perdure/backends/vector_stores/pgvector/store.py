@@ -1,4 +1,4 @@
-"""The `pgvector` store: memories in tables of a PostgreSQL database, searched exactly inside their scope (000 §6.4)."""
+"""The `pgvector` store: memories in tables of a PostgreSQL database, searched exactly inside their scope."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ SELECT record,
     weight * 2.2 / (1 + 1.2 * (0.25 + 0.75 * length / greatest((SELECT avg(length) FROM held), 1)))::float8 AS score
 FROM weights JOIN held USING (id) ORDER BY score DESC, id LIMIT %s
 """
-"""BM25 with the constants of `_words`, each word counted once; rarity is measured inside the filter."""
+"""BM25 with the constants of `scoring`, each word counted once; rarity is measured inside the filter."""
 
 
 class PgVectorStore(DocumentStore[Clause]):

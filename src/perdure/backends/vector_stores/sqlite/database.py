@@ -13,6 +13,7 @@ import numpy as np
 
 from perdure.backends.sqlite_file import Layout, SqliteFile
 from perdure.backends.vector_stores.base import Point, Vector
+from perdure.backends.vector_stores.common.filter_clauses import filter_plain, plain_filter
 from perdure.backends.vector_stores.common.rows import (
     check_id,
     check_payload,
@@ -22,7 +23,7 @@ from perdure.backends.vector_stores.common.rows import (
 )
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import NoCollectionError, VectorStoreError
-from perdure.domain.filter import TIME_FIELDS, And, Condition, Filter, Moment, Not, Or, compare, matches
+from perdure.domain.filter import TIME_FIELDS, Condition, Filter, compare, matches
 from perdure.domain.scope import SCOPE_FIELDS
 from perdure.domain.text.terms import index_text
 
@@ -350,49 +351,19 @@ def _row(spec: str, *columns: Any) -> bool:
 
 def write(filter: Filter) -> str:
     """The filter as text that the functions read."""
-    return json.dumps(_plain(filter))
+    return json.dumps(filter_plain(filter))
 
 
 @lru_cache(maxsize=256)
 def _read(spec: str) -> Filter:
-    return _tree(json.loads(spec))
+    return plain_filter(json.loads(spec))
 
 
 @lru_cache(maxsize=1024)
 def _condition(spec: str) -> Condition:
-    tree = _tree(json.loads(spec))
+    tree = _read(spec)
     assert isinstance(tree, Condition)
     return tree
-
-
-def _plain(filter: Filter) -> list[Any]:
-    if isinstance(filter, Condition):
-        value = filter.value
-        operand = [_plain_scalar(one) for one in value] if isinstance(value, tuple) else _plain_scalar(value)
-        return ["is", filter.field, filter.operator, operand]
-    if isinstance(filter, Not):
-        return ["not", _plain(filter.part)]
-    return ["and" if isinstance(filter, And) else "or", *(_plain(part) for part in filter.parts)]
-
-
-def _plain_scalar(value: Any) -> Any:
-    return {"moment": value.text} if isinstance(value, Moment) else value
-
-
-def _tree(plain: list[Any]) -> Filter:
-    word, *parts = plain
-    if word == "is":
-        field, operator, value = parts
-        operand = tuple(_scalar(one) for one in value) if isinstance(value, list) else _scalar(value)
-        return Condition(field, operator, operand)
-    if word == "not":
-        return Not(_tree(parts[0]))
-    trees = tuple(_tree(part) for part in parts)
-    return And(trees) if word == "and" else Or(trees)
-
-
-def _scalar(value: Any) -> Any:
-    return Moment(value["moment"]) if isinstance(value, dict) else value
 
 
 _READER_CACHE_KB = 8 * 1024
