@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from perdure.engine.chat import failed_turns, memory_writer
-from perdure.engine.chat.failed_turns import FailedTurns
+from perdure.engine.chat import memory_writer, session_reader
+from perdure.engine.chat.session_reader import FailedTurns
 from perdure.engine.chat.settings import Dialect
 from perdure.engine.chat.turn_log import own_session
 from perdure.engine.write.forget import Request
@@ -75,7 +75,7 @@ def test_without_a_place_for_messages_it_keeps_no_other_from_being_read_either(
             await opened.settle()
         good = [said for said in read_calls(opened.llm) if "poison" not in said]
         assert all(any(name in said for said in good) for name in NAMES)
-        assert sum("poison" in said for said in read_calls(opened.llm)) <= failed_turns.TRIES + 1
+        assert sum("poison" in said for said in read_calls(opened.llm)) <= session_reader.TRIES + 1
         assert "User has a pet" in await opened.facts()
 
     rules = [("the poison", "No."), (".", facts("User has a pet"))]
@@ -202,7 +202,7 @@ def test_what_a_model_told_of_a_message_goes_with_the_message(tmp_path: Path) ->
 
 
 def test_troubles_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failed_turns, "MOST", 2)
+    monkeypatch.setattr(session_reader, "MOST_FAILED_SESSIONS", 2)
     known = FailedTurns()
     for name in ("a", "b", "c"):
         known.failed(name, 1, 1)

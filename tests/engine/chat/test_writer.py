@@ -15,7 +15,7 @@ from perdure.domain.event import Episode
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.chat import memory_writer
-from perdure.engine.chat.injected_text import injected
+from perdure.engine.chat.memory_reader import injected
 from perdure.engine.chat.settings import Dialect
 from perdure.engine.chat.turn_log import PendingTurn, own_session
 from perdure.engine.chat.turns import dialect_of

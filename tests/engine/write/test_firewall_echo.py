@@ -9,7 +9,7 @@ import pytest
 from perdure import Memory
 from perdure.domain.errors import LedgerError
 from perdure.domain.scope import Scope
-from perdure.engine.chat.injected_text import injected
+from perdure.engine.chat.memory_reader import injected
 from perdure.frontends.library.portal import PORTAL
 from perdure.pipeline.quarantine import is_forgery, without_genuine
 from tests.conftest import Open

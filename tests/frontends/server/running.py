@@ -23,7 +23,7 @@ from perdure.domain.scope import Scope
 from perdure.engine import api_keys
 from perdure.engine.config.config import read_config
 from perdure.frontends.server.app import create_app
-from perdure.frontends.server.middleware.request_timeout import Config
+from perdure.frontends.server.middleware.request_limits import Config
 from perdure.frontends.server.settings import read_settings
 from perdure.frontends.server.state import Service
 

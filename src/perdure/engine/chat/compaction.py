@@ -27,7 +27,7 @@ from perdure.engine.aio.degrade import degrade
 from perdure.engine.aio.tasks import shielded
 from perdure.engine.aio.worker import Worker, is_ending
 from perdure.engine.chat.extraction import patience
-from perdure.engine.chat.injected_text import marks_of
+from perdure.engine.chat.memory_reader import marks_of
 from perdure.engine.chat.session_summary import SessionSummaries
 from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.chat.turn_log import own_session

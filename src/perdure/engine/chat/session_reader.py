@@ -1,10 +1,14 @@
-"""Read the unread turns of a session for facts, and renew what depends on them."""
+"""Read the unread turns of a session for facts, and renew what depends on them.
+
+Turns that no model can read are counted, and passed over after some tries.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import takewhile
 
@@ -15,7 +19,6 @@ from perdure.domain.session import Session, SessionTurn
 from perdure.engine.aio.degrade import degrade
 from perdure.engine.chat.caller_model import CallerModels
 from perdure.engine.chat.extraction import OVERLAP, Extracted, Extraction
-from perdure.engine.chat.failed_turns import FailedTurns
 from perdure.engine.chat.rolling_summary import RollingSummaries, is_current
 from perdure.engine.chat.session_summary import SessionSummaries, sitting
 from perdure.engine.chat.settings import Dialect, GatewaySettings
@@ -23,6 +26,76 @@ from perdure.engine.chat.turns import dialect_of
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.eviction import evict
 from perdure.pipeline.curation.chat import has_drifted, tells_a_topic
+
+TRIES = 3
+"""Times that turns may fail before each of them is read alone, and one of which a model says nothing of use is passed
+over."""
+SILENT_TRIES = 5
+"""The same for one of which nobody says anything, while the turn after it is read: a model that is away is no fault of
+a turn's."""
+MOST_FAILED_SESSIONS = 1_000
+"""Sessions whose troubles are known; of more the one that had its first long ago goes, and is tried anew."""
+
+
+@dataclass(slots=True)
+class SessionFailure:
+    """The turns of a session that failed last."""
+
+    first: int = 0
+    last: int = 0
+    times: int = 0
+    """How often the first of them failed in a row."""
+    passed: set[int] = field(default_factory=set)
+    """Turns that were passed over, which are no context of others either."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it has lasted for long enough to look for the turn that is at fault."""
+        return self.times >= TRIES
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody has answered for long enough to look at the turn behind it."""
+        return self.times >= SILENT_TRIES
+
+
+class FailedTurns:
+    """The troubles of one process; another one tries a few times more."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, SessionFailure] = OrderedDict()
+
+    def of(self, session_id: str) -> SessionFailure:
+        """The trouble of a session; an empty one where it has none."""
+        return self._of.get(session_id, SessionFailure())
+
+    def failed(self, session_id: str, first: int, last: int) -> SessionFailure:
+        """Turns could not be read; the trouble as it is now."""
+        trouble = self._of.setdefault(session_id, SessionFailure())
+        if trouble.first != first:
+            trouble.first, trouble.last, trouble.times = first, last, 0
+        trouble.last = max(trouble.last, last)
+        trouble.times += 1
+        if len(self._of) > MOST_FAILED_SESSIONS:
+            self._of.popitem(last=False)
+        return trouble
+
+    def passes_over(self, session_id: str, turn: int) -> None:
+        """A turn is not tried again, and stands before no other."""
+        self._of.setdefault(session_id, SessionFailure()).passed.add(turn)
+
+    def read(self, session_id: str, through: int) -> None:
+        """Turns were read up to one: what failed together is over once all of it is."""
+        trouble = self._of.get(session_id)
+        if trouble is None:
+            return
+        if through < trouble.last:
+            trouble.first = through + 1  # the others of those that failed together are read alone, too
+        elif trouble.passed:
+            trouble.first = trouble.last = trouble.times = 0
+        else:
+            del self._of[session_id]
+
 
 logger = logging.getLogger("perdure")
 

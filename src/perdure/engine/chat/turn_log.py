@@ -25,8 +25,8 @@ from perdure.engine.aio.priority import PriorityGate
 from perdure.engine.aio.tasks import shielded
 from perdure.engine.chat.caller_model import CallerModels, ModelGrant
 from perdure.engine.chat.extraction import OVERLAP, Extraction
-from perdure.engine.chat.failed_turns import TRIES
 from perdure.engine.chat.rolling_summary import RollingSummaries, is_current
+from perdure.engine.chat.session_reader import TRIES
 from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.chat.turns import SMALL_TALK, Turns, says_nothing
 from perdure.engine.core.embedding import with_derived

@@ -16,14 +16,13 @@ from perdure.domain.memory import MemoryItem
 from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
 from perdure.engine.chat.settings import Conversation
 from perdure.engine.chat.turn_log import PendingTurn
-from perdure.frontends.gateway.headers import downward
 from perdure.frontends.gateway.openapi import CHAT
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
 from perdure.frontends.gateway.prompt_placement import TOOLS, last_of_user, place, said, turn_of, words
 from perdure.frontends.gateway.query import forces_tool, lately
 from perdure.frontends.gateway.request_context import RequestContext, memory_headers, read_request_context
 from perdure.frontends.gateway.sse import ChatStream, first_choice
-from perdure.frontends.gateway.streaming import Relay, stream, whole
+from perdure.frontends.gateway.streaming import Relay, downward, stream, whole
 
 PATH = "/v1/chat/completions"
 _OK = range(200, 300)

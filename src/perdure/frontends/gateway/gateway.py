@@ -20,8 +20,7 @@ from perdure.domain.access import Caller
 from perdure.engine.aio.degrade import never_fail
 from perdure.engine.aio.priority import PriorityGate
 from perdure.engine.chat.compaction import Compaction
-from perdure.engine.chat.injected_text import marks_of, standing_in
-from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest
+from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest, marks_of, standing_in
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.engine import Engine

@@ -13,9 +13,8 @@ from starlette.types import Send
 from perdure.backends.http.upstream import HttpUpstream
 from perdure.domain.errors import InvalidInputError
 from perdure.frontends.gateway.gateway import climbs
-from perdure.frontends.gateway.headers import Pairs, body_length, downward
 from perdure.frontends.gateway.request_context import caller_of, gateway_of, headers_up
-from perdure.frontends.gateway.streaming import Inflow, Relay, stream
+from perdure.frontends.gateway.streaming import Inflow, Pairs, Relay, body_length, downward, stream
 
 ANYTHING = "/{path:path}"
 METHODS = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"]

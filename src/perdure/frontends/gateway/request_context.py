@@ -23,8 +23,8 @@ from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation, Dialect
 from perdure.engine.core.access import scoped
 from perdure.frontends.gateway.gateway import Gateway, may_store
-from perdure.frontends.gateway.headers import Pairs, upward
 from perdure.frontends.gateway.overrides import Overrides, barred, read_overrides
+from perdure.frontends.gateway.streaming import Pairs, upward
 from perdure.pipeline.curation.chat import is_client_task
 
 # Identity: who is talking, as the door and the request say, and so whose memory it is.

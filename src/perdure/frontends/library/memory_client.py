@@ -19,8 +19,7 @@ from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine import arguments
 from perdure.engine.arguments import Filters
-from perdure.engine.chat.injected_text import injected, standing_in
-from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest
+from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest, injected, standing_in
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation
 from perdure.frontends.gateway.prompt_placement import TOOLS, last_of_user, place, said, turn_of, words

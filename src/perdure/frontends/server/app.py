@@ -28,12 +28,10 @@ from perdure.frontends.server.error_responses import handle_error
 from perdure.frontends.server.mem0 import routes as mem0
 from perdure.frontends.server.metrics import Metrics
 from perdure.frontends.server.middleware.auth import HEALTH_ROUTES, AuthMiddleware
-from perdure.frontends.server.middleware.body_limit import BodyLimitMiddleware
 from perdure.frontends.server.middleware.origin_check import OriginCheckMiddleware
 from perdure.frontends.server.middleware.rate_limit import RateLimit
-from perdure.frontends.server.middleware.request_context import RequestContextMiddleware
-from perdure.frontends.server.middleware.request_timeout import BodyTimeoutMiddleware
-from perdure.frontends.server.middleware.trailing_slash import TrailingSlashMiddleware
+from perdure.frontends.server.middleware.request_context import RequestContextMiddleware, TrailingSlashMiddleware
+from perdure.frontends.server.middleware.request_limits import BodyLimitMiddleware, BodyTimeoutMiddleware
 from perdure.frontends.server.routes import explicit_memories, graph, health, maintenance, memories, teams
 from perdure.frontends.server.settings import ServerSecrets, read_settings
 from perdure.frontends.server.state import Service

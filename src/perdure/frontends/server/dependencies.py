@@ -16,7 +16,7 @@ from perdure.engine.core.access import scoped
 from perdure.engine.engine import Engine
 from perdure.engine.read.overview import Overview
 from perdure.frontends.library.memory import AsyncMemory
-from perdure.frontends.server.schemas.scope_fields import project_wall
+from perdure.frontends.server.schemas.fields import project_wall
 from perdure.frontends.server.state import CurrentService, Service
 
 USER_HEADER = "x-authz-user-id"

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from perdure.domain.clock import system_clock
 from perdure.domain.errors import PerdureError
 from perdure.frontends.faults import UNREADABLE, Dialect, Fault, dialect_of, fault_of
-from perdure.frontends.server.auth.credentials import TEAM_HEADER
+from perdure.frontends.server.auth.api_keys import TEAM_HEADER
 
 logger = logging.getLogger("perdure.server")
 

@@ -12,9 +12,9 @@ from perdure.domain.errors import FilterError, InvalidInputError, ScopeError
 from perdure.domain.filter import all_of, matches, scope_filter
 from perdure.domain.scope import OWNER_FIELDS, Scope
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope, resolve_scopes
-from perdure.frontends.server.schemas import sealed_ids
+from perdure.frontends.server.schemas import views
+from perdure.frontends.server.schemas.fields import day_end, last_day, read_time
 from perdure.frontends.server.schemas.filters import read_filters
-from perdure.frontends.server.schemas.times import day_end, last_day, read_time
 from tests.frontends.server.running import Running
 
 OPEN = Scope()
@@ -133,9 +133,9 @@ def test_a_day_ends_with_itself(day: Any) -> None:
 
 @given(st.text(max_size=60))
 def test_an_invented_id_opens_nothing(text: str) -> None:
-    assert sealed_ids.unseal(text) is None or isinstance(sealed_ids.unseal(text), tuple)
-    sealed = sealed_ids.seal("ADD", key=text)
-    assert sealed_ids.unseal(sealed) == ("ADD", {"key": text}) and sealed.isascii()
+    assert views.unseal(text) is None or isinstance(views.unseal(text), tuple)
+    sealed = views.seal("ADD", key=text)
+    assert views.unseal(sealed) == ("ADD", {"key": text}) and sealed.isascii()
 
 
 def test_created_at_is_the_timestamp_that_a_memory_came_with(shared: Running, who: str) -> None:

@@ -208,7 +208,7 @@ def run(settings: ServerSettings, listening: socket.socket, app: str | Callable[
 def _run(settings: ServerSettings, listening: socket.socket, app: str | Callable[[], FastAPI]) -> bool:
     import uvicorn  # heavy, see above
 
-    from perdure.frontends.server.middleware.request_timeout import Config
+    from perdure.frontends.server.middleware.request_limits import Config
 
     sys.setswitchinterval(_TURN_OF_THREAD)
     config = Config(

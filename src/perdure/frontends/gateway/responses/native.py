@@ -13,7 +13,6 @@ from starlette.types import Send
 from perdure.backends.http.upstream import Headers, HttpUpstream, UpstreamAnswer
 from perdure.engine.chat.settings import UpstreamSettings
 from perdure.engine.chat.turn_log import PendingTurn
-from perdure.frontends.gateway.headers import downward
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
 from perdure.frontends.gateway.prompt_placement import words
 from perdure.frontends.gateway.request_context import memory_headers
@@ -28,7 +27,7 @@ from perdure.frontends.gateway.responses.items import (
 )
 from perdure.frontends.gateway.responses.request import ResponsesRequest
 from perdure.frontends.gateway.sse import Events
-from perdure.frontends.gateway.streaming import stream, whole
+from perdure.frontends.gateway.streaming import downward, stream, whole
 
 # Whether the model's server has a Responses API: asked once, and remembered for as long as the process lives.
 

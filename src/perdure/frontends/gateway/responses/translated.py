@@ -13,7 +13,6 @@ from perdure.domain.clock import system_clock
 from perdure.domain.errors import InvalidInputError, UpstreamError
 from perdure.domain.text.readable import shown
 from perdure.engine.chat.turn_log import PendingTurn
-from perdure.frontends.gateway.headers import downward
 from perdure.frontends.gateway.overrides import without_ours
 from perdure.frontends.gateway.request_context import memory_headers
 from perdure.frontends.gateway.responses.chains import Chains, link_of, unknown_previous
@@ -34,7 +33,7 @@ from perdure.frontends.gateway.responses.items import (
 from perdure.frontends.gateway.responses.native import CHAT_PATH, is_events
 from perdure.frontends.gateway.responses.request import ResponsesRequest, reach_of
 from perdure.frontends.gateway.sse import DONE, Events
-from perdure.frontends.gateway.streaming import RawHeaders, begin, whole
+from perdure.frontends.gateway.streaming import RawHeaders, begin, downward, whole
 
 # Items of the Responses API as messages of a chat.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel
 from starlette.requests import Request
 
 from perdure.domain.errors import NotFoundError
@@ -14,9 +15,8 @@ from perdure.domain.memory import Owner
 from perdure.domain.scope import Scope
 from perdure.engine.write.forget import Request as Forgetting
 from perdure.frontends.server.dependencies import ReadAccess, WriteAccess
-from perdure.frontends.server.schemas.responses import Deletion, Owners, OwnerSummary, described
-from perdure.frontends.server.schemas.sealed_ids import deletion_id
-from perdure.frontends.server.schemas.views import numbered
+from perdure.frontends.server.schemas.responses import Deletion, NumberedPage, answers
+from perdure.frontends.server.schemas.views import deletion_id, numbered
 
 router = APIRouter(tags=["mem0"])
 
@@ -36,7 +36,30 @@ class EntityType(StrEnum):
     run = "run"
 
 
-@router.get("/v1/entities", response_model=described(Owners), summary="List users, agents, apps and runs")
+class OwnerSummary(BaseModel):
+    """A user, agent, app or run that memories are kept for."""
+
+    id: str
+    name: str
+    type: Literal["user", "agent", "app", "run"]
+    total_memories: int
+    created_at: str | None
+    updated_at: str | None
+    owner: None
+    metadata: None
+
+
+class Owners(NumberedPage):
+    """All that memories are kept for."""
+
+    results: list[OwnerSummary]
+    total_users: int
+    total_agents: int
+    total_apps: int
+    total_runs: int
+
+
+@router.get("/v1/entities", summary="List users, agents, apps and runs", **answers(Owners))
 async def entities(
     request: Request,
     personal: ReadAccess,
@@ -52,9 +75,7 @@ async def entities(
     return numbered(request, views, len(found), page, size) | totals
 
 
-@router.get(
-    "/v2/entities/{type}/{name:path}", response_model=described(OwnerSummary), summary="Get a user, agent, app or run"
-)
+@router.get("/v2/entities/{type}/{name:path}", summary="Get a user, agent, app or run", **answers(OwnerSummary))
 async def entity(type: EntityType, name: str, personal: ReadAccess) -> dict[str, Any]:
     """What is kept for one of them."""
     scope = _scope(type, name)
@@ -65,9 +86,7 @@ async def entity(type: EntityType, name: str, personal: ReadAccess) -> dict[str,
 
 
 @router.delete(
-    "/v2/entities/{type}/{name:path}",
-    response_model=described(Deletion),
-    summary="Delete the memories of a user, agent, app or run",
+    "/v2/entities/{type}/{name:path}", summary="Delete the memories of a user, agent, app or run", **answers(Deletion)
 )
 async def delete_entity(type: EntityType, name: str, personal: WriteAccess, erase: bool = False) -> dict[str, Any]:
     """Remove all that is kept for one of them; nothing being left is no error, for it is what was asked."""
@@ -81,9 +100,9 @@ async def delete_entity(type: EntityType, name: str, personal: WriteAccess, eras
 
 @router.delete(
     "/v1/entities/{type}/{id:path}",
-    response_model=described(Deletion),
     summary="Delete an entity by its id (mem0, v1)",
     deprecated=True,
+    **answers(Deletion),
 )
 async def delete_entity_by_id(type: EntityType, id: str, personal: WriteAccess, erase: bool = False) -> dict[str, Any]:
     """The same by the `id` that the list tells of it, as clients before 1.0 send it, or by its name."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
 
 from perdure.domain.errors import FilterError, NotFoundError
 from perdure.domain.memory import MemoryItem
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess
-from perdure.frontends.server.mem0.bodies import ExportedForm, ExportedQuery, ExportForm, SummaryForm
 from perdure.frontends.server.routes import operations
-from perdure.frontends.server.schemas import sealed_ids
+from perdure.frontends.server.schemas.fields import ScopeFields
 from perdure.frontends.server.schemas.filters import object_of
-from perdure.frontends.server.schemas.responses import Export, ExportCreated, Summary, described
-from perdure.frontends.server.schemas.views import memory_view
+from perdure.frontends.server.schemas.responses import Message, answers
+from perdure.frontends.server.schemas.views import MAX_LENGTH, memory_view, scope_of, seal, unseal
 
 router = APIRouter(tags=["mem0"])
 
@@ -27,30 +27,74 @@ SUMMED_UP = 100
 """Memories that a summary holds at most, the newest."""
 
 
-@router.post(
-    "/v1/exports", response_model=described(ExportCreated), status_code=201, summary="Ask for an export (mem0)"
-)
+class ExportForm(ScopeFields):
+    """Which memories to export, and the properties that each is to have."""
+
+    schema_: dict[str, Any] | str | None = Field(None, alias="schema")
+    filters: dict[str, Any] | str | None = None
+
+
+class ExportedForm(ScopeFields):
+    """Which export to answer with: that of an id, or that of a filter."""
+
+    memory_export_id: str | None = None
+    filters: dict[str, Any] | str | None = None
+
+
+class ExportedQuery(ScopeFields):
+    """The same in a query string, as clients before 0.1.70 ask."""
+
+    memory_export_id: str | None = None
+    filters: str | None = Field(None, description="JSON")
+
+
+class SummaryForm(ScopeFields):
+    """Whose memories to sum up."""
+
+    filters: dict[str, Any] | str | None = None
+
+
+class ExportCreated(Message):
+    """The id by which an export is had."""
+
+    id: str
+
+
+class Export(BaseModel):
+    """The memories of an export, whole or with the properties that were asked for."""
+
+    memories: list[dict[str, Any]]
+
+
+class Summary(BaseModel):
+    """The newest memories of one scope, in lines."""
+
+    summary: str
+    memory_count: int
+
+
+@router.post("/v1/exports", status_code=201, summary="Ask for an export (mem0)", **answers(ExportCreated))
 async def create(form: ExportForm, personal: WriteAccess) -> dict[str, str]:
     """The id of an export of the memories of the scopes that are named."""
     operations.named_scopes(personal, form, form.filters)  # what is wrong with it is told now
     filters = object_of(form.filters) if isinstance(form.filters, str) else form.filters
     schema = object_of(form.schema_) if isinstance(form.schema_, str) else form.schema_
-    id = sealed_ids.seal(EXPORT, scope=form.scope().given(), filters=filters, properties=_properties(schema))
-    if len(id) > sealed_ids.MAX_LENGTH:
+    id = seal(EXPORT, scope=form.scope().given(), filters=filters, properties=_properties(schema))
+    if len(id) > MAX_LENGTH:
         raise FilterError("filters and schema are too long for an export", field="filters")
     return {"message": "Memory export request received. The export will be ready in a few seconds.", "id": id}
 
 
-@router.post("/v1/exports/get", response_model=described(Export), summary="Get an export (mem0)")
+@router.post("/v1/exports/get", summary="Get an export (mem0)", **answers(Export))
 async def get(form: ExportedForm, personal: ReadAccess) -> dict[str, Any]:
     """The memories of an export, by its id or by ids and filters."""
     if form.memory_export_id is None:
         return {"memories": await _rows(personal, form, form.filters, None)}
-    opened = sealed_ids.unseal(form.memory_export_id)
+    opened = unseal(form.memory_export_id)
     if opened is None or opened[0] != EXPORT:
         raise NotFoundError("Memory export not found!")
     values = opened[1]
-    scope = sealed_ids.scope_of(values.get("scope"))
+    scope = scope_of(values.get("scope"))
     ids = ExportedForm(
         user_id=scope.user_id,
         agent_id=scope.agent_id,
@@ -61,15 +105,13 @@ async def get(form: ExportedForm, personal: ReadAccess) -> dict[str, Any]:
     return {"memories": await _rows(personal, ids, values.get("filters"), values.get("properties"))}
 
 
-@router.get(
-    "/v1/exports", response_model=described(Export), summary="Get an export (mem0, by its address)", deprecated=True
-)
+@router.get("/v1/exports", summary="Get an export (mem0, by its address)", deprecated=True, **answers(Export))
 async def get_by_query(query: Annotated[ExportedQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
     """The same, by ids in the address."""
     return await get(ExportedForm(**query.model_dump()), personal)
 
 
-@router.post("/v1/summary", response_model=described(list[Summary]), summary="Sum up memories (mem0)")
+@router.post("/v1/summary", summary="Sum up memories (mem0)", **answers(list[Summary]))
 async def summary(form: SummaryForm, personal: ReadAccess) -> list[dict[str, Any]]:
     """For each scope that is named the newest of its memories in lines, the oldest of these first."""
     answer = []

@@ -1,47 +1,113 @@
-"""mem0's v3 routes of memories, and v2's: identities stand in the filters."""
+"""Memories of mem0's platform (v3, v2): add, search, list, batches, feedback, and the events that tell of changes.
+
+Filters name the scope. An add is finished before it is answered, so every event has succeeded when it is read.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from uuid import uuid4
 
 from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from perdure.domain.event import SearchResult
-from perdure.domain.filter import Filter
+from perdure.domain.errors import InvalidInputError, NotFoundError
+from perdure.domain.event import HistoryRecord
+from perdure.domain.memory import check_metadata
+from perdure.domain.scope import Scope
 from perdure.domain.text.readable import utf8_of
-from perdure.engine.arguments import SearchOptions
+from perdure.engine.arguments import SearchOptions, read_text
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess
-from perdure.frontends.server.mem0 import events
-from perdure.frontends.server.mem0.bodies import SearchForm
 from perdure.frontends.server.routes import operations
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope
-from perdure.frontends.server.schemas.examples import FOUND, PAGE, example_response
+from perdure.frontends.server.schemas.fields import Form, ScopeFields, Time, read_time
 from perdure.frontends.server.schemas.filters import read_filters
-from perdure.frontends.server.schemas.memories import AddForm, ListForm
-from perdure.frontends.server.schemas.responses import AddAccepted, MemoryPage, SearchResults, described
-from perdure.frontends.server.schemas.sealed_ids import addition_id
-from perdure.frontends.server.schemas.times import read_time
-from perdure.frontends.server.schemas.views import event_view, memory_view, page_view, select_fields
+from perdure.frontends.server.schemas.memories import AddForm, ListForm, ReadForm, UpdateForm
+from perdure.frontends.server.schemas.responses import (
+    FOUND,
+    PAGE,
+    AddAccepted,
+    MemoryPage,
+    Message,
+    NumberedPage,
+    SearchResults,
+    answers,
+)
+from perdure.frontends.server.schemas.views import (
+    ADD,
+    DELETE_ALL,
+    addition_id,
+    event_view,
+    memory_view,
+    page_view,
+    scope_of,
+    select_fields,
+    unseal,
+)
 
 router = APIRouter(tags=["mem0"])
 
 TOP_K = 10
 """Memories that a search answers with where it names no number; mem0's own."""
 
+
+class SearchForm(ReadForm):
+    """A question."""
+
+    query: str = Field(examples=["Where does she live?"])
+    top_k: int | None = Field(None, description="Memories to answer with, 10 by default")
+    limit: int | None = Field(None, description="Another name of `top_k`")
+    threshold: float | None = None
+    rerank: bool | None = None
+    reference_date: Time | None = None
+    explain: bool | None = None
+
+
+class BatchEntry(Form):
+    """One memory of a batch."""
+
+    memory_id: str
+    text: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class BatchForm(Form):
+    """Memories to change or remove together, at most 1000."""
+
+    memories: list[BatchEntry] = Field(
+        min_length=1, max_length=1000, examples=[[{"memory_id": "0b6f2c1e-9a4d-4a53-8f0e-2f1c7f6f3a10"}]]
+    )
+
+
+class FeedbackForm(Form):
+    """What a reader thinks of a memory; null takes it back."""
+
+    memory_id: str
+    feedback: str | None = Field(None, examples=["POSITIVE"])
+    feedback_reason: str | None = None
+
+
+class FeedbackResult(BaseModel):
+    """What a memory was judged to be worth."""
+
+    id: str
+    feedback: str | None
+    feedback_reason: str | None
+
+
 Page = Annotated[int | None, Query(ge=1, le=1_000_000)]
 PageSize = Annotated[int | None, Query(ge=1, le=1_000)]
 
 
-@router.post("/v3/memories/add", response_model=described(AddAccepted), summary="Remember a conversation (mem0)")
+@router.post("/v3/memories/add", summary="Remember a conversation (mem0)", **answers(AddAccepted))
 async def add(
     form: AddForm, personal: WriteAccess, idempotency_key: Annotated[str | None, Header()] = None
 ) -> dict[str, Any]:
     """Read a conversation and keep its facts; they can be read when the answer comes, and its event tells of them."""
     reach = resolve_one_scope(form.scope(), read_filters(form.filters), personal.walls)
-    told = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
-    key = form.idempotency_key or told or events.new_key()
+    header = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
+    key = form.idempotency_key or header or f"mem0:{uuid4()}"  # the event id needs one
     result = await operations.add(personal, form, reach, idempotency_key=key)
     infers = form.infer is not False
     return {
@@ -54,65 +120,33 @@ async def add(
 
 
 @router.post(
-    "/v3/memories/search",
-    response_model=described(SearchResults),
-    summary="Search memories (mem0)",
-    responses=example_response(FOUND),
+    "/v2/memories/search",
+    summary="Search memories (mem0, v2)",
+    deprecated=True,
+    name="search_v2",
+    **answers(SearchResults),
 )
+@router.post("/v3/memories/search", summary="Search memories (mem0)", **answers(SearchResults, FOUND))
 async def search(form: SearchForm, personal: ReadAccess) -> dict[str, Any]:
     """The best memories of the scopes that the filters name."""
     return await search_view(personal, form)
 
 
 @router.post(
-    "/v2/memories/search",
-    response_model=described(SearchResults),
-    summary="Search memories (mem0, v2)",
-    deprecated=True,
+    "/v2/memories", summary="List memories (mem0, v2)", deprecated=True, name="get_all_v2", **answers(MemoryPage)
 )
-async def search_v2(form: SearchForm, personal: ReadAccess) -> dict[str, Any]:
-    """The same."""
-    return await search_view(personal, form)
-
-
-@router.post(
-    "/v3/memories",
-    response_model=described(MemoryPage),
-    summary="List memories (mem0)",
-    responses=example_response(PAGE),
-)
+@router.post("/v3/memories", summary="List memories (mem0)", **answers(MemoryPage, PAGE))
 async def get_all(
     request: Request, form: ListForm, personal: ReadAccess, page: Page = None, page_size: PageSize = None
 ) -> dict[str, Any]:
-    """One page of the memories of the scopes that the filters name, oldest first."""
-    return await _list(request, form, personal, page, page_size)
-
-
-@router.post("/v2/memories", response_model=described(MemoryPage), summary="List memories (mem0, v2)", deprecated=True)
-async def get_all_v2(
-    request: Request, form: ListForm, personal: ReadAccess, page: Page = None, page_size: PageSize = None
-) -> dict[str, Any]:
-    """The same."""
-    return await _list(request, form, personal, page, page_size)
-
-
-async def _list(
-    request: Request, form: ListForm, personal: PersonalMemory, page: int | None, page_size: int | None
-) -> dict[str, Any]:
+    """List one page of the memories of the scopes that the filters name, oldest first."""
     given = {name: value for name, value in (("page", page), ("page_size", page_size)) if value is not None}
     asked = form.model_copy(update=given)
     return page_view(request, asked, await operations.list_page(personal, asked, read_filters(asked.filters)))
 
 
 async def search_view(personal: PersonalMemory, form: SearchForm) -> dict[str, Any]:
-    """The answer to a search."""
-    found = await _search(personal, form, read_filters(form.filters))
-    warned = {"warnings": found.warnings} if found.warnings else {}
-    return {"results": [select_fields(memory_view(item), form.fields) for item in found.results], **warned}
-
-
-async def _search(personal: PersonalMemory, form: SearchForm, filters: Filter | None) -> SearchResult:
-    """The best memories of all the scopes that are asked about."""
+    """Search all the scopes that a request names; warn where it asks for a reranker and there is none."""
     limit = next((each for each in (form.top_k, form.limit) if each is not None), TOP_K)
     can_rerank = personal.engine.kernel.reranker is not None
     warnings = ["no reranker is configured: the order is that of the search"] if form.rerank and not can_rerank else []
@@ -124,7 +158,134 @@ async def _search(personal: PersonalMemory, form: SearchForm, filters: Filter | 
         explain=bool(form.explain),
         reference_time=None if form.reference_date is None else read_time(form.reference_date, "reference_date"),
     )
-    first = await operations.search_in(
-        personal, operations.scopes_to_read(personal, form, filters), form.query, options
-    )
-    return replace(first, warnings=[*warnings, *first.warnings])
+    scopes = operations.scopes_to_read(personal, form, read_filters(form.filters))
+    found = await operations.search_in(personal, scopes, form.query, options)
+    warnings += found.warnings
+    results = [select_fields(memory_view(item), form.fields) for item in found.results]
+    return {"results": results, **({"warnings": warnings} if warnings else {})}
+
+
+@router.post("/v1/feedback", summary="Say what a memory is worth (mem0)", **answers(FeedbackResult))
+async def feedback(form: FeedbackForm, personal: WriteAccess) -> dict[str, Any]:
+    """Judge a memory: POSITIVE, NEGATIVE or VERY_NEGATIVE moves its importance; null takes the judgement back."""
+    item = await personal.memory.feedback(form.memory_id, form.feedback, reason=form.feedback_reason)
+    return {"id": item.id, "feedback": item.metadata.get("feedback"), "feedback_reason": form.feedback_reason}
+
+
+@router.put("/v1/batch", summary="Change many memories (mem0)", **answers(Message))
+async def update(form: BatchForm, personal: WriteAccess) -> dict[str, str]:
+    """Change each of them; where one does not exist, or its change is wrong, none is changed."""
+    for place, entry in enumerate(form.memories):
+        if entry.text is None and entry.metadata is None:
+            raise InvalidInputError(f"memories[{place}] has no text and no metadata", field=f"memories[{place}].text")
+        if entry.text is not None:
+            read_text(entry.text, f"memories[{place}].text")
+        check_metadata(entry.metadata)
+    await _ids(form, personal)
+    for entry in form.memories:
+        given = {name: value for name in ("text", "metadata") if (value := getattr(entry, name)) is not None}
+        await operations.update(personal, entry.memory_id, UpdateForm(**given))
+    return {"message": f"Successfully updated {len(form.memories)} memories"}
+
+
+@router.delete("/v1/batch", summary="Delete many memories (mem0)", **answers(Message))
+async def delete(form: BatchForm, personal: WriteAccess) -> dict[str, str]:
+    """Remove each of them; where one does not exist, none is removed."""
+    ids = await _ids(form, personal)
+    for id in ids:
+        await personal.memory.delete(id)
+    return {"message": f"Successfully deleted {len(ids)} memories"}
+
+
+async def _ids(form: BatchForm, personal: PersonalMemory) -> list[str]:
+    """The ids of the memories, each once; NotFoundError where one does not stand inside of the walls."""
+    return list(dict.fromkeys([(await personal.existing(entry.memory_id)).id for entry in form.memories]))
+
+
+# Events.
+
+MISSING = "Event not found!"
+
+
+class Event(BaseModel):
+    """An `add`, a deletion, or a line of a memory's history; it has succeeded whenever it is told of."""
+
+    id: str
+    event_type: str
+    status: Literal["SUCCEEDED"]
+    payload: dict[str, str | None]
+    results: list[dict[str, Any]]
+    memory_id: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    sequence: int | None = None
+
+
+class Events(NumberedPage):
+    """A page of events, in order."""
+
+    results: list[Event]
+
+
+class EventsQuery(ScopeFields):
+    """Whose events to tell of, and from where on."""
+
+    after: int = Field(0, ge=0, lt=2**63, description="`sequence` of the last event of the page before")
+    page_size: int = Field(50, ge=1, le=500)
+
+
+@router.get("/v1/event/{id}", summary="Get an event", **answers(Event))
+async def event(id: str, personal: ReadAccess) -> dict[str, Any]:
+    """What became of an `add` in the last 24 hours, or of a deletion; or one line of a memory's history."""
+    opened = unseal(id)
+    if opened is None:
+        record = await personal.overview.event(id, personal.walls)
+        if record is None:
+            raise NotFoundError(MISSING)
+        return record_event_view(record)
+    kind, values = opened
+    scope = personal.inside(scope_of(values.get("scope")))
+    found = {"id": id, "event_type": kind, "status": "SUCCEEDED", "payload": scope.given()}
+    if kind == ADD:
+        return found | {"results": await _results(personal, values.get("key"), scope)}
+    if kind == DELETE_ALL:
+        return found | {"results": []}
+    raise NotFoundError(MISSING)
+
+
+async def _results(personal: PersonalMemory, key: object, scope: Scope) -> list[dict[str, Any]]:
+    answer = await personal.overview.answer(key, scope) if isinstance(key, str) and key else None
+    if answer is None:
+        raise NotFoundError(MISSING)
+    return [event_view(each) for each in answer.results]
+
+
+@router.get("/v1/events", summary="List events", **answers(Events))
+async def events(request: Request, query: Annotated[EventsQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
+    """Everything that happened inside of a scope, or of all that the caller may see, in order."""
+    scope = personal.inside(query.scope())
+    found = await personal.overview.events(scope, limit=query.page_size, after=query.after)
+    full = len(found) == query.page_size
+    following = str(request.url.include_query_params(after=found[-1].sequence)) if full else None
+    return {
+        "count": len(found),
+        "next": following,
+        "previous": None,
+        "results": [record_event_view(record) for record in found],
+    }
+
+
+def record_event_view(record: HistoryRecord) -> dict[str, Any]:
+    """One event as `GET /v1/events` tells of it: by the time that it is told it has succeeded."""
+    result = {"id": record.memory_id, "event": record.event, "data": {"memory": record.new_value or record.old_value}}
+    return {
+        "id": record.id,
+        "event_type": record.event,
+        "status": "SUCCEEDED",
+        "memory_id": record.memory_id,
+        "payload": {name: getattr(record, name) for name in ("user_id", "agent_id", "run_id")},
+        "results": [result],
+        "created_at": record.timestamp,
+        "updated_at": record.timestamp,
+        "sequence": record.sequence,
+    }

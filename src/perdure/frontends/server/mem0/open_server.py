@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
 from perdure.frontends.server.dependencies import ReadAccess, WriteAccess, need_admin
-from perdure.frontends.server.mem0.bodies import OpenListQuery, SearchForm
-from perdure.frontends.server.mem0.memories import search_view
+from perdure.frontends.server.mem0.memories import SearchForm, search_view
 from perdure.frontends.server.routes import operations
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope
+from perdure.frontends.server.schemas.fields import ScopeFields
 from perdure.frontends.server.schemas.filters import read_filters
 from perdure.frontends.server.schemas.memories import AddForm, ListForm, ResetForm, UpdateForm
 from perdure.frontends.server.schemas.responses import (
@@ -21,70 +22,74 @@ from perdure.frontends.server.schemas.responses import (
     MemoryList,
     Message,
     SearchResults,
-    described,
+    answers,
 )
-from perdure.frontends.server.schemas.scope_fields import ScopeFields
 from perdure.frontends.server.schemas.views import added_view, history_view, memory_view
 from perdure.frontends.server.state import CurrentService
 
 router = APIRouter(tags=["mem0 open server"])
 
 
-@router.post("/memories", response_model=described(AddResult | list[MemoryEvent]), summary="Remember a conversation")
+class OpenListQuery(ScopeFields):
+    """Whose memories to list, as mem0's open server is asked."""
+
+    top_k: int | None = Field(None, ge=1, le=1_000)
+    show_expired: bool | None = None
+
+
+@router.post("/memories", summary="Remember a conversation", **answers(AddResult | list[MemoryEvent]))
 async def add(form: AddForm, personal: WriteAccess) -> Any:
     """Read a conversation and keep its facts."""
     reach = resolve_one_scope(form.scope(), read_filters(form.filters), personal.walls)
     return added_view(await operations.add(personal, form, reach, idempotency_key=form.idempotency_key))
 
 
-@router.get("/memories", response_model=described(MemoryList), summary="List memories")
+@router.get("/memories", summary="List memories", **answers(MemoryList))
 async def get_all(query: Annotated[OpenListQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
     """The memories of a user, an agent or a run; nobody lists everybody's."""
     listed = await operations.list_page(personal, ListForm(**query.model_dump()), None)
     return {"results": [memory_view(item) for item in listed.items]}
 
 
-@router.get("/memories/{id}", response_model=described(Memory), summary="Get a memory")
+@router.get("/memories/{id}", summary="Get a memory", **answers(Memory))
 async def get(id: str, personal: ReadAccess) -> dict[str, Any]:
     """One memory by its id."""
     return memory_view(await personal.existing(id))
 
 
-@router.put("/memories/{id}", response_model=described(Memory), summary="Change a memory")
+@router.put("/memories/{id}", summary="Change a memory", **answers(Memory))
 async def update(id: str, form: UpdateForm, personal: WriteAccess) -> dict[str, Any]:
     """Overwrite a memory's text, or add to its metadata."""
     return memory_view(await operations.update(personal, id, form)) | {"message": "Memory updated successfully!"}
 
 
-@router.delete("/memories/{id}", response_model=described(Message), summary="Delete a memory")
+@router.delete("/memories/{id}", summary="Delete a memory", **answers(Message))
 async def delete(id: str, personal: WriteAccess) -> dict[str, str]:
     """Remove one memory."""
     await operations.delete(personal, id)
     return {"message": "Memory deleted successfully!"}
 
 
-@router.delete("/memories", response_model=described(Message), summary="Delete the memories of a scope")
+@router.delete("/memories", summary="Delete the memories of a scope", **answers(Message))
 async def delete_all(query: Annotated[ScopeFields, Query()], personal: WriteAccess) -> dict[str, str]:
     """Remove all memories of one scope."""
     await operations.delete_all(personal, query.scope(), None)
     return {"message": "All relevant memories deleted"}
 
 
-@router.get(
-    "/memories/{id}/history", response_model=described(list[HistoryEvent]), summary="Get the history of a memory"
-)
+@router.get("/memories/{id}/history", summary="Get the history of a memory", **answers(list[HistoryEvent]))
 async def history(id: str, personal: ReadAccess) -> list[dict[str, Any]]:
     """Everything that happened to a memory, oldest first."""
     return [history_view(record) for record in await operations.history(personal, id)]
 
 
-@router.post("/search", response_model=described(SearchResults), summary="Search memories")
+@router.post("/search", summary="Search memories", **answers(SearchResults))
 async def search(form: SearchForm, personal: ReadAccess) -> dict[str, Any]:
     """The memories that answer a question, best first."""
     return await search_view(personal, form)
 
 
-@router.post("/reset", response_model=described(Message), summary="Clear everything")
+@router.post("/reset", summary="Clear everything", **answers(Message))
 async def reset(form: ResetForm, service: CurrentService, personal: WriteAccess) -> dict[str, str]:
     """Clear memories, history and messages of this server; keys stay. Where keys exist it needs an admin's.
 

@@ -1,38 +1,74 @@
-"""mem0's project: settings that hold for every `add` of one project, kept in the ledger."""
+"""mem0's project: `ping`, which names it, and settings in the ledger that hold for every `add` of one project."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
 
 from perdure.domain.errors import InvalidInputError, NotFoundError
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess, need_admin
-from perdure.frontends.server.mem0.bodies import ProjectForm
-from perdure.frontends.server.routes.extraction_prompt import project_of, settings_key, settings_of
-from perdure.frontends.server.schemas.responses import Project, ProjectChanged, described
-from perdure.frontends.server.schemas.scope_fields import ORGANIZATION
+from perdure.frontends.server.routes.operations import project_of, settings_key, settings_of
+from perdure.frontends.server.schemas.fields import ORGANIZATION, Form
+from perdure.frontends.server.schemas.responses import Message, answers
 from perdure.frontends.server.state import CurrentService
 
 router = APIRouter(tags=["mem0"])
+
+
+class _Settings(BaseModel):
+    custom_instructions: str | None = Field(None, examples=["Keep only what concerns cooking"])
+    agent_custom_instructions: str | None = None
+    custom_categories: list[Any] | None = None
+    memory_depth: str | None = None
+    usecase_setting: Any = None
+    decay: bool | None = None
+    multilingual: bool | None = None
+
+
+class ProjectForm(_Settings, Form):
+    """The settings to change; null removes one."""
+
+
+class Project(_Settings):
+    """A project's settings, or the requested ones."""
+
+    id: str | None = None
+    org_id: str | None = None
+    name: str | None = None
+
+
+class ProjectChanged(Message):
+    """The change is done; `warnings` name the settings that have no effect here."""
+
+    warnings: list[str] = Field(default_factory=list)
+
+
+class Ping(BaseModel):
+    """The organization, and the project that a key is bound to."""
+
+    status: Literal["ok"]
+    org_id: str
+    project_id: str
+    user_email: str | None
+
 
 INSTRUCTIONS = ("custom_instructions", "agent_custom_instructions")
 """Settings that change what is remembered; the others are kept for the programs that set them."""
 
 _PATH = "/api/v1/orgs/organizations/{org_id}/projects/{project_id}"
-_UNSET: Mapping[str, Any] = {
-    "custom_instructions": None,
-    "agent_custom_instructions": None,
-    "custom_categories": None,
-    "memory_depth": None,
-    "usecase_setting": None,
-    "decay": False,
-    "multilingual": True,
-}
+_UNSET: Mapping[str, Any] = {**dict.fromkeys(_Settings.model_fields), "decay": False, "multilingual": True}
 
 
-@router.get(_PATH, response_model=described(Project), summary="Get the project (mem0)")
+@router.get("/v1/ping", summary="Whether a key is good (mem0)", **answers(Ping))
+async def ping(personal: ReadAccess) -> dict[str, Any]:
+    """Return the only organization, and the project that the key is bound to."""
+    return {"status": "ok", "org_id": ORGANIZATION, "project_id": project_of(personal), "user_email": None}
+
+
+@router.get(_PATH, summary="Get the project (mem0)", **answers(Project))
 async def get(
     org_id: str, project_id: str, personal: ReadAccess, fields: Annotated[list[str] | None, Query()] = None
 ) -> dict[str, Any]:
@@ -43,7 +79,7 @@ async def get(
     return {name: value for name, value in found.items() if not fields or name in fields}
 
 
-@router.patch(_PATH, response_model=described(ProjectChanged), summary="Change the project (mem0)")
+@router.patch(_PATH, summary="Change the project (mem0)", **answers(ProjectChanged))
 async def change(
     org_id: str, project_id: str, form: ProjectForm, service: CurrentService, personal: WriteAccess
 ) -> dict[str, Any]:

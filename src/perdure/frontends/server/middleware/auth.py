@@ -20,8 +20,7 @@ from perdure.engine import api_keys
 from perdure.frontends.faults import BusyError
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.request_context import USER_HEADER
-from perdure.frontends.server.auth.api_keys import ApiKeyAuthenticator
-from perdure.frontends.server.auth.credentials import TEAM_HEADER, Credential, credentials
+from perdure.frontends.server.auth.api_keys import TEAM_HEADER, ApiKeyAuthenticator, Credential, credentials
 from perdure.frontends.server.error_responses import send_error
 from perdure.frontends.server.middleware.rate_limit import address_name
 from perdure.frontends.server.state import Service

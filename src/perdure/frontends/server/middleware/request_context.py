@@ -1,4 +1,7 @@
-"""Request context as ASGI middleware: request id, trace span, metrics, log line, and an answer to any error."""
+"""Outermost ASGI middleware: trailing slashes, request id, trace span, metrics, log line, and an answer to any error.
+
+Without an OpenTelemetry SDK in the process the spans are no-ops.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,39 @@ import asyncio
 import logging
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
+from opentelemetry import trace
+from opentelemetry.propagate import extract
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perdure.domain.errors import ClosedError
-from perdure.frontends.server import tracing
 from perdure.frontends.server.error_responses import send_error
 from perdure.frontends.server.logging import REQUEST_ID
 from perdure.frontends.server.metrics import Metrics
+
+
+class TrailingSlashMiddleware:
+    """ASGI middleware that removes one trailing slash; an encoded one (%2F) belongs to a name and stays."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request without the slash."""
+        if scope["type"] == "http" and len(scope["path"]) > 1 and scope["path"].endswith("/"):
+            raw: bytes = scope.get("raw_path") or scope["path"].encode()
+            if raw.endswith(b"/"):
+                scope["path"] = scope["path"][:-1]
+                scope["raw_path"] = raw[:-1]
+                scope.setdefault("state", {})["had_slash"] = True  # for what is passed on as it came
+        await self._app(scope, receive, send)
+
 
 REQUEST_ID_HEADER = "X-Request-Id"
 _SANE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
@@ -61,7 +86,7 @@ class RequestContextMiddleware:
         self._metrics.began()
         token = REQUEST_ID.set(request_id)
         try:
-            with tracing.request_span(scope["method"], headers) as span:
+            with request_span(scope["method"], headers) as span:
                 try:
                     await self._app(scope, receive, tell)
                 except ClientDisconnect:
@@ -76,7 +101,7 @@ class RequestContextMiddleware:
                         raise  # the answer has begun: the connection is closed, which is all that can still be told
                     await send_error(error, scope, receive, tell)
                 finally:
-                    tracing.record_response(span, scope["method"], _template(scope), status or _GONE)
+                    record_response(span, scope["method"], _template(scope), status or _GONE)
         finally:
             seconds = time.perf_counter() - began
             route, fault = _template(scope), state.get("fault")
@@ -103,3 +128,28 @@ def _template(scope: Scope) -> str | None:
     """The path of the route that took the request, with its parameters' names in place of their values."""
     path = getattr(scope.get("route"), "path", None)
     return path if isinstance(path, str) else None
+
+
+@contextmanager
+def request_span(method: str, headers: Headers) -> Iterator[Span]:
+    """The span of one request, inside of the trace that its `traceparent` names."""
+    tracer = trace.get_tracer("perdure.server")
+    with tracer.start_as_current_span(
+        method,
+        context=extract(dict(headers.items())),
+        kind=SpanKind.SERVER,
+        record_exception=False,  # its text may be what somebody said
+        set_status_on_exception=False,
+    ) as span:
+        yield span
+
+
+def record_response(span: Span, method: str, route: str | None, status: int) -> None:
+    """Say what became of the request: its method, its route's template and its status, and nothing that it held."""
+    span.set_attribute("http.request.method", method)
+    span.set_attribute("http.response.status_code", status)
+    if route is not None:
+        span.update_name(f"{method} {route}")
+        span.set_attribute("http.route", route)
+    if status >= 500:
+        span.set_status(Status(StatusCode.ERROR))

@@ -10,24 +10,191 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
 
-from perdure.domain.errors import ForbiddenError
+from perdure.domain.errors import ForbiddenError, InvalidInputError
+from perdure.domain.graph import Neighbor
+from perdure.domain.job import QueueStatus
+from perdure.domain.stored_memory import shown_id
 from perdure.frontends.server.dependencies import CurrentCaller, ReadAccess, need_admin, read_access, write_access
 from perdure.frontends.server.routes.teams import member
-from perdure.frontends.server.schemas.examples import example_response
-from perdure.frontends.server.schemas.graph import (
-    ENTITIES,
-    RELATIONS,
-    EntitiesBody,
-    NeighborsQuery,
-    NeighborsView,
-    QueueQuery,
-    QueueView,
-    RelationsQuery,
-)
-from perdure.frontends.server.schemas.responses import Entities, Relations, RevivedJobs, described
-from perdure.frontends.server.schemas.times import read_time
+from perdure.frontends.server.schemas.fields import ScopeFields, Strict, Time, read_time
+from perdure.frontends.server.schemas.responses import answers
 from perdure.frontends.server.state import CurrentService
+
+_OF_PERSONS = ("user_id", "agent_id", "app_id", "run_id", "session_id", "as_of")
+"""What is asked of personal memory alone: a team's has no owner, and is read as it stands."""
+
+
+class _Owned(ScopeFields, Strict):
+    """Whose graph is asked; a request that names a team asks the team's, and gives none of these."""
+
+    def refuse_owner(self) -> None:
+        """InvalidInputError where something is given that a team's graph is not asked by."""
+        for name in _OF_PERSONS:
+            if getattr(self, name, None) is not None:
+                raise InvalidInputError(f"{name} is asked of personal memory, and this asks a team's", field=name)
+
+
+class EntitiesBody(ScopeFields, Strict):
+    """Whose entities, and which of them."""
+
+    names: list[str] | None = Field(None, description="Only these", examples=[["Alice"]])
+    limit: int = Field(100, description="Entities to answer with")
+    as_of: Time | None = Field(None, description="Read what had been told by then", examples=["2026-03-01"])
+
+
+class RelationsQuery(ScopeFields, Strict):
+    """Whose relations, and of which time."""
+
+    at: Time | None = Field(None, description="When they are to hold; now by default", examples=["2026-02-01"])
+    as_of: Time | None = Field(None, description="Read what had been told by then")
+    include_past: bool = Field(False, description="Those too that held before")
+    depth: int = Field(1, ge=1, le=3, description="How many edges away from the entity")
+
+
+class NeighborsQuery(_Owned):
+    """Of which entity, and at which time; `user_id` and the like where no team is named."""
+
+    entity: str = Field(pattern=r"\S", description="In whatever case", examples=["Alice"])
+    at: Time | None = Field(None, description="When relations are to hold; now by default", examples=["2026-02-01"])
+    as_of: Time | None = Field(None, description="Read what had been told by then (personal memory)")
+    include_past: bool = Field(False, description="Relations too that held before")
+    depth: int = Field(1, ge=1, le=3, description="How many edges away")
+
+
+class QueueQuery(_Owned):
+    """Whose work; all that the caller may ask for by default."""
+
+
+class NeighborView(BaseModel):
+    """An entity, and how it is related."""
+
+    name: str = Field(examples=["fundraising"])
+    type: str = Field(examples=["project"])
+    relationship: str = Field(
+        description="The relation; `mentioned_with` where one memory names both and relates them in no way",
+        examples=["leads"],
+    )
+    direction: str = Field(description="`out`: leads to it; `in`: comes from it; `both`", examples=["out"])
+    depth: int = Field(description="Edges away from the entity that was asked for", examples=[1])
+    valid_from: str | None = Field(examples=["2026-01-01T00:00:00.000000+00:00"])
+    valid_until: str | None = Field(description="null is still", examples=["2026-04-01T00:00:00.000000+00:00"])
+    memory_ids: list[str] = Field(description="Memories that say so")
+
+
+class NeighborsView(BaseModel):
+    """Who lies around an entity, nearest first."""
+
+    entity: str = Field(examples=["Alice"])
+    team_scope: str | None = Field(description="null for personal memory", examples=["excalibur"])
+    neighbors: list[NeighborView]
+
+    @classmethod
+    def of(cls, entity: str, team: str | None, found: list[Neighbor]) -> NeighborsView:
+        """What was found, with ids as the route's memories show them."""
+        views = [each.model_dump() for each in found]
+        if team is not None:
+            for view in views:
+                view["memory_ids"] = [shown_id(id) for id in view["memory_ids"]]
+        return cls(entity=entity, team_scope=team, neighbors=[NeighborView(**view) for view in views])
+
+
+class QueueView(BaseModel):
+    """The jobs that wait for the graph."""
+
+    pending: int = Field(examples=[2])
+    processing: int = Field(examples=[0])
+    failed: int = Field(description="Failed too often, and waits for `POST /v1/graph/revive`", examples=[0])
+    oldest_pending_at: str | None = Field(examples=["2026-03-01T09:30:00.000000+00:00"])
+    by_kind: dict[str, int] = Field(
+        description="Work of each kind that is not done, parked or not: `entities` are those that callers list, "
+        "`temporal` what texts say; `erase` is there while forgotten memories are still to go",
+        examples=[{"entities": 1, "temporal": 1}],
+    )
+
+    @classmethod
+    def of(cls, status: QueueStatus) -> QueueView:
+        """The state of a queue."""
+        return cls(
+            pending=status.pending,
+            processing=status.processing,
+            failed=status.failed,
+            oldest_pending_at=status.oldest_pending_at,
+            by_kind=dict(status.by_kind),
+        )
+
+
+class Entity(BaseModel):
+    """Something that memories name."""
+
+    name: str
+    type: str
+    description: str
+    memory_ids: list[str]
+    updated_at: str
+
+
+class Entities(BaseModel):
+    """The entities of a scope."""
+
+    results: list[Entity]
+
+
+class Edge(BaseModel):
+    """A relation, and when it held."""
+
+    source: str
+    relation: str
+    target: str
+    valid_from: str | None
+    valid_until: str | None
+    memory_ids: list[str]
+    closed_by: str | None
+
+
+class Relations(BaseModel):
+    """The relations of an entity, in the order of their time."""
+
+    entity: str
+    results: list[Edge]
+
+
+class RevivedJobs(BaseModel):
+    """How much work was made due."""
+
+    revived: int
+
+
+_ID = "0b6f2c1e-9a4d-4a53-8f0e-2f1c7f6f3a10"
+ENTITIES: dict[str, Any] = {
+    "results": [
+        {
+            "name": "Alice",
+            "type": "person",
+            "description": "",
+            "memory_ids": [_ID],
+            "updated_at": "2026-03-01T09:30:00.000000+00:00",
+        }
+    ]
+}
+"""Entities of a scope."""
+RELATIONS: dict[str, Any] = {
+    "entity": "Alice",
+    "results": [
+        {
+            "source": "Alice",
+            "relation": "works_at",
+            "target": "Google",
+            "valid_from": "2026-03-01T09:30:00.000000+00:00",
+            "valid_until": None,
+            "memory_ids": [_ID],
+            "closed_by": None,
+        }
+    ],
+}
+"""Relations of an entity."""
+
 
 _NONE: dict[int | str, dict[str, Any]] = {501: {"description": "This server has no graph"}}
 router = APIRouter(tags=["graph"], responses=_NONE)
@@ -36,12 +203,7 @@ Name = Annotated[str, Path(description="In whatever case", examples=["Alice"])]
 
 
 # ------------------------------------------------------------------ entities and relations
-@router.post(
-    "/v1/entities",
-    response_model=described(Entities),
-    summary="Entities of a scope's memories",
-    responses=example_response(ENTITIES),
-)
+@router.post("/v1/entities", summary="Entities of a scope's memories", **answers(Entities, ENTITIES))
 async def entities(body: EntitiesBody, personal: ReadAccess) -> dict[str, Any]:
     """List entities, those that most memories name first."""
     view, ids = personal.at(body.scope())
@@ -49,12 +211,7 @@ async def entities(body: EntitiesBody, personal: ReadAccess) -> dict[str, Any]:
     return {"results": [entity.model_dump() for entity in found]}
 
 
-@router.get(
-    "/v1/entities/{name:path}/relations",
-    response_model=described(Relations),
-    summary="Relations of an entity",
-    responses=example_response(RELATIONS),
-)
+@router.get("/v1/entities/{name:path}/relations", summary="Relations of an entity", **answers(Relations, RELATIONS))
 async def relations(name: Name, query: Annotated[RelationsQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
     """List the relations from and to an entity by time; 404 if no memory names it."""
     view, ids = personal.at(query.scope())
@@ -106,7 +263,7 @@ async def queue_status(
     return QueueView.of(await view.graph.queue_status(**ids))
 
 
-@router.post("/v1/graph/revive", response_model=described(RevivedJobs), summary="Retry failed graph jobs")
+@router.post("/v1/graph/revive", summary="Retry failed graph jobs", **answers(RevivedJobs))
 async def revive(request: Request, service: CurrentService, caller: CurrentCaller) -> dict[str, int]:
     """Retry all waiting and failed jobs now; needs an admin key without a scope."""
     need_admin(service, caller)

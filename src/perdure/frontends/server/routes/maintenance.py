@@ -7,19 +7,19 @@ from typing import Any
 from fastapi import APIRouter
 
 from perdure.frontends.server.dependencies import WriteAccess
-from perdure.frontends.server.schemas.examples import CONSOLIDATED, REFLECTED, example_response
 from perdure.frontends.server.schemas.memories import ConsolidateBody, ReflectBody
-from perdure.frontends.server.schemas.responses import Consolidations, Reflection, described
+from perdure.frontends.server.schemas.responses import (
+    CONSOLIDATED,
+    REFLECTED,
+    Consolidations,
+    Reflection,
+    answers,
+)
 
 router = APIRouter(tags=["memories"])
 
 
-@router.post(
-    "/v1/consolidate",
-    response_model=described(Consolidations),
-    summary="Merge related memories",
-    responses=example_response(CONSOLIDATED),
-)
+@router.post("/v1/consolidate", summary="Merge related memories", **answers(Consolidations, CONSOLIDATED))
 async def consolidate(body: ConsolidateBody, personal: WriteAccess) -> dict[str, Any]:
     """Merge the named memories, or related ones of a scope; the merged ones stay as versions."""
     view, ids = personal.at(body.scope())
@@ -27,12 +27,7 @@ async def consolidate(body: ConsolidateBody, personal: WriteAccess) -> dict[str,
     return {"results": [each.model_dump() for each in done]}
 
 
-@router.post(
-    "/v1/reflect",
-    response_model=described(Reflection),
-    summary="Derive insights from memories",
-    responses=example_response(REFLECTED),
-)
+@router.post("/v1/reflect", summary="Derive insights from memories", **answers(Reflection, REFLECTED))
 async def reflect(body: ReflectBody, personal: WriteAccess) -> dict[str, Any]:
     """Derive insights of a scope (habits, problems, ways of working) and store each as a memory."""
     view, ids = personal.at(body.scope())

@@ -20,7 +20,7 @@ from perdure.engine.arguments import SearchOptions
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess, need_admin
 from perdure.frontends.server.routes import operations
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope, resolve_scopes
-from perdure.frontends.server.schemas.examples import ADDED, FOUND, HISTORY, LISTED, MEMORY, example_response
+from perdure.frontends.server.schemas.fields import read_time
 from perdure.frontends.server.schemas.filters import object_of, read_filters
 from perdure.frontends.server.schemas.memories import (
     ContextQuery,
@@ -38,6 +38,11 @@ from perdure.frontends.server.schemas.memories import (
     UpdateBody,
 )
 from perdure.frontends.server.schemas.responses import (
+    ADDED,
+    FOUND,
+    HISTORY,
+    LISTED,
+    MEMORY,
     AddResult,
     Context,
     Deletion,
@@ -49,11 +54,16 @@ from perdure.frontends.server.schemas.responses import (
     MemoryPage,
     Message,
     SearchResults,
-    described,
+    answers,
 )
-from perdure.frontends.server.schemas.sealed_ids import deletion_id
-from perdure.frontends.server.schemas.times import read_time
-from perdure.frontends.server.schemas.views import added_view, history_view, memory_view, page_view, select_fields
+from perdure.frontends.server.schemas.views import (
+    added_view,
+    deletion_id,
+    history_view,
+    memory_view,
+    page_view,
+    select_fields,
+)
 from perdure.frontends.server.state import CurrentService
 
 router = APIRouter(tags=["memories"])
@@ -62,12 +72,7 @@ IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", descripti
 """The header that lets a client repeat a request safely."""
 
 
-@router.post(
-    "/v1/memories",
-    response_model=described(AddResult | list[MemoryEvent]),
-    summary="Remember a conversation",
-    responses=example_response(ADDED),
-)
+@router.post("/v1/memories", summary="Remember a conversation", **answers(AddResult | list[MemoryEvent], ADDED))
 async def add(body: FactsAdd, personal: WriteAccess, idempotency_key: IdempotencyKey = None) -> Any:
     """Read a conversation and keep its facts: each is added, updates or retires another, or was known."""
     reach = resolve_one_scope(body.scope(), _filters(body.filters), personal.walls)
@@ -76,23 +81,13 @@ async def add(body: FactsAdd, personal: WriteAccess, idempotency_key: Idempotenc
     return added_view(await operations.add(personal, body, reach, idempotency_key=key))
 
 
-@router.get(
-    "/v1/memories/search",
-    response_model=described(SearchResults),
-    summary="Search memories",
-    responses=example_response(FOUND),
-)
+@router.get("/v1/memories/search", summary="Search memories", **answers(SearchResults, FOUND))
 async def search(query: Annotated[FactsSearch, Query()], personal: ReadAccess) -> dict[str, Any]:
     """The memories that answer a question, best first."""
     return await _search(personal, query)
 
 
-@router.post(
-    "/v1/memories/search",
-    response_model=described(SearchResults),
-    summary="Search memories, with a body",
-    responses=example_response(FOUND),
-)
+@router.post("/v1/memories/search", summary="Search memories, with a body", **answers(SearchResults, FOUND))
 async def search_by_body(body: FactsSearchBody, personal: ReadAccess) -> dict[str, Any]:
     """The same, with filters, earlier messages and a window of time as JSON."""
     return await _search(personal, body)
@@ -126,12 +121,7 @@ async def _search(personal: PersonalMemory, form: FactsSearch) -> dict[str, Any]
     return found.model_dump() | {"results": [select_fields(memory_view(item), form.fields) for item in found.results]}
 
 
-@router.get(
-    "/v1/memories",
-    response_model=described(MemoryList | MemoryPage),
-    summary="List memories",
-    responses=example_response(LISTED),
-)
+@router.get("/v1/memories", summary="List memories", **answers(MemoryList | MemoryPage, LISTED))
 async def get_all(request: Request, query: Annotated[FactsList, Query()], personal: ReadAccess) -> dict[str, Any]:
     """A page of a scope's memories, oldest first: by `cursor`, or by `page` as mem0's clients ask."""
     filters = _filters(query.filters)
@@ -154,23 +144,19 @@ async def get_all(request: Request, query: Annotated[FactsList, Query()], person
     return {"results": results, "next_cursor": found.next_cursor}
 
 
-@router.get(
-    "/v1/memories/{id}", response_model=described(Memory), summary="Get a memory", responses=example_response(MEMORY)
-)
+@router.get("/v1/memories/{id}", summary="Get a memory", **answers(Memory, MEMORY))
 async def get(id: str, personal: ReadAccess) -> dict[str, Any]:
     """One memory by its id."""
     return memory_view(await personal.existing(id))
 
 
-@router.put(
-    "/v1/memories/{id}", response_model=described(Memory), summary="Change a memory", responses=example_response(MEMORY)
-)
+@router.put("/v1/memories/{id}", summary="Change a memory", **answers(Memory, MEMORY))
 async def update(id: str, body: UpdateBody, personal: WriteAccess) -> dict[str, Any]:
     """Overwrite a memory's text, add to its metadata, or set when it began to hold and when it ends."""
     return memory_view(await operations.update(personal.of_project(body.org_id, body.project_id), id, body))
 
 
-@router.delete("/v1/memories/{id}", response_model=described(Deletion), summary="Delete a memory")
+@router.delete("/v1/memories/{id}", summary="Delete a memory", **answers(Deletion))
 async def delete(id: str, query: Annotated[DeleteQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
     """Remove one memory; its history stays unless `erase` is true."""
     count = await operations.delete(personal, id, erase=query.erase, linked=query.delete_linked)
@@ -178,7 +164,7 @@ async def delete(id: str, query: Annotated[DeleteQuery, Query()], personal: Writ
     return {"message": "Memory deleted successfully!", "id": id, **cascade}
 
 
-@router.delete("/v1/memories", response_model=described(Deletion), summary="Delete the memories of a scope")
+@router.delete("/v1/memories", summary="Delete the memories of a scope", **answers(Deletion))
 async def delete_all(query: Annotated[DeleteAllQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
     """Remove all memories of one scope, or those of it that a filter lets through."""
     filters = read_filters(query.filters)
@@ -189,51 +175,31 @@ async def delete_all(query: Annotated[DeleteAllQuery, Query()], personal: WriteA
     return {"message": "Memories deleted successfully!", "event_id": deletion_id(scope)}
 
 
-@router.get(
-    "/v1/memories/{id}/history",
-    response_model=described(list[HistoryEvent]),
-    summary="Get the history of a memory",
-    responses=example_response(HISTORY),
-)
+@router.get("/v1/memories/{id}/history", summary="Get the history of a memory", **answers(list[HistoryEvent], HISTORY))
 async def history(id: str, personal: ReadAccess) -> list[dict[str, Any]]:
     """Everything that happened to a memory, oldest first, its deletion included."""
     return [history_view(record) for record in await operations.history(personal, id)]
 
 
-@router.post(
-    "/v1/memories/{id}/feedback",
-    response_model=described(Memory),
-    summary="Rate a memory",
-    responses=example_response(MEMORY),
-)
+@router.post("/v1/memories/{id}/feedback", summary="Rate a memory", **answers(Memory, MEMORY))
 async def feedback(id: str, body: FeedbackBody, personal: WriteAccess) -> dict[str, Any]:
     """Judge a memory, which moves its importance and so how long it lasts; the last verdict counts, null is none."""
     return memory_view(await personal.memory.feedback(id, body.verdict, reason=body.reason))
 
 
-@router.post(
-    "/v1/memories/{id}/trust",
-    response_model=described(Memory),
-    summary="Let a memory enter prompts",
-    responses=example_response(MEMORY),
-)
+@router.post("/v1/memories/{id}/trust", summary="Let a memory enter prompts", **answers(Memory, MEMORY))
 async def trust(id: str, personal: WriteAccess) -> dict[str, Any]:
     """Take one memory out of quarantine; where it came from stays known, and undo takes it back."""
     return memory_view(await personal.memory.trust(id))
 
 
-@router.post(
-    "/v1/memories/{id}/distrust",
-    response_model=described(Memory),
-    summary="Keep a memory out of prompts",
-    responses=example_response(MEMORY),
-)
+@router.post("/v1/memories/{id}/distrust", summary="Keep a memory out of prompts", **answers(Memory, MEMORY))
 async def distrust(id: str, personal: WriteAccess, body: DistrustBody | None = None) -> dict[str, Any]:
     """Put one memory into quarantine: it is still found, and enters no prompt."""
     return memory_view(await personal.memory.distrust(id, (body or DistrustBody()).reason))
 
 
-@router.post("/v1/reset", response_model=described(Message), summary="Clear everything")
+@router.post("/v1/reset", summary="Clear everything", **answers(Message))
 async def reset(body: ResetForm, service: CurrentService, personal: WriteAccess) -> dict[str, str]:
     """Clear memories, history and messages of this server; keys stay. Where keys exist it needs an admin's.
 
@@ -244,14 +210,14 @@ async def reset(body: ResetForm, service: CurrentService, personal: WriteAccess)
     return {"message": "Everything was cleared"}
 
 
-@router.get("/v1/context", response_model=described(Context), summary="Memories as a block for a prompt")
+@router.get("/v1/context", summary="Memories as a block for a prompt", **answers(Context))
 async def context(query: Annotated[ContextQuery, Query()], personal: ReadAccess) -> dict[str, str]:
     """Return the memories about a question as quoted data within `max_tokens`."""
     view, ids = personal.at(query.scope())
     return {"context": await view.context(query.query, **ids, max_tokens=query.max_tokens)}
 
 
-@router.post("/v1/forget", response_model=described(ForgetReport), summary="Forget")
+@router.post("/v1/forget", summary="Forget", **answers(ForgetReport))
 async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
     """Take one memory, what a question finds, or a scope out of every place that held it; the report names each."""
     if body.id is None and body.query is None:
@@ -263,7 +229,7 @@ async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
     return report.model_dump()
 
 
-@router.post("/v1/undo", response_model=described(AddResult | list[MemoryEvent]), summary="Take back an event")
+@router.post("/v1/undo", summary="Take back an event", **answers(AddResult | list[MemoryEvent]))
 async def undo(body: UndoBody, personal: WriteAccess) -> Any:
     """Take back one event by its inverse; 409 where a later one built on it."""
     return added_view(await personal.memory.undo(body.event_id))

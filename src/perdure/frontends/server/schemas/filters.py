@@ -30,7 +30,7 @@ from perdure.domain.filter import (
 )
 from perdure.domain.memory import read_id
 from perdure.domain.text.readable import shown
-from perdure.frontends.server.schemas.times import day_end, read_time
+from perdure.frontends.server.schemas.fields import day_end, read_time
 
 MAX_TEXT = 50_000
 """Characters of a filter that stands in a query string."""

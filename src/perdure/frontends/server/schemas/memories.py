@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
+from perdure.frontends.server.schemas.fields import Form, Names, ScopeFields, Strict, Time
 from perdure.frontends.server.schemas.filters import object_of
-from perdure.frontends.server.schemas.scope_fields import Form, Names, ScopeFields, Time
 
 PAGE_SIZE = 100
 """Memories on a numbered page where the request names no size."""
@@ -20,8 +20,6 @@ def _object(value: object) -> object:
     """What a query string's JSON says."""
     return object_of(value) if isinstance(value, str) else value
 
-
-_STRICT = ConfigDict(extra="forbid", coerce_numbers_to_str=False)
 
 Expression = dict[str, Any] | str
 """A filter expression; in a query string its JSON."""
@@ -107,16 +105,12 @@ class ResetForm(Form):
     confirm: Literal[True] = Field(description="true, so that nothing clears a memory by the way")
 
 
-class FactsAdd(AddForm, IgnoredFields):
+class FactsAdd(AddForm, IgnoredFields, Strict):
     """A conversation to remember, and who it is of."""
 
-    model_config = _STRICT
 
-
-class FactsSearch(ScopeFields, IgnoredFields):
+class FactsSearch(ScopeFields, IgnoredFields, Strict):
     """A question, and whose memories may answer it."""
-
-    model_config = _STRICT
 
     query: str | None = Field(None, examples=["Where does she live?"])
     q: str | None = Field(None, description="Another name of `query`", examples=["Where does she live?"])
@@ -155,10 +149,8 @@ class FactsSearchBody(FactsSearch):
     metadata: dict[str, Any] | None = Field(None, description="Keys and values that the metadata must have")
 
 
-class FactsList(ListForm, IgnoredFields):
+class FactsList(ListForm, IgnoredFields, Strict):
     """Whose memories to list, and which page of them."""
-
-    model_config = _STRICT
 
     limit: int = Field(100, description="Memories on a page")
     cursor: str | None = Field(None, description="`next_cursor` of the page before")
@@ -175,38 +167,30 @@ class FactsList(ListForm, IgnoredFields):
         return self.page is not None or self.page_size is not None
 
 
-class UpdateBody(UpdateForm, IgnoredFields):
+class UpdateBody(UpdateForm, IgnoredFields, Strict):
     """What of a memory is to change."""
-
-    model_config = _STRICT
 
     project_id: str | None = Field(None, exclude=True, description="The project that it must be of")
 
 
-class DeleteQuery(IgnoredFields):
+class DeleteQuery(IgnoredFields, Strict):
     """How one memory is to go."""
-
-    model_config = _STRICT
 
     project_id: str | None = Field(None, description="The project that it must be of")
     erase: bool = Field(False, description="Out of its history and versions too, with the messages that it came from")
     delete_linked: bool = Field(False, description="With the older memories that it may have replaced")
 
 
-class DeleteAllQuery(ScopeFields, IgnoredFields):
+class DeleteAllQuery(ScopeFields, IgnoredFields, Strict):
     """Whose memories are to go, and which of them."""
-
-    model_config = _STRICT
 
     filters: str | None = Field(None, description="JSON, or the Python of mem0's client")
     metadata: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = None
     erase: bool = False
 
 
-class ForgetBody(ScopeFields):
+class ForgetBody(ScopeFields, Strict):
     """What to forget: one memory, what a question finds in a scope, or all of a scope."""
-
-    model_config = _STRICT
 
     id: str | None = None
     query: str | None = Field(None, examples=["my old address"])
@@ -215,35 +199,27 @@ class ForgetBody(ScopeFields):
     dry_run: bool = False
 
 
-class ContextQuery(ScopeFields):
+class ContextQuery(ScopeFields, Strict):
     """What a prompt is about, and how much room it has."""
-
-    model_config = _STRICT
 
     query: str = Field(examples=["Plan a dinner for us"])
     max_tokens: int = 2000
 
 
-class DistrustBody(BaseModel):
+class DistrustBody(Strict):
     """Why a memory is kept out of prompts."""
-
-    model_config = _STRICT
 
     reason: str = Field("distrusted", description="At most 200 characters, shown with the memory")
 
 
-class UndoBody(BaseModel):
+class UndoBody(Strict):
     """Which event to take back."""
-
-    model_config = _STRICT
 
     event_id: str = Field(description="The `id` of a history record")
 
 
-class FeedbackBody(BaseModel):
+class FeedbackBody(Strict):
     """What a memory is worth to who asks."""
-
-    model_config = _STRICT
 
     verdict: str | None = Field(
         description="positive, negative or very_negative; null takes back what was said", examples=["positive"]
@@ -251,20 +227,16 @@ class FeedbackBody(BaseModel):
     reason: str | None = Field(None, description="Why, for people")
 
 
-class ConsolidateBody(ScopeFields):
+class ConsolidateBody(ScopeFields, Strict):
     """Which memories are to be one: those that are named, or what belongs together in a scope."""
-
-    model_config = _STRICT
 
     memory_ids: list[str] | None = Field(None, description="Two memories at least, of one scope and one type")
     at_least: int = Field(2, description="Do nothing where the scope has fewer memories")
     dry_run: bool = Field(False, description="Only say what would become of them")
 
 
-class ReflectBody(ScopeFields):
+class ReflectBody(ScopeFields, Strict):
     """Whose memories are read together."""
-
-    model_config = _STRICT
 
     about: str | None = Field(None, description="Tell only what has one of these words", examples=["deployment"])
     dry_run: bool = Field(False, description="Only tell the insights, and keep none")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter
+from pydantic import BaseModel, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -35,6 +35,12 @@ def described(model: Any) -> Any:
     Answers are the library's own `model_dump` and views of it, so that validating them again would only cost time.
     """
     return Annotated[Any, _Described(model)]
+
+
+def answers(model: Any, example: object = None) -> dict[str, Any]:
+    """Build the arguments of a route that returns a `described` model, with an example of it."""
+    shown = {"responses": {200: {"content": {"application/json": {"example": example}}}}} if example else {}
+    return {"response_model": described(model), **shown}
 
 
 # Memories.
@@ -230,188 +236,78 @@ class Reflection(BaseModel):
     warnings: list[str] = []
 
 
-# mem0's own routes, teams and the graph.
+# Example answers for the OpenAPI document.
 
+_ID = "0b6f2c1e-9a4d-4a53-8f0e-2f1c7f6f3a10"
+_EVENT_ID = "5d0f7c52-6c0b-4a8e-9f0a-8d6c5f0b1e77"
+_TIME = "2026-03-01T09:30:00.000000+00:00"
 
-class Ping(BaseModel):
-    """The organization, and the project that a key is bound to."""
-
-    status: Literal["ok"]
-    org_id: str
-    project_id: str
-    user_email: str | None
-
-
-class Project(BaseModel):
-    """A project's settings, or those of them that were asked for."""
-
-    id: str | None = None
-    org_id: str | None = None
-    name: str | None = None
-    custom_instructions: str | None = None
-    agent_custom_instructions: str | None = None
-    custom_categories: list[Any] | None = None
-    memory_depth: str | None = None
-    usecase_setting: Any = None
-    decay: bool | None = None
-    multilingual: bool | None = None
-
-
-class ProjectChanged(Message):
-    """What of it changes nothing here is in `warnings`."""
-
-    warnings: list[str] = Field(default_factory=list)
-
-
-class Event(BaseModel):
-    """An `add`, a deletion, or a line of a memory's history; it has succeeded whenever it is told of."""
-
-    id: str
-    event_type: str
-    status: Literal["SUCCEEDED"]
-    payload: dict[str, str | None]
-    results: list[dict[str, Any]]
-    memory_id: str | None = None
-    created_at: str | None = None
-    updated_at: str | None = None
-    sequence: int | None = None
-
-
-class Events(NumberedPage):
-    """A page of events, in order."""
-
-    results: list[Event]
-
-
-class OwnerSummary(BaseModel):
-    """A user, agent, app or run that memories are kept for."""
-
-    id: str
-    name: str
-    type: Literal["user", "agent", "app", "run"]
-    total_memories: int
-    created_at: str | None
-    updated_at: str | None
-    owner: None
-    metadata: None
-
-
-class Owners(NumberedPage):
-    """All that memories are kept for."""
-
-    results: list[OwnerSummary]
-    total_users: int
-    total_agents: int
-    total_apps: int
-    total_runs: int
-
-
-class FeedbackResult(BaseModel):
-    """What a memory was judged to be worth."""
-
-    id: str
-    feedback: str | None
-    feedback_reason: str | None
-
-
-class ExportCreated(Message):
-    """The id by which an export is had."""
-
-    id: str
-
-
-class Export(BaseModel):
-    """The memories of an export, whole or with the properties that were asked for."""
-
-    memories: list[dict[str, Any]]
-
-
-class Summary(BaseModel):
-    """The newest memories of one scope, in lines."""
-
-    summary: str
-    memory_count: int
-
-
-class Entity(BaseModel):
-    """Something that memories name."""
-
-    name: str
-    type: str
-    description: str
-    memory_ids: list[str]
-    updated_at: str
-
-
-class Entities(BaseModel):
-    """The entities of a scope."""
-
-    results: list[Entity]
-
-
-class Edge(BaseModel):
-    """A relation, and when it held."""
-
-    source: str
-    relation: str
-    target: str
-    valid_from: str | None
-    valid_until: str | None
-    memory_ids: list[str]
-    closed_by: str | None
-
-
-class Relations(BaseModel):
-    """The relations of an entity, in the order of their time."""
-
-    entity: str
-    results: list[Edge]
-
-
-class RevivedJobs(BaseModel):
-    """How much work was made due."""
-
-    revived: int
-
-
-class Promotion(BaseModel):
-    """A step to another truth level that was asked for."""
-
-    id: str
-    item_id: str
-    promotion_id: str
-    team_scope: str
-    from_level: str
-    target_level: str
-    justification: str | None
-    requested_by: str
-    status: str
-    created_at: str
-    decided_at: str | None
-    votes: list[dict[str, Any]]
-
-
-class Promotions(BaseModel):
-    """Promotions, oldest first."""
-
-    promotions: list[Promotion]
-
-
-class AuditEntry(BaseModel):
-    """Who did what, without a word of the memory."""
-
-    id: str
-    action: str
-
-
-class AuditLog(BaseModel):
-    """Lines of a team's audit, oldest first."""
-
-    entries: list[AuditEntry]
-
-
-class SystemAddendum(BaseModel):
-    """What a team holds for true, as quoted data."""
-
-    system_addendum: str
-    fact_count: int
+MEMORY: dict[str, Any] = {
+    "id": _ID,
+    "memory": "User moved to Lisbon",
+    "hash": "006b4d0e0997afbee911adc8dae0daa5",
+    "metadata": {"categories": ["home"]},
+    "created_at": _TIME,
+    "updated_at": _TIME,
+    "user_id": "alice",
+    "agent_id": None,
+    "app_id": None,
+    "run_id": None,
+    "session_id": None,
+    "categories": ["home"],
+    "expiration_date": None,
+}
+"""One memory, with the fields that every dialect has."""
+ADDED: dict[str, Any] = {
+    "results": [
+        {
+            "event": "ADD",
+            "id": _ID,
+            "memory": "User moved to Lisbon",
+            "old_memory": None,
+            "new_memory": "User moved to Lisbon",
+            "event_id": _EVENT_ID,
+        }
+    ]
+}
+"""The answer to an `add`."""
+FOUND: dict[str, Any] = {"results": [{**MEMORY, "score": 0.82, "similarity": 0.61}], "coverage": 0.9, "held_back": 0}
+"""The answer to a search."""
+LISTED: dict[str, Any] = {"results": [MEMORY], "next_cursor": None}
+"""A page of a list."""
+PAGE: dict[str, Any] = {"count": 1, "next": None, "previous": None, "results": [MEMORY]}
+"""A page of a list as mem0 numbers them."""
+HISTORY: list[dict[str, Any]] = [
+    {
+        "id": _EVENT_ID,
+        "memory_id": _ID,
+        "event": "ADD",
+        "old_value": None,
+        "new_value": "User moved to Lisbon",
+        "timestamp": _TIME,
+        "is_deleted": False,
+    }
+]
+"""The history of a memory."""
+_BUDGET = {**MEMORY, "memory": "Hawaii budget is $12,000 (updated from initial $10,000)"}
+_BUDGETS = [{**MEMORY, "memory": f"Budget for Hawaii is {amount}"} for amount in ("$10,000", "$12,000")]
+CONSOLIDATED: dict[str, Any] = {
+    "results": [{"memory": _BUDGET, "removed": _BUDGETS, "by": "rules", "dry_run": False}],
+}
+"""What several memories became."""
+REFLECTED: dict[str, Any] = {
+    "results": [
+        {
+            "id": _ID,
+            "content": "User frequently deployed to staging (3 times)",
+            "pattern": "count",
+            "count": 3,
+            "memory_ids": [_EVENT_ID],
+        }
+    ],
+    "added": 1,
+    "updated": 0,
+    "removed": 0,
+    "by": "rules",
+}
+"""What memories show together."""
