@@ -13,6 +13,9 @@ from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.aio.degrade import degrade
+from perdure.engine.chat.conversation_step import ConversationStep
+from perdure.engine.chat.memory_reader import Recalled, RecallRequest
+from perdure.engine.chat.settings import Conversation
 from perdure.engine.config.config import MemoryConfig
 from perdure.engine.engine import Engine
 from perdure.engine.requests import Query
@@ -25,7 +28,7 @@ from perdure.pipeline.retrieval.presets import PRESETS
 RECALLED = 8
 """Memories that an answer is given: about as many as fit a system prompt without drowning it."""
 LEAST_SCORE = 0.3
-"""Below it a memory has little to do with what was said: T4's example, a fair match, scores 0.5."""
+"""Below it a memory has little to do with what was said; a fair match scores 0.5."""
 MEMORY_TOKENS = 800
 """Tokens of the system prompt that memories may take."""
 WINDOW = 30
@@ -43,25 +46,35 @@ class Chat:
         self.warnings: list[str] = []
         self._engine = engine
         self._llm = llm
-        self._scope = scope.require_owner()
+        self._conversation = Conversation(scope=scope.require_owner(), session="", dialect="chat")
+        self._step = ConversationStep(self._conversation, ())
         self._system = system or load("chat")
         self._messages: list[Message] = []
-        self._recalled: Sequence[MemoryItem] = ()
 
     async def recall(self, text: str) -> Sequence[MemoryItem]:
         """Take in what the user says; what is remembered that has to do with it, best first."""
-        said = Message("user", text)
-        preset = PRESETS[self._engine.kernel.config.preset]
-        query = Query(text=text, scope=self._scope, limit=RECALLED, threshold=LEAST_SCORE, preset=preset, trusted=True)
-        self._recalled = ()
+        self._step = ConversationStep(self._conversation, [{"role": "user", "content": text}])
+        recalled = await self._step.recall(self._search, limit=RECALLED, threshold=LEAST_SCORE)
+        self._messages = [*self._messages, Message("user", text)][-WINDOW:]
+        return recalled.hits
+
+    async def _search(self, ask: RecallRequest) -> Recalled:
+        query = Query(
+            text=ask.query,
+            scope=self._conversation.scope,
+            limit=RECALLED,
+            threshold=ask.threshold,
+            preset=PRESETS[self._engine.kernel.config.preset],
+            trusted=True,
+        )
         with degrade("nothing was recalled", self.warnings):
-            self._recalled = (await self._engine.read.search(query)).results
-        self._messages = [*self._messages, said][-WINDOW:]
-        return self._recalled
+            found = await self._engine.read.search(query)
+            return Recalled(status="used", reason="injected", hits=tuple(found.results))
+        return Recalled(status="unavailable", reason="retrieval_error")
 
     async def answer(self) -> AsyncGenerator[str, None]:
         """The model's answer in pieces; what came before it broke off, or was no longer wanted, stays said."""
-        block = render(self._recalled, max_tokens=MEMORY_TOKENS)
+        block = render(self._step.recalled.hits, max_tokens=MEMORY_TOKENS)
         system = f"{self._system}\n\n{block}" if block else self._system
         pieces: list[str] = []
         try:
@@ -79,7 +92,9 @@ class Chat:
         said = [position for position, message in enumerate(self._messages) if message.role == "user"][-1]
         result = AddResult([])
         with degrade("the turn was not remembered", self.warnings):
-            result = await self._engine.write.add(Addition(messages=self._messages[said:], scope=self._scope))
+            result = await self._engine.write.add(
+                Addition(messages=self._messages[said:], scope=self._conversation.scope)
+            )
         self.warnings += result.warnings
         return result
 

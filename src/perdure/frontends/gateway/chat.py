@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,15 +14,14 @@ from starlette.types import Send
 from perdure.backends.http.upstream import UpstreamAnswer
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem
-from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
+from perdure.engine.chat.conversation_step import ConversationStep, answer_text, last_of_user, place, words
+from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.chat.settings import Conversation
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.openapi import CHAT
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
-from perdure.frontends.gateway.prompt_placement import TOOLS, last_of_user, place, said, turn_of, words
-from perdure.frontends.gateway.query import forces_tool, lately
 from perdure.frontends.gateway.request_context import RequestContext, memory_headers, read_request_context
-from perdure.frontends.gateway.sse import ChatStream, first_choice
+from perdure.frontends.gateway.sse import ChatStream
 from perdure.frontends.gateway.streaming import Relay, downward, stream, whole
 
 PATH = "/v1/chat/completions"
@@ -65,8 +65,15 @@ class _Chat:
         if key is not None and await self._from_cache(send, key):
             return
         if conversation is not None:
-            recalled = await self._recall(conversation)
-            self._turn = self._pending(conversation)
+            step, overrides = ConversationStep(conversation, self._messages, context.body), context.overrides
+            recalled = await step.recall(
+                partial(self._gateway.recall, within=context.time_left),
+                limit=overrides.limit,
+                threshold=overrides.threshold,
+                recency_weight=overrides.recency_weight,
+                types=overrides.types,
+            )
+            self._turn = step.pending(context.grant) if context.stores else None
         elif recalled is None:
             recalled = Recalled(status="missing", reason="user_id_missing")
         if self._is_stream and self._turn is not None:
@@ -87,7 +94,7 @@ class _Chat:
                 await stream(send, answer, headers, reader.feed, lambda: self._end(reader.end(), complete=True))
             else:
                 data = await answer.read()
-                self._end(_said_in(data), complete=True)
+                self._end(_answer_in(data), complete=True)
                 await self._whole(send, answer, data, recalled, key)
         except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
             self._turn = None
@@ -124,37 +131,6 @@ class _Chat:
         await whole(send, answer.status, headers + memory_headers(recalled), told)
 
     # ------------------------------------------------------------------ memory
-    async def _recall(self, conversation: Conversation) -> Recalled:
-        at = last_of_user(self._messages)
-        before = () if at is None else lately(said(each) for each in reversed(self._messages[:at]))
-        overrides = self._context.overrides
-        return await self._gateway.recall(
-            RecallRequest(
-                conversation=conversation,
-                query="" if at is None else words(self._messages[at].get("content")),
-                history=before,
-                requires_tool=self._requires_tool(),
-                limit=overrides.limit,
-                threshold=overrides.threshold,
-                recency_weight=overrides.recency_weight,
-                types=overrides.types,
-                shown=shown_in(words(each.get("content")) for each in self._messages),
-            ),
-            within=self._context.time_left,
-        )
-
-    def _requires_tool(self) -> bool:
-        """Whether a tool answers: one is forced, or its result stands last."""
-        return forces_tool(self._context.body) or self._messages[-1].get("role") in TOOLS
-
-    def _pending(self, conversation: Conversation) -> PendingTurn | None:
-        """What is to be kept of it; None where nothing is."""
-        turn = turn_of(self._messages) if self._context.stores else None
-        if turn is None:
-            return None
-        user, tools = turn
-        return PendingTurn(conversation=conversation, user=user, tools=tools, grant=self._context.grant)
-
     def _first(self) -> str:
         """The text of the user's first message, by which a conversation without a name is known again."""
         return next((words(each.get("content")) for each in self._messages if each.get("role") == "user"), "")
@@ -232,11 +208,8 @@ def _is_events(answer: UpstreamAnswer) -> bool:
     return (answer.header("content-type") or "").lower().startswith("text/event-stream")
 
 
-def _said_in(data: bytes) -> str:
-    """The assistant's text in a whole completion; "" where there is none."""
+def _answer_in(data: bytes) -> str:
     try:
-        choice = first_choice(json.loads(data))
+        return answer_text(json.loads(data))
     except (ValueError, RecursionError):
         return ""
-    message = choice.get("message") if choice is not None else None
-    return words(message.get("content")) if isinstance(message, dict) else ""

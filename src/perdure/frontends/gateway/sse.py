@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+
+from perdure.engine.chat.conversation_step import first_choice
 
 DONE = "[DONE]"
 """The data of the last event of a chat's stream."""
@@ -84,11 +85,3 @@ class ChatStream:
             said = delta.get("text") if said is None else said
             if isinstance(said, str):
                 self._texts.append(said)
-
-
-def first_choice(completion: Any) -> dict[str, Any] | None:
-    """The choice number 0 of a completion or of a chunk of one."""
-    choices = completion.get("choices") if isinstance(completion, dict) else None
-    if not isinstance(choices, list):
-        return None
-    return next((each for each in choices if isinstance(each, dict) and each.get("index", 0) == 0), None)

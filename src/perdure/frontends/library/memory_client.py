@@ -1,4 +1,4 @@
-"""MemoryClient: spec 002's proxy in one's own process: chats with a model that remembers."""
+"""MemoryClient: the memory proxy in one's own process: chats with a model that remembers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from perdure.domain.errors import ConfigError, InvalidInputError, UpstreamError
 from perdure.domain.event import AddResult
 from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem
-from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine import arguments
 from perdure.engine.arguments import Filters
-from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest, injected, standing_in
+from perdure.engine.chat.conversation_step import ConversationStep, answer_text
+from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest, injected, standing_in
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation
-from perdure.frontends.gateway.prompt_placement import TOOLS, last_of_user, place, said, turn_of, words
-from perdure.frontends.gateway.query import forces_tool, lately
-from perdure.frontends.gateway.sse import DONE, ChatStream, Events, first_choice
+from perdure.frontends.gateway.sse import DONE, ChatStream, Events
+from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.memory_client_settings import client_config
 from perdure.frontends.library.portal import PORTAL
 
 CHAT_MODEL = "gpt-4o-mini"
-"""What is asked where a chat names no model: 000 §3.1's."""
+"""The model of a chat that names none."""
 _PATH = "/v1/chat/completions"
 
 ChatMessages = Sequence[Mapping[str, Any]]
@@ -188,60 +187,32 @@ class MemoryClient(AsyncClosing):
         `memory_top_k` 0 asks without memory. UpstreamError where the server cannot be reached or answers an error; of
         a chat that failed so nothing is remembered, but a stream's user turn is.
         """
-        found = _checked_messages(messages)
-        conversation = _conversation(conversation_id)
+        found, conversation = _checked_messages(messages), _conversation(conversation_id)
+        step = ConversationStep(conversation, found, fields)
         checked = _checked(recency_weight, score_threshold, filters)
-        recalled = await self._recall(found, conversation, memory_top_k, fields, checked)
-        settings = self.config.gateway
-        placed = place(found, recalled, settings.chat_injection, settings.injected_tokens)
+        recalled = await step.recall(self._recalling, limit=memory_top_k, **checked)
+        placed = step.placed(self.config.gateway)
         body = json.dumps({**fields, "model": model, "messages": placed, "stream": stream}).encode()
-        told = turn_of(found)
         if stream:
-            return self._streamed(conversation, told, recalled, body, api_key)
+            return self._streamed(step, body, api_key)
         answer = await self._ask(body, api_key)
-        with_answer = _read(await answer.read())
-        await self._note(conversation, recalled, body)
-        choice = first_choice(with_answer) or {}
-        message = choice.get("message")
-        if told is not None:
-            answered = words(message.get("content")) if isinstance(message, dict) else ""
-            await self._remembering.keep(conversation, told[0], answered, told[1])
-        return {**with_answer, "memory_hits": [_hit(item) for item in recalled.hits]}
+        completion = _read(await answer.read())
+        await self._note(step, body)
+        if (turn := step.pending()) is not None:
+            await self._remembering.turns.keep_answer(turn, answer_text(completion))
+        return {**completion, "memory_hits": [_hit(item) for item in recalled.hits]}
 
-    async def _recall(
-        self,
-        messages: ChatMessages,
-        conversation: Conversation,
-        limit: int | None,
-        fields: Mapping[str, Any],
-        checked: dict[str, Any],
-    ) -> Recalled:
-        at = last_of_user(messages)
-        ask = RecallRequest(
-            conversation=conversation,
-            query="" if at is None else words(messages[at].get("content")),
-            history=() if at is None else lately(said(each) for each in reversed(messages[:at])),
-            requires_tool=forces_tool(fields) or messages[-1].get("role") in TOOLS,
-            limit=limit,
-            **checked,
-        )
-        return await self._recalling(ask)
-
-    async def _note(self, conversation: Conversation, recalled: Recalled, body: bytes) -> None:
-        """Remember what the model was told, so that no echo of it is learned."""
-        items, summary = standing_in(body, recalled)
-        await injected(self._memory._engine.kernel, conversation.scope, items, summary)
+    async def _note(self, step: ConversationStep, body: bytes) -> None:
+        """Note the memories that the model was given, so that no echo of them is learned."""
+        items, summary = standing_in(body, step.recalled)
+        await injected(self._memory._engine.kernel, step.conversation.scope, items, summary)
 
     async def _streamed(
-        self,
-        conversation: Conversation,
-        told: tuple[Message, list[Message]] | None,
-        recalled: Recalled,
-        body: bytes,
-        api_key: str | None,
+        self, step: ConversationStep, body: bytes, api_key: str | None
     ) -> AsyncIterator[dict[str, Any]]:
-        """The chunks of an answer; what came before it broke off, or was no longer wanted, stays said."""
-        turn = None if told is None else await self._remembering.begin(conversation, *told)
+        """Yield the chunks of an answer; an answer that breaks off, or is closed early, is kept as far as it came."""
+        if (turn := step.pending()) is not None:
+            await self._remembering.turns.keep_user(turn)
         reader, complete = ChatStream(), False
         try:
             answer = await self._ask(body, api_key)
@@ -253,9 +224,9 @@ class MemoryClient(AsyncClosing):
             finally:
                 answer.close()
         finally:
-            await self._note(conversation, recalled, body)
+            await self._note(step, body)
             if turn is not None and (complete or reader.text):
-                await self._remembering.end(turn, reader.text, complete=complete)
+                await self._remembering.turns.keep_answer(turn, reader.text, complete=complete)
 
     async def _ask(self, body: bytes, api_key: str | None) -> UpstreamAnswer:
         """The head of an answer that is none of an error."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.message import Message
-from perdure.frontends.gateway.prompt_placement import words
+from perdure.engine.chat.conversation_step import words
 
 Item = dict[str, Any]
 """One item; its `type` says what it is, and a message may leave it out."""

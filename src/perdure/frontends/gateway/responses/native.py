@@ -11,10 +11,10 @@ from typing import Any
 from starlette.types import Send
 
 from perdure.backends.http.upstream import Headers, HttpUpstream, UpstreamAnswer
+from perdure.engine.chat.conversation_step import words
 from perdure.engine.chat.settings import UpstreamSettings
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
-from perdure.frontends.gateway.prompt_placement import words
 from perdure.frontends.gateway.request_context import memory_headers
 from perdure.frontends.gateway.responses.chains import Chains, link_of
 from perdure.frontends.gateway.responses.items import (

@@ -9,12 +9,11 @@ from typing import Any
 from perdure.domain.access import Caller
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
+from perdure.engine.chat.conversation_step import forces_tool, lately, words
 from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
 from perdure.engine.chat.settings import Conversation, Injection
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.gateway import Gateway, may_store
-from perdure.frontends.gateway.prompt_placement import words
-from perdure.frontends.gateway.query import forces_tool, lately
 from perdure.frontends.gateway.request_context import SESSION_HEADER, RequestContext
 from perdure.frontends.gateway.responses.chains import Chains, Kept, can_be_id, earlier_items, unknown_previous
 from perdure.frontends.gateway.responses.items import (
