@@ -11,8 +11,8 @@ from perdure.engine.chat.caller_model import ModelGrant
 from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
 from perdure.engine.chat.settings import Conversation, GatewaySettings, Injection
 from perdure.engine.chat.turn_log import PendingTurn
-from perdure.pipeline.prompting.placement import ahead, system_block, user_and_team_block
-from perdure.pipeline.retrieval.query.rewrite import EARLIER_MESSAGES
+from perdure.pipeline.prompting.context_block import ahead, system_block, user_and_team_block
+from perdure.pipeline.retrieval.rewrite import EARLIER_MESSAGES
 
 INSTRUCTING = ("system", "developer")
 TOOLS = ("tool", "function")
