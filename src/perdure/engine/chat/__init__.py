@@ -1,1 +1,1 @@
-"""The gateway's policy: what is recalled before a model is asked, and what is kept of its answer (specs 001, 002)."""
+"""Memory for conversations with a model: recall before it is asked, and keep the turn after it has answered."""

@@ -107,7 +107,7 @@ class RecallRequest:
     types: tuple[str, ...] = ()
     filters: Filter | None = None
     shown: frozenset[str] = frozenset()
-    """What its own messages tell of memory already, by `deduplication.shown_in`."""
+    """What its own messages tell of memory already, by `shown_in`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Recalled:
 
     status: Status
     reason: str
-    """B15's words: injected; no_results, filtered, empty_context; query_ineligible; global_config; request_opt_out;
+    """injected; no_results, filtered, empty_context; query_ineligible; global_config; request_opt_out;
     store_unavailable, retrieval_error."""
     hits: tuple[MemoryItem, ...] = ()
     """What bears on the message, best first."""
@@ -329,12 +329,12 @@ class MemoryReader:
         return frozenset(fingerprint(sanitised(text) or text) for text in texts)  # as it would be kept
 
     def _preset(self, ask: RecallRequest) -> Preset:
-        """002's steps for a chat, 001's for Responses, with what settings and request say of them."""
+        """Return the search steps of the conversation's API, with the weights of the settings and the request."""
         settings = self._settings
         if ask.conversation.dialect == "chat":
             weight = settings.recency_weight if ask.recency_weight is None else ask.recency_weight
             return replace(PROXY, recency_weight=weight, diversity=settings.mmr_lambda)
-        assert ROUTER.reflection is not None, "001's preset has its gate"
+        assert ROUTER.reflection is not None, "the preset of Responses has its gate"
         reflection = replace(ROUTER.reflection, max_inject_tokens=settings.injected_tokens)
         return replace(ROUTER, recency_weight=ask.recency_weight or 0.0, reflection=reflection)
 

@@ -18,7 +18,7 @@ DEFAULT = "default"
 """The run of a conversation that nobody named."""
 
 Dialect = Literal["chat", "responses"]
-"""Which API is spoken: 002's or 001's, with their presets."""
+"""The API that a client speaks; each has search steps and defaults of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class GatewaySettings(_Section):
 
     default_retrieval_limit: int = Field(5, ge=1, description="Memories that an answer is given")
     default_similarity_threshold: float | None = Field(
-        None, ge=0, le=1, description="Least score of a memory; by default 0.6 for Responses, none for chat (001, 002)"
+        None, ge=0, le=1, description="Least score of a memory; by default 0.6 for Responses, none for chat"
     )
     chat_similarity_threshold: float | None = Field(
         None, ge=0, le=1, description="Least score of a memory in a chat; by default `default_similarity_threshold`"

@@ -21,8 +21,8 @@ from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.openapi import CHAT
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
 from perdure.frontends.gateway.request_context import RequestContext, memory_headers, read_request_context
-from perdure.frontends.gateway.sse import ChatStream
-from perdure.frontends.gateway.streaming import Relay, downward, stream, whole
+from perdure.frontends.gateway.sse import ChatStream, json_object
+from perdure.frontends.gateway.streaming import Relay, downward, is_events, stream, whole
 
 PATH = "/v1/chat/completions"
 _OK = range(200, 300)
@@ -89,12 +89,12 @@ class _Chat:
             answer = await self._context.send(PATH, self._sent)
             if answer.status not in _OK:
                 self._turn = None  # a stream's user turn has begun, and stays so
-            if _is_events(answer):
+            if is_events(answer):
                 headers = downward(answer.headers) + memory_headers(recalled)
                 await stream(send, answer, headers, reader.feed, lambda: self._end(reader.end(), complete=True))
             else:
                 data = await answer.read()
-                self._end(_answer_in(data), complete=True)
+                self._end(answer_text(json_object(data)), complete=True)
                 await self._whole(send, answer, data, recalled, key)
         except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
             self._turn = None
@@ -182,11 +182,7 @@ class _Chat:
 def with_hits(data: bytes, hits: tuple[MemoryItem, ...]) -> bytes:
     """A JSON object with `memory_hits` as its last key, its other bytes as they were; all of it for other JSON."""
     body = data.rstrip()
-    try:
-        is_object = isinstance(json.loads(body), dict)
-    except (ValueError, RecursionError):
-        return data
-    if not is_object:
+    if json_object(body) is None:
         return data
     told = [{"role": hit.role, "content": hit.memory, "created_at": hit.created_at, "score": hit.score} for hit in hits]
     before = body[:-1].rstrip()
@@ -202,14 +198,3 @@ def _check(body: dict[str, Any]) -> None:
     for at, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise InvalidInputError(f"messages[{at}] must be an object with a role", field=f"messages[{at}]")
-
-
-def _is_events(answer: UpstreamAnswer) -> bool:
-    return (answer.header("content-type") or "").lower().startswith("text/event-stream")
-
-
-def _answer_in(data: bytes) -> str:
-    try:
-        return answer_text(json.loads(data))
-    except (ValueError, RecursionError):
-        return ""

@@ -1,4 +1,4 @@
-"""How the gateway's routes stand in the OpenAPI document: OpenAI's shapes are OpenAI's, and ours are told."""
+"""OpenAPI descriptions of the gateway's routes: OpenAI's fields pass through, the memory fields are described."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEMORY_FIELDS: dict[str, Any] = {
     "memory_score_threshold": {**_SHARE, "description": "The score that a memory must have"},
     "memory_config": {
         "type": ["object", "null"],
-        "description": "What this request says of its memory (001 §9)",
+        "description": "Memory settings of this request",
         "additionalProperties": False,
         "properties": {
             "enabled": {"type": ["boolean", "null"]},

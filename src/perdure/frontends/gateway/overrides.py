@@ -56,7 +56,7 @@ class Overrides:
     project_id: str | None = None
 
     def stores(self, settings: GatewaySettings) -> bool:
-        """Whether what is said is kept (B16: the request's word before the settings')."""
+        """Whether what is said is kept ; the request overrides the settings."""
         return settings.auto_store if self.auto_store is None else self.auto_store
 
 
@@ -109,7 +109,7 @@ def barred(
     is_unsure: bool = False,
     is_errand: bool = False,
 ) -> Recalled | None:
-    """Why a request passes without any memory, in B15's words; None where it may have it.
+    """Return why a request gets no memory; None if it may have it.
 
     `is_foreign` is for credentials that are not this server's, where it has keys, `is_unsure` for a ledger that
     cannot tell them apart now, `is_errand` for what a chat program asks of itself, as a title.

@@ -27,7 +27,7 @@ from perdure.frontends.gateway.overrides import Overrides, barred, read_override
 from perdure.frontends.gateway.streaming import Pairs, upward
 from perdure.pipeline.curation.chat import is_client_task
 
-# Identity: who is talking, as the door and the request say, and so whose memory it is.
+# Identity: the user of a request, by its credentials and its fields.
 
 USER_HEADER = "x-authz-user-id"
 """By which a proxy that has authenticated somebody says who it is."""
@@ -48,7 +48,7 @@ def conversation(
     first: str,
     session: str | None = None,
 ) -> Conversation | None:
-    """The conversation of a request; None where it must say whose it is and does not (B15: user_id_missing).
+    """The conversation of a request; None where it must say whose it is and does not (`user_id_missing`).
 
     `first` is the text of the first message of the user, `session` what a chain of responses is called. ForbiddenError
     where the request names somebody outside of the caller's walls, InvalidInputError for a name that cannot be one.
@@ -252,7 +252,7 @@ def _names_an_errand(headers: Headers) -> bool:
 
 
 def is_foreign(request: Request) -> bool:
-    """Whether the door let the request pass with credentials that are not this server's."""
+    """Whether the request passed with credentials that are not this server's."""
     return bool(getattr(request.state, "is_foreign", False))
 
 

@@ -13,7 +13,7 @@ from perdure.frontends.gateway import chat, sessions
 from perdure.frontends.gateway.request_context import gateway_of
 from perdure.frontends.gateway.responses import routes as responses
 
-# GET /health: what stands behind the gateway, as 002's proxy tells it.
+# GET /health: the store and the upstream server.
 
 router = APIRouter(tags=["gateway"])
 

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: how far one has come, and its end, said by whoever knows that it is over."""
+"""Routes of sessions: read how far one has come, and end one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Whose(BaseModel):
 
     user_id: Name | None = Field(None, description=f"The user, where {USER_HEADER} names none")
     project_id: Name | None = Field(None, description="The project that the session was held in")
-    memory_id: Name | None = Field(None, description="The conversation (002) that it belongs to")
+    memory_id: Name | None = Field(None, description="The conversation that it belongs to")
 
 
 SessionName = Annotated[

@@ -1,9 +1,10 @@
-"""Server-sent events, read beside the bytes that pass: whatever they are cut into, nothing is held up."""
+"""Read server-sent events from bytes that are cut anywhere, while the bytes pass on."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from perdure.engine.chat.conversation_step import first_choice
 
@@ -11,6 +12,15 @@ DONE = "[DONE]"
 """The data of the last event of a chat's stream."""
 _LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of a line without an end after which a stream is no longer read; it passes all the same."""
+
+
+def json_object(data: str | bytes) -> dict[str, Any] | None:
+    """Parse a JSON object; None for anything else."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class Events:
@@ -72,14 +82,7 @@ class ChatStream:
         return self.text
 
     def _take(self, data: str) -> None:
-        try:
-            event = json.loads(data)
-        except (ValueError, RecursionError):  # [DONE] too
-            return
-        choice = first_choice(event)
-        if choice is None:
-            return
-        delta = choice.get("delta")
+        delta = (first_choice(json_object(data)) or {}).get("delta")  # [DONE] is no object
         if isinstance(delta, dict):
             said = delta.get("content")
             said = delta.get("text") if said is None else said

@@ -166,6 +166,11 @@ class Relay(Response):
                     await work
 
 
+def is_events(answer: UpstreamAnswer) -> bool:
+    """Whether an answer is a stream of server-sent events."""
+    return (answer.header("content-type") or "").lower().startswith("text/event-stream")
+
+
 async def begin(send: Send, status: int, headers: RawHeaders) -> None:
     """Send the head of an answer."""
     await send({"type": "http.response.start", "status": status, "headers": headers})

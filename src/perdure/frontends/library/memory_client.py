@@ -22,8 +22,8 @@ from perdure.engine.chat.conversation_step import ConversationStep, answer_text
 from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest, injected, standing_in
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation
+from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.sse import DONE, ChatStream, Events
-from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.memory_client_settings import client_config
@@ -193,12 +193,13 @@ class MemoryClient(AsyncClosing):
         recalled = await step.recall(self._recalling, limit=memory_top_k, **checked)
         placed = step.placed(self.config.gateway)
         body = json.dumps({**fields, "model": model, "messages": placed, "stream": stream}).encode()
+        turn = step.pending()
         if stream:
-            return self._streamed(step, body, api_key)
+            return self._streamed(step, turn, body, api_key)
         answer = await self._ask(body, api_key)
         completion = _read(await answer.read())
         await self._note(step, body)
-        if (turn := step.pending()) is not None:
+        if turn is not None:
             await self._remembering.turns.keep_answer(turn, answer_text(completion))
         return {**completion, "memory_hits": [_hit(item) for item in recalled.hits]}
 
@@ -208,10 +209,10 @@ class MemoryClient(AsyncClosing):
         await injected(self._memory._engine.kernel, step.conversation.scope, items, summary)
 
     async def _streamed(
-        self, step: ConversationStep, body: bytes, api_key: str | None
+        self, step: ConversationStep, turn: PendingTurn | None, body: bytes, api_key: str | None
     ) -> AsyncIterator[dict[str, Any]]:
         """Yield the chunks of an answer; an answer that breaks off, or is closed early, is kept as far as it came."""
-        if (turn := step.pending()) is not None:
+        if turn is not None:
             await self._remembering.turns.keep_user(turn)
         reader, complete = ChatStream(), False
         try:

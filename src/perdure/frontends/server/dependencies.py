@@ -15,23 +15,12 @@ from perdure.domain.text.readable import utf8_of
 from perdure.engine.core.access import scoped
 from perdure.engine.engine import Engine
 from perdure.engine.read.overview import Overview
+from perdure.frontends.gateway.request_context import USER_HEADER, caller_of
 from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.server.schemas.fields import project_wall
 from perdure.frontends.server.state import CurrentService, Service
 
-USER_HEADER = "x-authz-user-id"
-"""The header by which an authenticating proxy names the user."""
-
-
-def caller(request: Request) -> Caller:
-    """Return the caller that `AuthMiddleware` authenticated; AuthenticationError if there is none."""
-    found: Caller | None = getattr(request.state, "caller", None)
-    if found is None:
-        raise AuthenticationError("this needs a key or a token: send Authorization: Bearer, or X-API-Key")
-    return found
-
-
-CurrentCaller = Annotated[Caller, Depends(caller)]
+CurrentCaller = Annotated[Caller, Depends(caller_of)]
 """The caller, as an argument of a route."""
 
 

@@ -26,8 +26,8 @@ from perdure.frontends.gateway.responses.items import (
     read_input,
 )
 from perdure.frontends.gateway.responses.request import ResponsesRequest
-from perdure.frontends.gateway.sse import Events
-from perdure.frontends.gateway.streaming import downward, stream, whole
+from perdure.frontends.gateway.sse import Events, json_object
+from perdure.frontends.gateway.streaming import downward, is_events, stream, whole
 
 # Whether the model's server has a Responses API: asked once, and remembered for as long as the process lives.
 
@@ -79,11 +79,8 @@ class ResponsesSupport:
 
 def is_about_the_request(body: bytes) -> bool:
     """Whether an error speaks of what was asked for (a model that there is not), and not of the path."""
-    try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    error = told.get("error", told) if isinstance(told, dict) else None
+    problem = json_object(body) or {}
+    error = problem.get("error", problem)
     if not isinstance(error, dict):
         return False
     return bool(error.get("param")) or "model" in f"{error.get('code')} {error.get('message')}".lower()
@@ -148,7 +145,7 @@ _OK = range(200, 300)
 
 
 class Native:
-    """One request that passes; its answer comes back byte for byte (V90: its chain is the server's own)."""
+    """One request that passes; its answer comes back byte for byte; its chain is the server's own."""
 
     def __init__(self, asked: ResponsesRequest, chains: Chains) -> None:
         self._asked = asked
@@ -203,14 +200,14 @@ class Native:
     # ------------------------------------------------------------------ listening
     def _hear(self, chunk: bytes) -> None:
         for data in self._events.feed(chunk):
-            event = _object(data)
+            event = json_object(data)
             if event is not None:
                 self._hearing.event(event)
         if self._hearing.response_id is not None:
             self._begin()
 
     def _hear_whole(self, data: bytes) -> None:
-        response = _object(data)
+        response = json_object(data)
         if response is not None:
             self._hearing.whole(response)
 
@@ -250,11 +247,6 @@ class Native:
             self._chains.name(link.id, self._turn)
 
 
-def is_events(answer: UpstreamAnswer) -> bool:
-    """Whether an answer is a stream of server-sent events."""
-    return (answer.header("content-type") or "").lower().startswith("text/event-stream")
-
-
 def _inputs(given: object) -> list[Item]:
     """The words of an input: the server has the whole of it, and memory needs no more."""
     items = read_input(given) if isinstance(given, str | list) else []
@@ -265,11 +257,3 @@ def _spoken(role: str, text: str) -> list[Item]:
     if role == "tool":
         return [{"type": "function_call_output", "output": text}]
     return [{"type": "message", "role": role, "content": text}] if text.strip() else []
-
-
-def _object(data: str | bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

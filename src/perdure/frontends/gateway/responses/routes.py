@@ -35,20 +35,20 @@ from perdure.frontends.gateway.streaming import Relay
 router = APIRouter(tags=["gateway"])
 
 
-class _Door:
+class _ResponsesState:
     """What the requests of one gateway share: its chains, and what is known of the model's server."""
 
     def __init__(self, request: Request) -> None:
         gateway = gateway_of(request)
         self.chains = Chains(gateway)
-        self.reach = ResponsesSupport(gateway.settings.upstream)
+        self.support = ResponsesSupport(gateway.settings.upstream)
 
 
-def _door(request: Request) -> _Door:
-    state = request.app.state
-    if not hasattr(state, "responses"):
-        state.responses = _Door(request)
-    found: _Door = state.responses
+def _state(request: Request) -> _ResponsesState:
+    app = request.app.state
+    if not hasattr(app, "responses"):
+        app.responses = _ResponsesState(request)
+    found: _ResponsesState = app.responses
     return found
 
 
@@ -58,14 +58,14 @@ async def create_response(request: Request) -> Response:
     """OpenAI's responses, with what is remembered; translated into chat where the model's server has nothing else."""
     context = await read_request_context(request)
     _check(context.body)
-    return Relay(lambda send: _create(context, _door(request), send))
+    return Relay(lambda send: _create(context, _state(request), send))
 
 
-async def _create(context: RequestContext, door: _Door, send: Send) -> None:
-    is_native = await door.reach.is_native(context.gateway.upstream, context.headers())
+async def _create(context: RequestContext, state: _ResponsesState, send: Send) -> None:
+    is_native = await state.support.is_native(context.gateway.upstream, context.headers())
     context = replace(context, began=time.monotonic())  # the model's server has no part in what memory may take
-    asked = await read_responses_request(context, door.chains, needs_chain=not is_native)
-    await (Native if is_native else Translated)(asked, door.chains).serve(send)
+    asked = await read_responses_request(context, state.chains, needs_chain=not is_native)
+    await (Native if is_native else Translated)(asked, state.chains).serve(send)
 
 
 def _check(body: dict[str, Any]) -> None:
@@ -95,15 +95,15 @@ async def get_response(request: Request, response_id: ResponseId) -> Response:
 @router.delete(PATH + "/{response_id}", summary="Let go of a response", openapi_extra=LET_GO, response_class=Response)
 async def delete_response(request: Request, response_id: ResponseId) -> Response:
     """No other response can go on from it any more; what was learned of it stays, until it is forgotten itself."""
-    door, walls = _door(request), _walls(request)
+    state, walls = _state(request), _walls(request)
     if await _is_native(request):
         passed = await _passed_on(request, response_id)
         if walls is not None:
-            await door.chains.delete(response_id, walls)
+            await state.chains.delete(response_id, walls)
         return passed
     await _found(request, response_id)
     assert walls is not None, "_found gives nobody anything"
-    await door.chains.delete(response_id, walls)
+    await state.chains.delete(response_id, walls)
     return _json({"id": response_id, "object": "response", "deleted": True})
 
 
@@ -150,13 +150,13 @@ def _json(value: dict[str, Any]) -> Response:
 async def _is_native(request: Request) -> bool:
     gateway = gateway_of(request)
     caller_of(request)
-    return await _door(request).reach.is_native(gateway.upstream, headers_up(request, gateway, identity=True))
+    return await _state(request).support.is_native(gateway.upstream, headers_up(request, gateway, identity=True))
 
 
 async def _passed_on(request: Request, response_id: str) -> Response:
     """What the model's server says of a response; NotFoundError for one that is known to be another's."""
     seconds = gateway_of(request).settings.recall_seconds
-    if not is_foreign(request) and await _door(request).chains.is_anothers(response_id, _walls(request), seconds):
+    if not is_foreign(request) and await _state(request).chains.is_anothers(response_id, _walls(request), seconds):
         raise NotFoundError(f"Response with id '{response_id}' not found.")
     return await pass_on(request)
 
@@ -164,7 +164,7 @@ async def _passed_on(request: Request, response_id: str) -> Response:
 async def _found(request: Request, response_id: str) -> Kept:
     """A response that was kept here; NotFoundError if there is none that the caller may know of."""
     walls = _walls(request)
-    kept = await _door(request).chains.get(response_id, walls) if walls is not None else None
+    kept = await _state(request).chains.get(response_id, walls) if walls is not None else None
     if kept is None or kept.response is None:
         raise NotFoundError(f"Response with id '{response_id}' not found.")
     return kept

@@ -30,10 +30,10 @@ from perdure.frontends.gateway.responses.items import (
     response_of,
     with_ids,
 )
-from perdure.frontends.gateway.responses.native import CHAT_PATH, is_events
+from perdure.frontends.gateway.responses.native import CHAT_PATH
 from perdure.frontends.gateway.responses.request import ResponsesRequest, reach_of
-from perdure.frontends.gateway.sse import DONE, Events
-from perdure.frontends.gateway.streaming import RawHeaders, begin, downward, whole
+from perdure.frontends.gateway.sse import DONE, Events, json_object
+from perdure.frontends.gateway.streaming import RawHeaders, begin, downward, is_events, whole
 
 # Items of the Responses API as messages of a chat.
 
@@ -399,7 +399,7 @@ class Translated:
 
     # ------------------------------------------------------------------ down
     async def _whole(self, send: Send, answer: UpstreamAnswer) -> None:
-        completion = _object(await answer.read())
+        completion = json_object(await answer.read())
         if completion is None:
             raise UpstreamError("the model's server gave an answer to a chat that is no JSON object")
         response = self._writer.whole(completion)
@@ -422,7 +422,7 @@ class Translated:
                 broken = None if self._is_finished else _BROKE_OFF
             else:
                 # A server that knows no streams gives its answer in one piece.
-                completion = _object(await answer.read())
+                completion = json_object(await answer.read())
                 if completion is not None:
                     await _send(send, list(self._writer.feed(whole_as_chunk(completion))))
                     broken = None
@@ -437,7 +437,7 @@ class Translated:
         if data.strip() == DONE:
             self._is_finished = True
             return ()
-        chunk = _object(data)
+        chunk = json_object(data)
         if chunk is None:
             return ()
         self._is_finished = self._is_finished or has_finished(chunk)
@@ -476,11 +476,3 @@ async def _send(send: Send, events: Iterable[Event], *, more: bool = True) -> No
     )
     if body or not more:
         await send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-def _object(data: str | bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -17,9 +17,10 @@ from perdure.domain.errors import AuthenticationError, InvalidInputError, NotFou
 from perdure.domain.scope import MAX_SCOPE_LENGTH
 from perdure.domain.stored_memory import StoredMemory, StoredType, read_type, shown_id
 from perdure.domain.text.readable import shown
+from perdure.frontends.gateway.request_context import USER_HEADER
 from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.memory_store import LIST_LIMIT, AsyncMemoryStore
-from perdure.frontends.server.dependencies import USER_HEADER, CurrentCaller, memory_of_caller, need_writer, user_of
+from perdure.frontends.server.dependencies import CurrentCaller, memory_of_caller, need_writer, user_of
 from perdure.frontends.server.state import CurrentService, Service
 
 router = APIRouter(prefix="/v1/memory", tags=["explicit memory"])

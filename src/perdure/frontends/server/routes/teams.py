@@ -23,9 +23,10 @@ from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import MemoryItem, read_id
 from perdure.domain.stored_memory import shown_id
 from perdure.domain.text.readable import shown
+from perdure.frontends.gateway.request_context import caller_of
 from perdure.frontends.library.team import AsyncTeamMemory, public_search
 from perdure.frontends.server.auth.api_keys import TEAM_HEADER
-from perdure.frontends.server.dependencies import CurrentCaller, caller
+from perdure.frontends.server.dependencies import CurrentCaller
 from perdure.frontends.server.schemas.responses import answers
 from perdure.frontends.server.state import CurrentService, Service, service
 
@@ -297,7 +298,7 @@ def member(service: Service, caller: Caller) -> AsyncTeamMemory:
 
 def member_of(request: Request) -> AsyncTeamMemory:
     """Return `member` of a request."""
-    return member(service(request), caller(request))
+    return member(service(request), caller_of(request))
 
 
 # ------------------------------------------------------------------ memory
