@@ -1,14 +1,16 @@
-"""Write the pages that are made from the code: configuration.md, cli.md, stores.md and runtime-reference.md of docs/.
+"""Write docs/configuration.md, cli.md, stores.md and runtime-reference.md from the code.
 
     python docs/generate.py [--check]
 
-`--check` changes nothing and fails where a page is not what the code says; the tests run it.
+`--check` writes nothing and fails where a page differs from what it would write; a test runs it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import textwrap
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,9 @@ order: the file, the variables, the arguments. A part that is left out is the em
 error that names the nearest right one."""
 
 FOLDER = Path(__file__).parent
+WIDTH = 100
+"""Columns of a page; tables and code may be wider."""
+
 FAMILIES = {
     "vector_stores": "vector_store", "embedders": "embedder", "llms": "llm", "rerankers": "reranker",
     "graphs": "graph_store", "ledgers": "history", "caches": "cache",
@@ -131,7 +136,7 @@ def help_of(parameter: Any) -> str:
 
 
 def main() -> int:
-    # Defaults that come from the environment are told by their meaning, and are none here whoever runs this.
+    # Leave no variable of the caller's that a default could come from.
     for name in set(os.environ) - {"PATH", "HOME", "LANG", "VIRTUAL_ENV"}:
         del os.environ[name]
     pages = {
@@ -140,6 +145,7 @@ def main() -> int:
         "stores.md": stores_page(table),
         "runtime-reference.md": runtime_page(table),
     }
+    pages = {name: wrapped(text) for name, text in pages.items()}
     stale = [name for name, text in pages.items() if not same(FOLDER / name, text)]
     if "--check" in sys.argv[1:]:
         for name in stale:
@@ -149,6 +155,53 @@ def main() -> int:
         (FOLDER / name).write_text(pages[name], encoding="utf-8")
         print(f"wrote docs/{name}")
     return 0
+
+
+CODE = re.compile(r"`[^`]{1,60}`")
+"""Code within a line, which is kept on one line."""
+ITEM = re.compile(r"( *)((?:[-*]|\d+\.) )?")
+"""What a line of Markdown begins with: its indent, and the mark of a list's item."""
+
+
+def wrapped(page: str) -> str:
+    """Fill the paragraphs and list items of a page to 100 columns; leave code, tables, headings and comments alone."""
+    lines: list[str] = []
+    paragraph: list[str] = []
+    in_code = False
+
+    def fill() -> None:
+        if paragraph:
+            start = ITEM.match(paragraph[0])
+            assert start is not None
+            text = CODE.sub(lambda code: code[0].replace(" ", "\0"), " ".join(each.strip() for each in paragraph))
+            lines.extend(
+                line.replace("\0", " ")
+                for line in textwrap.wrap(
+                    text,
+                    WIDTH,
+                    initial_indent=start[1],
+                    subsequent_indent=" " * len(start[0]),
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            )
+            paragraph.clear()
+
+    for line in page.splitlines():
+        is_fence = line.lstrip().startswith("```")
+        if in_code or is_fence or not line.strip() or line.startswith(("|", "#", "<", "    ")):
+            if line.startswith("    ") and paragraph and not in_code:
+                paragraph.append(line)
+                continue
+            fill()
+            lines.append(line)
+            in_code ^= is_fence
+            continue
+        if (mark := ITEM.match(line)) and mark[2]:
+            fill()
+        paragraph.append(line)
+    fill()
+    return "\n".join(lines) + "\n"
 
 
 def same(path: Path, text: str) -> bool:

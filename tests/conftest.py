@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from tests.covers import pytest_sessionfinish as hand_over_codes
 from tests.scheduling import GroupScheduling
 
 # A machine that is busy makes no test fail: what is asserted is behaviour, never seconds.
-settings.register_profile("perdure", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("perdure", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
+settings.register_profile("thorough", settings.get_profile("perdure"), max_examples=1_000)  # `make properties`
 settings.load_profile("perdure")
 
 PROVIDERS_VARIABLES = (
@@ -70,17 +72,35 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders for the tests of one worker. pytest's own `mktemp` lists all earlier folders to number the next."""
+    parent = tmp_path_factory.mktemp("tests")
+
+    def new_folders() -> Iterator[Path]:
+        for number in count():
+            folder = parent / f"{number}"
+            folder.mkdir()
+            yield folder
+
+    return new_folders()
+
+
+@pytest.fixture
+def tmp_path(folders: Iterator[Path]) -> Path:
+    """A folder of the test's own."""
+    return next(folders)
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, cache_folder: Path
-) -> None:
+def clean_environment(monkeypatch: pytest.MonkeyPatch, folders: Iterator[Path], cache_folder: Path) -> None:
     """No variable of the developer's own reaches a test, and nothing is written to their home."""
     for name in list(os.environ):
         if name.startswith("PERDURE_") and name != "PERDURE_MINILM_REFERENCE":
             monkeypatch.delenv(name)
     for name in PROVIDERS_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("HOME", str(next(folders)))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
     # Programs that tests start are compiled once a run, outside of the checkout, whatever the developer's own habit.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)

@@ -1,7 +1,8 @@
-"""A summary of which codes of the specifications are covered, printed where a run of all tests ends.
+"""The table of the specifications' codes and their tests, which a run of all tests prints at its end.
 
 A test names the codes that it covers: `@pytest.mark.covers("V51", "X18")`. `tests/covers.txt` lists every code.
-With `--covers-table`, each code is printed with its tests. Under xdist the workers hand over what they collected.
+A row names two tests and counts the others; `--covers-table` prints all of them. Under xdist each worker hands over
+the table of what it collected.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def listed() -> dict[str, bool]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer the whole table."""
-    parser.addoption("--covers-table", action="store_true", help="print each code of the specifications with its tests")
+    """Offer the table with every test."""
+    parser.addoption("--covers-table", action="store_true", help="print each code of the specifications with all tests")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -53,17 +54,23 @@ def pytest_testnodedown(node: Any, error: object) -> None:
         node.config.stash[TESTS_OF] = table
 
 
+def row(code: str, tests: list[str], *, whole: bool = False) -> str:
+    """Write one line of the table: a code and the tests that cover it, the first two unless `whole`."""
+    shown = tests if whole else [test.removeprefix("tests/") for test in tests[:2]]
+    more = len(tests) - len(shown)
+    return f"{code:4} {', '.join(shown) or 'no test'}{f' and {more} more' if more else ''}"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print how many codes are covered, and which are not; nothing where only some tests were asked for."""
+    """Print the table, and which codes no test covers; nothing where only some tests were asked for."""
     whole = config.getoption("covers_table")
     if not whole and config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
     table = config.stash.get(TESTS_OF, {})
     codes = list(listed())
     terminalreporter.section("codes of the specifications")
-    if whole:
-        for code in codes:
-            terminalreporter.line(f"{code:4} {', '.join(table.get(code, ['no test']))}")
+    for code in codes:
+        terminalreporter.line(row(code, table.get(code, []), whole=whole))
     missing = [code for code in codes if code not in table]
     terminalreporter.line(
         f"{len(codes) - len(missing)} of {len(codes)} covered; by no test: {' '.join(missing) or 'none'}"

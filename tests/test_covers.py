@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.covers import listed
+from tests.covers import listed, row
 
 HERE = Path(__file__).parent
 
@@ -31,3 +31,11 @@ def test_the_list_says_which_codes_no_test_covers() -> None:
     said = listed()
     assert [code for code in said if said[code] and code not in found] == [], "no test covers these any more"
     assert [code for code in said if not said[code] and code in found] == [], "take the `-` away: a test covers these"
+
+
+def test_a_row_names_two_tests_and_counts_the_others() -> None:
+    tests = ["tests/test_a.py::test_one", "tests/test_a.py::test_two", "tests/test_b.py::test_three"]
+    assert row("V1", []) == "V1   no test"
+    assert row("V51", tests[:1]) == "V51  test_a.py::test_one"
+    assert row("V51", tests) == "V51  test_a.py::test_one, test_a.py::test_two and 1 more"
+    assert row("V51", tests, whole=True) == f"V51  {', '.join(tests)}"

@@ -100,10 +100,50 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"])
+GUIDES = ("docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md")
+SOURCE = ROOT / "src" / "perdure"
+FLOORS = ("domain/", "backends/", "pipeline/", "engine/", "frontends/")
+FOLDERS = ("src/", "tests/", "docs/", "tools/", "benchmarks/", "examples/")
+
+
+@pytest.mark.parametrize("page", GUIDES)
 def test_files_that_a_guide_names_are_there(page: str) -> None:
-    named = set(
-        re.findall(r"`((?:domain|backends|pipeline|engine|frontends)/[\w/.]*)`", (ROOT / page).read_text("utf-8"))
-    )
-    gone = [each for each in sorted(named) if "<" not in each and not (ROOT / "src" / "perdure" / each).exists()]
-    assert gone == []
+    named = set(re.findall(r"`([\w./-]+)`", (ROOT / page).read_text("utf-8")))
+    paths = {each: SOURCE / each for each in named if each.startswith(FLOORS)}
+    paths |= {each: ROOT / each for each in named if each.startswith(FOLDERS) and "NAME" not in each}
+    assert [each for each, path in sorted(paths.items()) if not path.exists()] == []
+
+
+CODE = re.compile(r"\b[ABCKTUVXZ]\d{1,3}\b|\b[Ss]pec(?:ification)? 00\d")
+"""A code or a number of a specification."""
+
+
+def prose(page: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a page outside of code and tables."""
+    in_code = False
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        is_fence = line.lstrip().startswith("```")
+        if not (in_code or is_fence or line.startswith("|")):
+            yield number, line
+        in_code ^= is_fence
+
+
+TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+def test_prose_is_wrapped_at_100_columns() -> None:
+    def is_long(line: str) -> bool:
+        return len(line) > 100 and " " in line.strip().lstrip("-# ")
+
+    assert [f"{page.name}:{number}" for page in TEXTS for number, line in prose(page) if is_long(line)] == []
+
+
+def test_pages_name_no_codes_of_the_specifications() -> None:
+    named = [
+        f"{page.name}:{number}: {code}"
+        for page in TEXTS
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        for code in CODE.findall(line)
+        if page.parent.name != "adr"
+    ]
+    assert named == []

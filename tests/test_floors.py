@@ -7,9 +7,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "perdure"
 FLOORS = ("domain", "backends", "pipeline", "engine", "frontends")
@@ -19,7 +18,7 @@ MAX_FILES_IN_FOLDER = 20
 MAX_FUNCTION = 80
 
 CROSSINGS = {
-    # Which front ends may import another one's modules (DESIGN §1); every one may import the library.
+    # Which front ends may import another one's modules; every one may import the library.
     "cli": {"library", "server", "gateway", "mcp", "console"},
     "server": {"library", "gateway"},
     "library": {"library", "gateway"},  # MemoryClient is the gateway in one's own process
@@ -34,9 +33,16 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+KNOWN = {module_name(path) for path in MODULES}
+
+
+@cache
+def imports(path: Path) -> list[tuple[str, int]]:
     """Every perdure module that a file imports, with its line; names under TYPE_CHECKING count too."""
-    known = {module_name(each) for each in MODULES}
+    return list(named(path))
+
+
+def named(path: Path) -> Iterator[tuple[str, int]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names if alias.name.split(".")[0] == "perdure")
@@ -44,34 +50,41 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield (inner if inner in known else str(node.module)), node.lineno
+                yield (inner if inner in KNOWN else str(node.module)), node.lineno
 
 
 def place(name: str) -> list[str]:
     return name.split(".")[1:]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_a_file_imports_its_own_floor_or_lower(path: Path) -> None:
-    here = place(module_name(path))
-    if not here:
-        return  # the package itself names what is public, on whatever floor
-    for name, line in imports(path):
-        there = place(name)
-        if not there:
-            continue
-        where = f"{path}:{line} imports {name}"
-        assert FLOORS.index(there[0]) <= FLOORS.index(here[0]), f"{where}: a higher floor"
-        if here[0] == "pipeline" and there[0] == "backends":
-            assert there[-1] == "base", f"{where}: steps know ports only"
-        if here[0] == "backends" and there[0] == "backends" and len(there) > 2 and len(here) > 2:
-            served = there[1] in SHARED_BY_PROVIDERS
-            assert served or there[1] == here[1] or there[-1] == "base", f"{where}: another family's provider"
-        if here[0] == "engine" and there[0] == "backends" and len(there) > 2 and there[1] not in SHARED_BY_PROVIDERS:
-            assert there[-1] == "base", f"{where}: providers are loaded by the registry"
-        if here[0] == "frontends" and there[0] == "frontends" and len(here) > 1 and len(there) > 1:
-            allowed = CROSSINGS.get(here[1], {"library"}) | {here[1], "faults"}
-            assert there[1] in allowed, f"{where}: a door into another door"
+def crossing(here: list[str], there: list[str]) -> str | None:
+    """Name the rule that an import breaks, if any."""
+    if not here or not there:
+        return None  # the package itself names what is public, on whatever floor
+    inner = len(here) > 2 and len(there) > 2
+    if FLOORS.index(there[0]) > FLOORS.index(here[0]):
+        return "a higher floor"
+    if here[0] == "pipeline" and there[0] == "backends" and there[-1] != "base":
+        return "steps know ports only"
+    if there[0] == "backends" and there[-1] != "base" and there[1:2] and there[1] not in SHARED_BY_PROVIDERS:
+        if here[0] == "backends" and inner and there[1] != here[1]:
+            return "another family's provider"
+        if here[0] == "engine" and len(there) > 2:
+            return "providers are loaded by the registry"
+    if here[0] == "frontends" and there[0] == "frontends" and len(here) > 1 and len(there) > 1:
+        allowed = CROSSINGS.get(here[1], {"library"}) | {here[1], "faults"}
+        return None if there[1] in allowed else "another front end"
+    return None
+
+
+def test_a_file_imports_its_own_floor_or_lower() -> None:
+    broken = [
+        f"{path}:{line} imports {name}: {rule}"
+        for path in MODULES
+        for name, line in imports(path)
+        if (rule := crossing(place(module_name(path)), place(name)))
+    ]
+    assert broken == []
 
 
 def test_only_the_app_and_mem0s_own_modules_import_the_mem0_dialect() -> None:
@@ -140,25 +153,37 @@ def test_the_tests_own_files_have_bounds_too() -> None:
     assert {name: count for name, count in lengths.items() if count > MAX_FILE} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_bounds(path: Path) -> None:
+def too_long(path: Path) -> Iterator[str]:
+    """Name a file, and each of its functions, that has more lines than the house allows."""
     text = path.read_text(encoding="utf-8")
     count = len(text.splitlines())
-    assert count <= MAX_FILE, f"{path} has {count} lines"
+    if count > MAX_FILE:
+        yield f"{path} has {count} lines"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             documented = len((ast.get_docstring(node) or "").splitlines())
-            assert length - documented <= MAX_FUNCTION, f"{path}:{node.lineno} {node.name} has {length} lines"
+            if length - documented > MAX_FUNCTION:
+                yield f"{path}:{node.lineno} {node.name} has {length} lines"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_public_names_are_documented(path: Path) -> None:
+def test_bounds() -> None:
+    assert [fault for path in MODULES for fault in too_long(path)] == []
+
+
+def undocumented(path: Path) -> Iterator[str]:
+    """Name a module, and each of its public functions and classes, that has no docstring."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree), f"{path} says nothing of itself"
+    if not ast.get_docstring(tree):
+        yield f"{path} says nothing of itself"
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"{path}:{node.lineno} {node.name} has no docstring"
+        named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name
+        if named and not named.startswith("_") and not ast.get_docstring(node):
+            yield f"{path}:{node.lineno} {named} has no docstring"
+
+
+def test_public_names_are_documented() -> None:
+    assert [fault for path in MODULES for fault in undocumented(path)] == []
 
 
 def test_importing_perdure_loads_no_third_party_package() -> None:

@@ -225,7 +225,7 @@ async def test_a_branch_of_a_hostile_remote_writes_nothing_outside_of_the_folder
 SIDES = st.lists(st.sampled_from(["edit", "bury", "erase", "leave"]), min_size=4, max_size=4)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ours=SIDES, theirs=SIDES, seconds=st.permutations(range(10, 18)))
 def test_a_merge_says_the_same_whichever_side_asks(
     tmp_path: Path, ours: list[str], theirs: list[str], seconds: list[int]

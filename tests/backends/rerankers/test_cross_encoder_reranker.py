@@ -84,7 +84,7 @@ def test_case_and_scripts_are_the_tokenizers_matter(folder: Path) -> None:
 
 
 @pytest.mark.covers("A15")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=words, texts=st.lists(words, max_size=12))
 @example(query=["tea"] * 20, texts=[["tea"] * count for count in (0, 3, 10, 20, 30)])
 @example(query=["tea"] * 3, texts=[["tea"] * 30])

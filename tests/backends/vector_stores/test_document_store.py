@@ -49,7 +49,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name_
 # ------------------------------------------------------------------ filters
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@settings(deadline=None, suppress_health_check=SLOW)
 @given(payload=strategies.payloads(), filters=st.lists(strategies.filters(), min_size=1, max_size=8))
 def test_a_clause_lets_every_matching_row_through(payload: dict[str, Any], filters: list[Filter]) -> None:
     document = encode("a", None, payload, word_tokens=True)
@@ -159,7 +159,7 @@ def test_a_record_carries_everything_unchanged() -> None:
 
 
 @each_kind
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(deadline=None, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_the_answers_are_those_of_the_memory_store(
     kind: type[DictStore], loop: asyncio.AbstractEventLoop, data: st.DataObject

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.backends.vector_stores.base import Point
@@ -221,7 +221,6 @@ def test_a_search_meets_a_later_moment_and_starts_again(run: Any, make: Any, mon
     assert len(calls) == 2
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     rows=st.lists(st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=3, max_size=3), min_size=1, max_size=6)
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.backends.vector_stores.base import Point
@@ -53,7 +53,6 @@ def store(tmp_path: Path) -> Iterator[SqliteVectorStore]:
     asyncio.run(opened.close())
 
 
-@settings(max_examples=300, deadline=None)
 @given(filters=strategies.filters())
 def test_nothing_of_a_value_gets_into_the_sql(filters: Filter) -> None:
     sql = translate(filters)
@@ -62,7 +61,6 @@ def test_nothing_of_a_value_gets_into_the_sql(filters: Filter) -> None:
     assert sql.text.isascii()
 
 
-@settings(max_examples=300, deadline=None)
 @given(filters=strategies.filters())
 def test_a_filter_travels_as_text_unchanged(filters: Filter) -> None:
     again = _read(write(filters))
@@ -70,7 +68,6 @@ def test_a_filter_travels_as_text_unchanged(filters: Filter) -> None:
     assert repr(again) == repr(filters), "1, 1.0 and True are equal but not the same"
 
 
-@settings(max_examples=300, deadline=None)
 @given(payload=strategies.payloads())
 def test_a_payload_comes_back_from_its_columns(payload: dict[str, Any]) -> None:
     record = to_record(Point("a", None, payload), 2)
@@ -166,7 +163,6 @@ def test_repeats_are_found_by_hash(store: SqliteVectorStore) -> None:
 LETTERS = "abeginrsty ABEZ0129 -.'_&\"éàñüçßÉÜœ北京茶ねアяйёЁ한국กั่न" + "\u0301\u0308"
 
 
-@settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet=LETTERS, max_size=30))
 def test_every_word_of_a_text_finds_it(text: str) -> None:
     connection = sqlite3.connect(":memory:")

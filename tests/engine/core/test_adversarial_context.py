@@ -6,7 +6,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Memory, MemoryItem, Scope
@@ -64,7 +64,6 @@ TEXTS = st.text(max_size=60) | st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(texts=st.lists(TEXTS, max_size=12), budget=st.integers(1, 300))
 def test_the_budget_holds_and_the_block_is_heard_by_nobody(texts: list[str], budget: int) -> None:
     block = render([item(text) for text in texts], max_tokens=budget)
@@ -129,7 +128,6 @@ def test_what_was_cut_is_not_learned(memory: Memory) -> None:
 # ------------------------------------------------------------------ newer before older
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     order=st.permutations(range(7)),
     links=st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14),

@@ -67,7 +67,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     PORTAL.call(made.close())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(homes=st.lists(scopes, min_size=1, max_size=6), view=scopes, expression=st.none() | expressions)
 def test_visible_is_what_stands_behind_the_same_walls(
     engine: Any, homes: list[Scope], view: Scope, expression: Any
@@ -109,7 +109,6 @@ def engine_addition(text: str, scope: Scope) -> Any:
 vectors = st.lists(st.integers(-3, 3), min_size=3, max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 5), vectors, st.sampled_from([None, "one", "two"])), max_size=40),
     dropped=st.sets(st.integers(0, 5)),

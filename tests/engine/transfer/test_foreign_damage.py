@@ -130,7 +130,7 @@ def spoilt(value: Any, draw: Callable[[Any], Any], depth: int = 0) -> Any:
     return changed
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_no_spoilt_export_breaks_the_reading(data: st.DataObject) -> None:
     items = [data.draw(st.sampled_from(SAMPLES)) for _ in range(data.draw(st.integers(1, 3)))]

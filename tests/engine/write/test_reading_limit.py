@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Memory
@@ -93,7 +93,6 @@ def test_the_program_says_so(tmp_path: Path) -> None:
 SENTENCES = ["I live in Rome. ", "Dr. Smith is my doctor! ", "J. R. Smith e.g. said so. ", "Is it?\n", "我住在北京。"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=60), st.integers(60, 400))
 def test_no_sentence_is_split(sentences: list[str], limit: int) -> None:
     text = "".join(sentences)
@@ -103,7 +102,6 @@ def test_no_sentence_is_split(sentences: list[str], limit: int) -> None:
     assert kept == text or len(kept.rstrip()) in ends
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text(max_size=300)), max_size=6), st.integers(0, 500)
 )

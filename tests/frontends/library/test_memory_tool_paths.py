@@ -63,10 +63,18 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder deep in one of the test's own, so that what leaves it is seen."""
+    folder = tmp_path / "one" / "two" / "three"
+    folder.mkdir(parents=True)
+    return folder
+
+
 def test_i8_no_command_takes_a_path_that_leads_elsewhere(memory: Memory, tmp_path: Path) -> None:
     tool = MemoryTool(memory, **ANA)
     do(tool, "create", "/memories/a/b", file_text="x")
-    outside = {path for path in tmp_path.parent.rglob("*") if tmp_path not in path.parents}
+    outside = {path for path in tmp_path.parents[2].rglob("*") if tmp_path not in path.parents}
     for path in ESCAPES:
         for command in ("view", "delete"):
             refused(tool, command, **{"path": path} if path is not None else {})
@@ -76,7 +84,7 @@ def test_i8_no_command_takes_a_path_that_leads_elsewhere(memory: Memory, tmp_pat
         refused(tool, "rename", old_path=path, new_path="/memories/c")
         refused(tool, "rename", old_path="/memories/a", new_path=path)
     assert text_of(tool, "/memories/a/b") == "x"
-    assert {path for path in tmp_path.parent.rglob("*") if tmp_path not in path.parents} == outside
+    assert {path for path in tmp_path.parents[2].rglob("*") if tmp_path not in path.parents} == outside
 
 
 def test_i8_an_answer_shows_no_more_of_a_path_than_it_needs() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import MemoryItem, Scope
@@ -124,7 +124,6 @@ def test_text_in_any_part_stays_one_quoted_line(attack: str, part: int) -> None:
 TEXTS = st.lists(st.text(max_size=60) | st.sampled_from([GERMAN, "東京に住んでいます" * 3, "a" * 200]), max_size=8)
 
 
-@settings(max_examples=300, deadline=None)
 @given(directives=TEXTS, profile=TEXTS, facts=TEXTS, budget=st.integers(1, 400))
 def test_the_budget_holds_and_the_block_is_heard_by_nobody(
     directives: list[str], profile: list[str], facts: list[str], budget: int

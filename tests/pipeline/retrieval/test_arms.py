@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.text.terms import stem
@@ -165,7 +165,6 @@ def vectors_of(question: Question) -> dict[str, Vector]:
 # ------------------------------------------------------------------ words
 
 
-@settings(max_examples=200, deadline=None)
 @given(talks(), questions)
 def test_lexical_is_bm25f_over_the_window(told: list[Entry], question: Question) -> None:
     index = index_of(told)
@@ -208,7 +207,6 @@ def test_text_without_spaces_is_found_by_pairs_of_characters() -> None:
 # ------------------------------------------------------------------ meaning
 
 
-@settings(max_examples=150, deadline=None)
 @given(talks())
 def test_dense_is_the_cosine_to_the_weighted_mean_of_the_window(told: list[Entry]) -> None:
     index = index_of(told)
@@ -245,7 +243,6 @@ def likenesses(index: ScopeIndex, question: Question) -> Vector:
     return fusion.likeness_signal(index, question, own, index.neighbours())
 
 
-@settings(max_examples=150, deadline=None)
 @given(talks(), questions)
 def test_likeness_is_that_of_the_likest_word_by_rarity(told: list[Entry], question: Question) -> None:
     index = index_of(told)
@@ -298,7 +295,6 @@ def test_of_two_words_of_one_stem_both_are_held() -> None:
 # ------------------------------------------------------------------ any order
 
 
-@settings(max_examples=80, deadline=None)
 @given(talks(), questions, st.randoms(use_true_random=False))
 def test_scores_do_not_depend_on_the_order_of_insertion(told: list[Entry], question: Question, random: object) -> None:
     shuffled = list(told)

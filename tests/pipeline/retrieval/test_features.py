@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.text.terms import words as words_of
@@ -52,7 +52,6 @@ def test_accents_and_case_are_no_difference() -> None:
     assert read_unit("Café").stems == read_unit("cafe").stems
 
 
-@settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_a_unit_counts_what_every_other_search_of_words_sees(text: str) -> None:
     unit = read_unit(text)
@@ -71,7 +70,6 @@ def test_a_text_of_more_than_ninety_words_is_cut(count: int, is_long: bool) -> N
     assert (passages(text) == [text]) is not is_long
 
 
-@settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_passages_hold_every_word_but_code_in_order_and_are_short(text: str) -> None:
     found = passages(text)

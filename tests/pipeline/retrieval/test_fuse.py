@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.retrieval import fusion
@@ -83,7 +83,6 @@ def test_turns_of_a_talk_are_weighed_otherwise_than_what_stands_alone() -> None:
         assert share(found, "fact", name) == pytest.approx(getattr(ALONE, name), abs=1e-5)
 
 
-@settings(max_examples=80, deadline=None)
 @given(talks(), questions, st.floats(0.1, 3))
 def test_an_arm_that_gives_more_to_all_changes_nothing(told: list[Entry], question: Question, factor: float) -> None:
     """Only how a score stands to the best one counts: a question vector twice as long says the same."""
@@ -96,7 +95,6 @@ def test_an_arm_that_gives_more_to_all_changes_nothing(told: list[Entry], questi
         assert longer[id][0] == pytest.approx(fused, abs=1e-3)
 
 
-@settings(max_examples=150, deadline=None)
 @given(talks(), questions)
 def test_the_shares_of_a_memory_sum_to_its_score(told: list[Entry], question: Question) -> None:
     index = index_of(told)
@@ -109,7 +107,6 @@ def test_the_shares_of_a_memory_sum_to_its_score(told: list[Entry], question: Qu
 # ------------------------------------------------------------------ what is found
 
 
-@settings(max_examples=150, deadline=None)
 @given(talks(), questions)
 def test_what_an_arm_finds_appears_once(told: list[Entry], question: Question) -> None:
     vectors = [None if each.vector is None else np.abs(each.vector) for each in told]
@@ -277,7 +274,6 @@ def test_an_unrelated_memory_as_long_as_the_others_changes_nothing_for_a_questio
         assert after[id][0] == pytest.approx(fused, abs=1e-5)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.permutations(CORPUS),
     st.lists(st.sampled_from(["tea", "lisbon", "train", "coffee"]), min_size=1, max_size=3, unique=True),

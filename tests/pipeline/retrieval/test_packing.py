@@ -6,7 +6,7 @@ import base64
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ numbers = st.floats(-1e6, 1e6, width=32).map(lambda number: 0.0 if abs(number) <
 rows = st.integers(1, 5).flatmap(lambda count: arrays(np.float32, (count, DIMENSION), elements=numbers))
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows)
 def test_what_is_packed_points_where_it_did(vectors: NDArray[np.float32]) -> None:
     found = unpack(pack(vectors), DIMENSION)
@@ -60,7 +59,6 @@ def test_vectors_of_another_dimension_are_no_vectors() -> None:
     assert unpack(pack(np.ones((1, 8), np.float32)), DIMENSION).shape == (0, DIMENSION)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text())
 def test_no_text_breaks_it(text: str) -> None:
     assert unpack(text, DIMENSION).shape[1] == DIMENSION

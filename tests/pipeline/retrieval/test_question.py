@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.retrieval.question import read_question, wants_doing
@@ -104,7 +104,6 @@ def test_a_question_of_ten_thousand_characters_is_read_in_moments() -> None:
     assert "Ann" not in question.text
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(max_size=120), st.lists(st.text(min_size=1, max_size=8), max_size=3))
 def test_any_text_and_any_names_can_be_asked(text: str, speakers: list[str]) -> None:
     question = read_question(text, [name.casefold() for name in speakers], reference=NOW)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -208,7 +208,6 @@ def runs(draw: st.DrawFn) -> Run:
     return Run(operations, draw(st.integers(0, 99)))
 
 
-@settings(max_examples=150, deadline=None)
 @given(runs())
 def test_whatever_was_put_and_removed_it_is_the_index_of_what_is_left(run: Run) -> None:
     index = ScopeIndex(DIMENSION)
@@ -244,7 +243,6 @@ def wholes(index: ScopeIndex) -> Mapping[str, float]:
     }
 
 
-@settings(max_examples=60, deadline=None)
 @given(runs())
 def test_a_memory_that_was_removed_never_ranks(run: Run) -> None:
     index = index_of(value for value in run.operations if isinstance(value, Entry))

@@ -261,9 +261,9 @@ class TeamConfig(Section):
     """What holds for the memory of teams (spec 004)."""
 
     approvers: ApproversConfig = Field(default_factory=ApproversConfig)
-    four_eyes: bool = Field(False, description="Whether nobody may approve what they asked for themselves (X48)")
+    four_eyes: bool = Field(False, description="Whether nobody may approve what they asked for themselves")
     ephemeral_days: int = Field(
-        30, ge=0, description="Days after which an EPHEMERAL memory expires unless it is promoted; 0 is never (X38)"
+        30, ge=0, description="Days after which an EPHEMERAL memory expires unless it is promoted; 0 is never"
     )
 
 
@@ -314,7 +314,7 @@ class MemoryConfig(BaseSettings):
     )
     updates: Literal["in_place", "supersede"] = Field(
         "in_place",
-        description="Whether an update keeps the id (the old text stays a version) or makes a new memory (U3)",
+        description="Whether an update keeps the id (the old text stays a version) or makes a new memory",
     )
     graph_store: ChosenGraphStore = Field(
         None,

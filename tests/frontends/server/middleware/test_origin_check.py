@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi import APIRouter, WebSocket
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
@@ -143,7 +143,6 @@ def test_two_hosts_and_two_origins(standing: Running) -> None:
         connection.close()
 
 
-@settings(max_examples=60, deadline=None)
 @given(host=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40))
 def test_no_other_host_is_answered(standing: Running, host: str) -> None:
     answer = standing.client.get("/v1/memories", params={"user_id": "ana"}, headers={"Host": host})

@@ -134,7 +134,6 @@ def test_bytes_that_are_no_utf_8_stay_where_they_stand() -> None:
     assert second.value() == {"b": 1}
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.binary(max_size=300) | st.text(alphabet='[]{}",:\\ \nab1tnu', max_size=200).map(str.encode), st.integers(1, 30)
 )
@@ -146,7 +145,6 @@ def test_no_bytes_whatever_break_it(data: bytes, size: int) -> None:
             continue
 
 
-@settings(deadline=None, max_examples=200)
 @given(OBJECTS, st.data())
 def test_a_truncated_list_keeps_what_is_whole(items: list[Any], data: st.DataObject) -> None:
     text = json.dumps(items)

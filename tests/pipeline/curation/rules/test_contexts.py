@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.message import Message
@@ -38,7 +38,6 @@ def talk(chosen: list[tuple[tuple[str, str], int]]) -> list[Message]:
     return made
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(TALKS, min_size=1, max_size=3))
 def test_the_same_facts_are_read_with_and_without(talks: list[list[tuple[tuple[str, str], int]]]) -> None:
     known = Contexts()

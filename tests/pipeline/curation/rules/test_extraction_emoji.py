@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure import Memory
@@ -31,7 +31,6 @@ def facts(text: str) -> list[str]:
     return [fact.text for fact in extract([Message("user", text)], now=NOW)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(PICTURES),
     st.sampled_from(

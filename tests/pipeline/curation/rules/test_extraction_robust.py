@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.message import Message
@@ -24,14 +24,12 @@ ROLES = st.sampled_from(["user", "assistant", "system"])
 FIRST_PERSON = re.compile(r"(?<![\w'’.])(i|i['’](?:m|ve|d|ll)|im|ive|my|me|mine|we|our)(?![\w'’.])", re.I)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(ROLES, st.text(max_size=120)), max_size=4))
 def test_no_text_raises(said):
     messages = [Message(role, text) for role, text in said]
     assert extract(messages, now=NOW) == extract(messages, now=NOW)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(ROLES, st.lists(WORDS, max_size=25)), max_size=4))
 def test_no_sentence_raises_and_sources_are_positions(said):
     messages = [Message(role, " ".join(words)) for role, words in said]
@@ -81,9 +79,8 @@ def test_time_grows_with_length_only(unit):
         return time.process_time() - started
 
     extract([Message("user", "warm up, I live in Leeds")], now=NOW)
-    short = seconds(15_000)
-    long = min(seconds(60_000) for _ in range(2))
-    assert long < 10 * max(short, 0.05), "four times the text: 4 if linear, 16 if quadratic"
+    most = 10 * max(seconds(10_000), 0.05)
+    assert any(seconds(40_000) < most for _ in range(2)), "four times the text: 4 if linear, 16 if quadratic"
 
 
 def test_private_characters_do_no_harm():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.message import Message
@@ -34,14 +34,12 @@ def _conversation(said: list[tuple[str, str]]) -> list[Message]:
     return [Message(roles[at % 2], text + end) for at, (text, end) in enumerate(said)]
 
 
-@settings(max_examples=400, deadline=None)
 @given(TALK)
 def test_no_salad_raises(said):
     messages = _conversation(said)
     assert extract(messages, now=NOW) == extract(messages, now=NOW)
 
 
-@settings(max_examples=300, deadline=None)
 @given(TALK)
 def test_what_is_kept_of_a_salad_has_no_broken_grammar(said):
     for fact in extract(_conversation(said), now=NOW):
@@ -52,7 +50,6 @@ def test_what_is_kept_of_a_salad_has_no_broken_grammar(said):
         assert left.lower() != right.lower(), fact.text
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(["what", "where", "when", "who", "how", "which", "why"]), st.lists(WORDS, max_size=4).map(" ".join)
 )

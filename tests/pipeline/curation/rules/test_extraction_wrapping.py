@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure import Memory
@@ -59,7 +59,6 @@ def facts(text: str) -> list[str]:
     return [fact.text for fact in extract([Message("user", text)], now=NOW)]
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(TOLD), st.integers(14, 120), st.sampled_from(["\n", "\r\n", "\n   ", " \n", "\u2028"]))
 @example(TOLD[2], 16, "\n   ")  # only the lines after the first are indented
 def test_a_paragraph_says_the_same_at_any_width(told: str, width: int, line_end: str) -> None:
@@ -67,7 +66,6 @@ def test_a_paragraph_says_the_same_at_any_width(told: str, width: int, line_end:
     assert facts(wrapped.replace("\n", line_end)) == facts(told)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(TOLD), min_size=2, max_size=3, unique=True), st.integers(20, 90))
 def test_paragraphs_stay_paragraphs(told: list[str], width: int) -> None:
     wrapped = "\n\n".join(textwrap.fill(each, width) for each in told)
@@ -97,7 +95,6 @@ def test_a_break_inside_a_sentence_is_a_space(text: str, whole: str) -> None:
     assert unwrapped(text) == whole
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([*"Ia.,:-(\n\n\n>`#", "to", "my", "Rex", "1.", "- ", "\r\n", "```", " ", "in"])))
 def test_no_text_raises_and_only_white_space_changes(pieces: list[str]) -> None:
     text = "".join(pieces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.fact import Decision, Fact, Neighbour
@@ -224,7 +224,6 @@ def test_every_decision_says_why_and_how_sure() -> None:
     assert decision.slots is not None and decision.slots.attribute == "home"
 
 
-@settings(max_examples=150)
 @given(
     st.text(max_size=120),
     st.lists(st.tuples(st.text(max_size=120), st.one_of(st.none(), st.floats(-1, 1))), max_size=6),

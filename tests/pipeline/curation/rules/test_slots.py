@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.curation.rules.slots import Value, comparable, fits, read, read_slots
@@ -214,7 +214,6 @@ def test_any_text_can_be_read(text: str) -> None:
     read_slots(text)
 
 
-@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from(
