@@ -1,6 +1,7 @@
 # make demo    installs perdure into .venv and runs a real conversation through it
 # make test    installs what is missing and passes every check and test
 # make quick   lint, types and the tests that start no server
+# make properties   draws a thousand examples for each property (make test draws 40)
 # make bench   prints the tables of benchmarks/ that need no data from elsewhere
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ STORES := pgvector,qdrant,chroma,faiss,weaviate,milvus,elasticsearch,redis,pinec
 RERANKERS := cross_encoder,cohere,jina,voyage
 EXTRAS := $(MODELS),$(RERANKERS),postgres,$(STORES),neo4j,server
 
-.PHONY: demo test quick lint types unit bench clean
+.PHONY: demo test quick lint types unit properties bench clean
 
 demo: $(VENV)/.run
 	$(BIN)/perdure demo
@@ -40,6 +41,9 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m tests.engines.prepare
 	$(BIN)/pytest -rs -n auto --dist loadgroup
+
+properties: $(VENV)/.dev
+	$(BIN)/pytest -n auto --hypothesis-profile=thorough -m hypothesis $(QUICK)
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/encoder.py
