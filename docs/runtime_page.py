@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from perdure import AgentRuntime
-from perdure.backends.ledgers.sql.agent_runtime.tables import TABLES
+from perdure.backends.ledgers.sql.records import TABLES
 from perdure.domain.records import camel, snake
 from perdure.domain.runtime import Record
 from perdure.frontends.library.runtime.agent_runtime import RuntimeDocuments

@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine
 
-from perdure.backends.ledgers.sql import schema as _schema
+from perdure.backends.ledgers.sql import upkeep as _schema
 from perdure.backends.ledgers.sql.tables import HEAD, metadata
 from perdure.domain.errors import LedgerError
 from perdure.domain.memory import new_id

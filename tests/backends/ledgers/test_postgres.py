@@ -16,8 +16,8 @@ from sqlalchemy import event, text
 
 from perdure.backends import registry
 from perdure.backends.extras import extra_line
+from perdure.backends.ledgers.postgres.driver import escape, unescape
 from perdure.backends.ledgers.postgres.store import PostgresLedger
-from perdure.backends.ledgers.postgres.text import escape, unescape
 from perdure.domain.errors import ConfigError, DependencyError, InvalidInputError, LedgerError
 from perdure.domain.scope import Scope
 from tests.contracts.ledgers.ledger_postgres import PASSWORD, Server, new_server, postgres_server  # noqa: F401 - a fixture

@@ -10,7 +10,7 @@ from alembic.config import Config
 
 from perdure.backends.ledgers.base import Remembered
 from perdure.backends.ledgers.postgres.store import PostgresLedger
-from perdure.backends.ledgers.sql import schema as _schema
+from perdure.backends.ledgers.sql import upkeep as _schema
 from perdure.domain.errors import LedgerError
 from tests.contracts.ledgers.ledger_postgres import Server, new_server, postgres_server  # noqa: F401 - a fixture
 from tests.contracts.ledgers.ledger_worker import USER, add, awaited, entry, episode, remove, settle, update

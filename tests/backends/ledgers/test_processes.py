@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.backends.ledgers.sql.owners import FileOwners
+from perdure.backends.ledgers.sqlite import FileOwners
 from tests.backends.ledgers.files import make, rows
 from tests.contracts.ledgers.ledger_worker import STORE, add, awaited, entry
 

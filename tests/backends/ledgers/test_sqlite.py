@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy import event
 
 from perdure.backends.ledgers.base import Remembered
-from perdure.backends.ledgers.sql import erasure
+from perdure.backends.ledgers.sql import upkeep
 from perdure.backends.ledgers.sqlite import SqliteLedger
 from perdure.domain.scope import Scope
 from tests.backends.ledgers.files import SPEC_TABLE, make, rows
@@ -212,7 +212,7 @@ async def test_what_is_erased_while_a_scrub_runs_is_scrubbed_again(path: Path) -
 
     def scrub_and_be_overtaken() -> bool:
         done = scrub()
-        ledger._change(ledger._durably, lambda tx: erasure.erase(tx, [], ["e1"]))
+        ledger._change(ledger._durably, lambda tx: upkeep.erase(tx, [], ["e1"]))
         return done
 
     database.scrub = scrub_and_be_overtaken

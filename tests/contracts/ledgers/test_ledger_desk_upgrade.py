@@ -12,7 +12,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, MetaData, create_engine, insert, inspect, select, text
 
 from perdure.backends.ledgers.base import Ledger
-from perdure.backends.ledgers.sql import schema
+from perdure.backends.ledgers.sql import upkeep
 from perdure.backends.ledgers.sql.tables import HEAD, metadata
 from perdure.domain.errors import LedgerError
 from tests.contracts.ledgers.ledger_desk import KINDS, ids_taken, job, numbers
@@ -32,7 +32,7 @@ def as_it_was(file: Path) -> None:
 
 def alembic(connection: Connection, way: str, revision: str) -> None:
     config = Config()
-    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    config.set_main_option("script_location", str(upkeep.MIGRATIONS))
     config.cmd_opts = None
     config.attributes["connection"] = connection
     getattr(command, way)(config, revision)

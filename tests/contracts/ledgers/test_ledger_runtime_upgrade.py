@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure.backends.ledgers.sql.agent_runtime.tables import TABLES
+from perdure.backends.ledgers.sql.records import TABLES
 from perdure.backends.ledgers.sql.tables import HEAD, metadata
 from perdure.domain.access import ApiKey
 from perdure.domain.runtime import Room

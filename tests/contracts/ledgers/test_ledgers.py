@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.backends.ledgers.base import Remembered
-from perdure.backends.ledgers.sql import rows
+from perdure.backends.ledgers.sql import tables
 from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import TRUTH_LEVELS, VALIDATION_STATUSES, VISIBILITIES, MemoryItem, Slots, Tags
@@ -280,4 +280,4 @@ def test_a_change_comes_back_from_its_json(
     change = replace(
         change, sources=words, hides=words[:1], undoes=undoes, confidence=0.25, reason="rule", actor="undo"
     )
-    assert rows.change_from_json(rows.change_to_json(change)) == change
+    assert tables.change_from_json(tables.change_to_json(change)) == change

@@ -15,7 +15,7 @@ Nothing here goes by a timeout alone: an owner is alive as long as its handle is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -288,11 +288,11 @@ class Ledger(ABC):
         """Hide episodes from lists, or show them again."""
 
     @abstractmethod
-    async def add_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> None:
+    async def add_fingerprints(self, scope: Scope, fingerprints: Collection[str]) -> None:
         """Remember what perdure itself put into a prompt, so that it is never extracted; kept for 30 days."""
 
     @abstractmethod
-    async def known_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> set[str]:
+    async def known_fingerprints(self, scope: Scope, fingerprints: Collection[str]) -> set[str]:
         """Which of these were remembered by a scope that overlaps this one."""
 
     # ------------------------------------------------------------------ desk

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID, uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
-from perdure.backends.ledgers.sql.owners import FileOwners
-from perdure.backends.ledgers.sql.transactions import Database
+from perdure.backends.ledgers.sql.transactions import Database, Owners
 from perdure.backends.sqlite_file import connect, is_busy, make_private_file, may_be_written, read_only, same_file
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
@@ -261,3 +264,102 @@ def _what(error: sqlite3.Error) -> str:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return f"is damaged or no SQLite file ({error}): restore a copy, or move it away to begin anew"
     return f"failed: {error}; nothing was changed in it"
+
+
+# The owners of a ledger on one machine.
+
+
+class FileOwners(Owners):
+    """Owners on one machine: a folder with a locked file for each.
+
+    The lock belongs to the open file, so two owners in one process are told apart as well.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._claimed: str | None = None
+        self._let_go: weakref.finalize[[int], FileOwners] | None = None
+
+    def claim(self) -> str:
+        """Make and lock a file; OSError if the folder cannot be written."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        while True:
+            owner = str(uuid4())
+            file = self._folder / owner
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+            # A sweep may take the file for a dead owner's in the instant before it is locked; then another is made.
+            if _try_lock(descriptor) and _is_at(descriptor, file):
+                self._claimed = owner
+                self._let_go = weakref.finalize(self, os.close, descriptor)
+                return owner
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Remove the file and close it, which unlocks it."""
+        if self._let_go is None or self._claimed is None:
+            return
+        with contextlib.suppress(OSError):
+            (self._folder / self._claimed).unlink()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the file; after a fork the lock stays with the process that made it."""
+        if self._let_go is not None:
+            self._let_go()
+        self._let_go = self._claimed = None
+
+    def intact(self) -> bool:
+        """Whether the claimed file is where it was made."""
+        return self._claimed is None or (self._folder / self._claimed).exists()
+
+    def alive(self, owner: str, connection: Connection | None = None) -> bool:
+        """Whether somebody holds the lock of the owner's file."""
+        if owner == self._claimed:
+            return True
+        file = self._folder / owner
+        try:
+            descriptor = os.open(file, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError:
+            return False
+        try:
+            if not _try_lock(descriptor, shared=True):
+                return True
+            file.unlink(missing_ok=True)
+            return False
+        finally:
+            os.close(descriptor)
+
+    def sweep(self) -> None:
+        """Remove the files of dead owners."""
+        for file in self._folder.iterdir():
+            with contextlib.suppress(ValueError, OSError):
+                self.alive(str(UUID(file.name)))
+
+
+def _is_at(descriptor: int, file: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
+        # Those who only ask take it shared, so that two who ask at once do not take each other for the owner.
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perdure.backends.ledgers.sql.repositories import SqlSessions
+from perdure.backends.ledgers.sql.ledger import SqlSessions
 from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.session import Said, SessionTurn
 from perdure.engine.aio.batch_queue import MAX_BATCH

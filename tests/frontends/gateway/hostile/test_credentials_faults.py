@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure.backends.ledgers.sql.repositories import SqlKeys
+from perdure.backends.ledgers.sql.ledger import SqlKeys
 from perdure.domain.errors import LedgerError
 from perdure.engine.api_keys import PREFIX
 from perdure.frontends.server.auth import api_keys

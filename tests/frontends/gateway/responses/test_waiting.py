@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.ledgers.sql.repositories import SqlChains
+from perdure.backends.ledgers.sql.ledger import SqlChains
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
 from perdure.frontends.gateway.responses import chains

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import AgentRuntime, InvalidInputError, LedgerError
-from perdure.backends.ledgers.sql.repositories import SqlRuntime
+from perdure.backends.ledgers.sql.ledger import SqlRuntime
 from perdure.domain.runtime import Task
 from tests.frontends.library.runtime.runtimes import awaited, opened
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from perdure.backends.ledgers.sql.agent_runtime import tables as _runtime_tables  # noqa: F401 - they join the others
+from perdure.backends.ledgers.sql import records as _records  # noqa: F401 - their tables join the others
 from perdure.backends.ledgers.sql.tables import metadata
 
 

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from perdure.backends.http.service import secret_from
 from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
-from perdure.backends.ledgers.sql.transactions import ConnectionLostError, Database
+from perdure.backends.ledgers.sql.transactions import Database
+from perdure.backends.ledgers.sql.units import ConnectionLostError
 from perdure.backends.registry import missing_driver
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import ConfigError, LedgerError, PerdureError
@@ -84,8 +85,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, settings: PostgresLedger.Settings) -> None:
         try:
-            from perdure.backends.ledgers.postgres.owners import PostgresOwners
-            from perdure.backends.ledgers.postgres.text import hold_any_text
+            from perdure.backends.ledgers.postgres.driver import PostgresOwners, hold_any_text
             from perdure.backends.shared.postgres_service import Sessions, lock_key
         except ImportError as error:
             raise missing_driver("postgres", error) from error
@@ -151,9 +151,9 @@ class PostgresDatabase(Database):
 
     def prepare(self, connection: Connection) -> None:
         """Keep samples of the user's text out of the planner's statistics."""
-        from perdure.backends.ledgers.postgres import upkeep
+        from perdure.backends.ledgers.postgres import driver
 
-        upkeep.keep_no_samples(connection)
+        driver.keep_no_samples(connection)
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -244,7 +244,7 @@ class PostgresDatabase(Database):
         from sqlalchemy.exc import DBAPIError
         from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-        from perdure.backends.ledgers.postgres.upkeep import in_our_words
+        from perdure.backends.ledgers.postgres.driver import in_our_words
 
         if isinstance(error, PoolTimeout):
             return self._locked()
@@ -257,7 +257,7 @@ class PostgresDatabase(Database):
         return told
 
     def _locked(self) -> LedgerError:
-        from perdure.backends.ledgers.postgres.upkeep import locked
+        from perdure.backends.ledgers.postgres.driver import locked
 
         return locked(self.identity, self._timeout)
 
@@ -275,18 +275,18 @@ class PostgresDatabase(Database):
 
     def check(self) -> list[str]:
         """Indexes that are not whole, and tables that cannot be read."""
-        from perdure.backends.ledgers.postgres import upkeep
+        from perdure.backends.ledgers.postgres import driver
 
         engine = self._opened().execution_options(isolation_level="AUTOCOMMIT")
         with self._told(), engine.connect() as connection:
-            return upkeep.check(connection)
+            return driver.check(connection)
 
     def size(self) -> int:
         """The tables with their indexes."""
-        from perdure.backends.ledgers.postgres import upkeep
+        from perdure.backends.ledgers.postgres import driver
 
         with self.reading() as connection:
-            return upkeep.size(connection)
+            return driver.size(connection)
 
 
 _LEFT_TO_THE_PARENT: list[Engine] = []

@@ -1,29 +1,42 @@
-"""Episodes: the messages as they were said (DESIGN §3, "The words themselves stay")."""
+"""Episodes, the messages as they were said; and answers, cached values and fingerprints, which are kept for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, select, tuple_, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, tuple_, update
 
-from perdure.backends.ledgers.base import EpisodePage
-from perdure.backends.ledgers.sql.context import Transaction
-from perdure.backends.ledgers.sql.rows import check_limit, chunks, episode_of, episode_row
-from perdure.backends.ledgers.sql.tables import episodes, insert_new, take_numbers
-from perdure.domain.clock import read_moment
+from perdure.backends.ledgers.base import EpisodePage, Ledger, Remembered
+from perdure.backends.ledgers.sql.tables import (
+    change_with,
+    check_limit,
+    episode_of,
+    episode_row,
+    episodes,
+    idempotency,
+    in_scope,
+    insert_new,
+    known_ids,
+    responses,
+    rows_with,
+    scope_key,
+    scope_of_key,
+    take_numbers,
+)
+from perdure.backends.ledgers.sql.tables import fingerprints as fingerprints_
+from perdure.backends.ledgers.sql.units import Transaction, reads, writes
+from perdure.domain.clock import iso, parse_moment, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Episode
 from perdure.domain.scope import Scope
 
 
-def _within(scope: Scope) -> ColumnElement[bool]:
-    return and_(True, *(episodes.c[name] == value for name, value in scope.given().items()))
-
-
 def add_episodes(connection: Connection, new: Sequence[Episode], batch: str | None = None) -> int:
     """Keep episodes whose ids are not known; how many those were."""
-    known = _known(connection, [episode.id for episode in new])
+    known = known_ids(connection, episodes, [episode.id for episode in new])
     fresh = {episode.id: episode for episode in new if episode.id not in known}
     if not fresh:
         return 0
@@ -33,33 +46,27 @@ def add_episodes(connection: Connection, new: Sequence[Episode], batch: str | No
     return len(rows)
 
 
+@writes(Ledger.insert_episodes, within=None)
 def insert_episodes(tx: Transaction, episodes: Sequence[Episode]) -> int:
     """Insert episodes that follow no batch; how many were new."""
     return add_episodes(tx.connection, episodes)
 
 
-def _known(connection: Connection, ids: Sequence[str]) -> set[str]:
-    found: set[str] = set()
-    for some in chunks(ids):
-        found.update(connection.execute(select(episodes.c.id).where(episodes.c.id.in_(some))).scalars())
-    return found
-
-
+@reads(Ledger.get_episodes)
 def get_episodes(tx: Transaction, ids: Sequence[str]) -> list[Episode]:
     """Episodes by id, in the order asked."""
-    found: dict[str, Episode] = {}
-    for some in chunks(ids):
-        for row in tx.connection.execute(select(episodes).where(episodes.c.id.in_(some))).mappings():
-            found[row["id"]] = episode_of(row)
+    rows = rows_with(tx.connection, select(episodes), episodes.c.id, ids)
+    found = {row["id"]: episode_of(row) for row in rows}
     return [found[id] for id in ids if id in found]
 
 
+@reads(Ledger.list_episodes)
 def list_episodes(
     tx: Transaction, scope: Scope, limit: int = 100, cursor: str | None = None, *, include_hidden: bool = False
 ) -> EpisodePage:
     """One page, oldest told first."""
     check_limit(limit)
-    query = select(episodes).where(_within(scope))
+    query = select(episodes).where(*in_scope(episodes, scope))
     if not include_hidden:
         query = query.where(episodes.c.hidden == 0)
     if cursor is not None:
@@ -80,34 +87,153 @@ def _read_cursor(cursor: str) -> tuple[str, int]:
     return told_at, int(sequence)
 
 
+@reads(Ledger.recent_episodes)
 def recent_episodes(tx: Transaction, scope: Scope, limit: int, before: str | None = None) -> list[Episode]:
     """The last visible ones, oldest first."""
     check_limit(limit)
-    query = select(episodes).where(_within(scope), episodes.c.hidden == 0)
+    query = select(episodes).where(*in_scope(episodes, scope), episodes.c.hidden == 0)
     if before is not None:
         query = query.where(episodes.c.told_at < before)
     query = query.order_by(episodes.c.told_at.desc(), episodes.c.seq.desc()).limit(limit)
     return [episode_of(row) for row in reversed(tx.connection.execute(query).mappings().all())]
 
 
+@reads(Ledger.pending_episodes)
 def pending_episodes(tx: Transaction, scope: Scope, limit: int = 1000) -> list[Episode]:
     """Those that wait to be extracted, in the order of keeping."""
     check_limit(limit)
-    query = select(episodes).where(_within(scope), episodes.c.pending == 1, episodes.c.hidden == 0)
+    query = select(episodes).where(*in_scope(episodes, scope), episodes.c.pending == 1, episodes.c.hidden == 0)
     query = query.order_by(episodes.c.seq).limit(limit)
     return [episode_of(row) for row in tx.connection.execute(query).mappings()]
 
 
+@writes(Ledger.mark_extracted, durable=False)
 def mark_extracted(tx: Transaction, ids: Sequence[str]) -> None:
     """They no longer wait."""
-    _set(tx.connection, ids, pending=0)
+    change_with(tx.connection, update(episodes).values(pending=0), episodes.c.id, ids)
 
 
+@writes(Ledger.hide_episodes, within=None)
 def hide_episodes(tx: Transaction, ids: Sequence[str], hidden: bool = True) -> None:
     """Hide or show."""
-    _set(tx.connection, ids, hidden=int(hidden))
+    change_with(tx.connection, update(episodes).values(hidden=int(hidden)), episodes.c.id, ids)
 
 
-def _set(connection: Connection, ids: Sequence[str], **values: Any) -> None:
-    for some in chunks(ids):
-        connection.execute(update(episodes).where(episodes.c.id.in_(some)).values(**values))
+# Answers under idempotency keys, cached values, fingerprints of injected text.
+
+REMEMBERED_FOR = timedelta(hours=24)
+"""How long an idempotency key answers: longer than any client retries, as payment interfaces have it."""
+CACHED_FOR = timedelta(days=30)
+"""How long cached values and fingerprints are kept."""
+
+_LIFETIMES = {"idempotency": REMEMBERED_FOR, "responses": CACHED_FOR, "fingerprints": CACHED_FOR}
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _lookup(table: Table) -> Any:
+    return select(table.c.value).where(
+        table.c.key == bindparam("key"), table.c.scope == bindparam("scope"), table.c.created_at >= bindparam("since")
+    )
+
+
+_LOOKUPS = {table.name: _lookup(table) for table in (idempotency, responses)}
+
+
+def keep_answer(connection: Connection, answer: Remembered, batch: str | None, now: str) -> None:
+    """Keep the answer to a call."""
+    _replace(connection, idempotency, answer.key, answer.scope, now, value=answer.result, batch_id=batch)
+
+
+@reads(Ledger.remembered)
+def remembered(tx: Transaction, key: str, scope: Scope) -> str | None:
+    """The answer that is still kept."""
+    return _find(tx.connection, idempotency, key, scope, tx.now)
+
+
+@writes(Ledger.cache, durable=False)
+def cache(tx: Transaction, key: str, scope: Scope, value: str) -> None:
+    """Cache a value."""
+    _replace(tx.connection, responses, key, scope, tx.now, value=value)
+
+
+@reads(Ledger.cached)
+def cached(tx: Transaction, key: str, scope: Scope) -> str | None:
+    """The cached value."""
+    return _find(tx.connection, responses, key, scope, tx.now)
+
+
+def _find(connection: Connection, table: Table, key: str, scope: Scope, now: str) -> str | None:
+    values = {"key": key, "scope": scope_key(scope), "since": _oldest(table, now)}
+    found: str | None = connection.execute(_LOOKUPS[table.name], values).scalar()
+    return found
+
+
+def _replace(connection: Connection, table: Table, key: str, scope: Scope, now: str, **values: Any) -> None:
+    scope_text = scope_key(scope)
+    connection.execute(delete(table).where(table.c.key == key, table.c.scope == scope_text))
+    _drop_old(connection, table, now)
+    connection.execute(insert(table), {"key": key, "scope": scope_text, "created_at": now, **values})
+
+
+def _drop_old(connection: Connection, table: Table, now: str) -> None:
+    connection.execute(delete(table).where(table.c.created_at < _oldest(table, now)))
+
+
+def _oldest(table: Table, now: str) -> str:
+    return iso(parse_moment(now) - _LIFETIMES[table.name])
+
+
+@writes(Ledger.add_fingerprints, durable=False)
+def add_fingerprints(tx: Transaction, scope: Scope, fingerprints: Collection[str]) -> None:
+    """Remember fingerprints of injected text."""
+    values, scope_text = sorted(set(fingerprints)), scope_key(scope)
+    _drop_old(tx.connection, fingerprints_, tx.now)
+    if values:
+        renewed = delete(fingerprints_).where(fingerprints_.c.scope == scope_text)
+        change_with(tx.connection, renewed, fingerprints_.c.fingerprint, values)
+        rows = [{"fingerprint": value, "scope": scope_text, "created_at": tx.now} for value in values]
+        tx.connection.execute(insert_new(tx.connection, fingerprints_), rows)
+
+
+@reads(Ledger.known_fingerprints)
+def known_fingerprints(tx: Transaction, scope: Scope, fingerprints: Collection[str]) -> set[str]:
+    """Those of the fingerprints that an overlapping scope has seen."""
+    fresh = fingerprints_.c.created_at >= _oldest(fingerprints_, tx.now)
+    query = select(fingerprints_.c.fingerprint, fingerprints_.c.scope).where(fresh)
+    rows = rows_with(tx.connection, query, fingerprints_.c.fingerprint, sorted(set(fingerprints)))
+    return {row["fingerprint"] for row in rows if scope_of_key(row["scope"]).overlaps(scope)}
+
+
+def cached_rows(
+    connection: Connection, ids: Sequence[str], scope: Scope | None, cached_in: Scope | None = None
+) -> list[tuple[Table, str, str]]:
+    """Which rows, as (table, key, scope), an erasure of these ids and this scope takes.
+
+    Of `cached_in` every cached value goes: what a model answered holds words of memories without naming them.
+    """
+    found = []
+    for table, key in ((idempotency, "key"), (responses, "key"), (fingerprints_, "fingerprint")):
+        walls = [wall for wall in (scope, cached_in if table is responses else None) if wall is not None]
+        columns = [table.c[key], table.c.scope, *([table.c.value] if "value" in table.c else [])]
+        for row in connection.execute(select(*columns)):
+            overlapping = any(scope_of_key(row.scope).overlaps(wall) for wall in walls)
+            if overlapping or ("value" in table.c and _mentions(row.value, ids)):
+                found.append((table, row[0], row.scope))
+    return found
+
+
+def _mentions(text: str, ids: Sequence[str]) -> bool:
+    if len(ids) < 16:
+        return any(id in text for id in ids)
+    # So many ids are looked up among those that the text names, rather than each in the text.
+    named = set(_UUID.findall(text))
+    return any(id in named if _UUID.fullmatch(id) else id in text for id in ids)
+
+
+def drop_cached(connection: Connection, rows: Iterable[tuple[Table, str, str]]) -> int:
+    """Delete the rows that `cached_rows` found; how many."""
+    count = 0
+    for table, key, scope_text in rows:
+        column = table.c.key if "key" in table.c else table.c.fingerprint
+        count += connection.execute(delete(table).where(column == key, table.c.scope == scope_text)).rowcount
+    return count

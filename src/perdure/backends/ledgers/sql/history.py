@@ -1,32 +1,34 @@
-"""History: what happened to each memory (000 §5), and the changes behind it."""
+"""History: what happened to each memory, and the changes behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select, update
 
-from perdure.backends.ledgers.base import Mark, Touched
-from perdure.backends.ledgers.sql.context import Transaction
-from perdure.backends.ledgers.sql.rows import (
-    change_from_json,
-    change_to_json,
-    check_limit,
-    chunks,
-    foreign_history_row,
-    history_record,
-    history_row,
-)
+from perdure.backends.ledgers.base import Ledger, Mark, Touched
 from perdure.backends.ledgers.sql.tables import (
     CLEARED,
+    change_from_json,
+    change_to_json,
+    change_with,
+    check_limit,
+    chunks,
     counters,
     episodes,
+    foreign_history_row,
     history,
+    history_record,
+    history_row,
+    in_scope,
     insert_new,
     journal,
+    known_ids,
     marks,
+    rows_with,
     take_numbers,
 )
+from perdure.backends.ledgers.sql.units import Transaction, reads, writes
 from perdure.domain.event import Change, HistoryRecord
 from perdure.domain.scope import Scope
 
@@ -56,11 +58,6 @@ def _line_of_memory() -> ColumnElement[bool]:
 
 
 _OF_MEMORY = select(history).where(_line_of_memory()).order_by(history.c.timestamp, history.c.seq)
-
-
-def within(scope: Scope) -> ColumnElement[bool]:
-    """Rows whose scope has every value that the given one has."""
-    return and_(True, *(history.c[name] == value for name, value in scope.given().items()))
 
 
 def add_history(connection: Connection, changes: Sequence[tuple[Change, int, str]], batch: str | None) -> None:
@@ -105,9 +102,10 @@ def record_history(connection: Connection, changes: Sequence[Change]) -> None:
     )
 
 
+@writes(Ledger.import_history, within=None)
 def import_history(tx: Transaction, records: Sequence[HistoryRecord]) -> int:
     """Add records as they are, oldest first; how many were new."""
-    known = _known(tx.connection, [record.id for record in records])
+    known = known_ids(tx.connection, history, [record.id for record in records])
     fresh = {record.id: record for record in records if record.id not in known}
     if not fresh:
         return 0
@@ -118,73 +116,65 @@ def import_history(tx: Transaction, records: Sequence[HistoryRecord]) -> int:
     return len(rows)
 
 
-def _known(connection: Connection, ids: Sequence[str]) -> set[str]:
-    found: set[str] = set()
-    for some in chunks(ids):
-        found.update(connection.execute(select(history.c.id).where(history.c.id.in_(some))).scalars())
-    return found
-
-
+@reads(Ledger.history)
 def of_memory(tx: Transaction, memory_id: str) -> list[HistoryRecord]:
     """All records of a memory's line, in order."""
     return [history_record(row) for row in tx.connection.execute(_OF_MEMORY, {"memory": memory_id}).mappings()]
 
 
+@reads(Ledger.history_record)
 def one_record(tx: Transaction, event_id: str) -> HistoryRecord | None:
     """One record."""
     row = tx.connection.execute(_ONE, {"event_id": event_id}).mappings().first()
     return None if row is None else history_record(row)
 
 
+@reads(Ledger.event)
 def one_change(tx: Transaction, event_id: str) -> Change | None:
     """The change behind one record."""
     row = tx.connection.execute(_ONE, {"event_id": event_id}).mappings().first()
     return None if row is None or row["change"] is None else change_from_json(row["change"])
 
 
+@reads(Ledger.events)
 def changes_of(tx: Transaction, event_ids: Sequence[str]) -> dict[str, Change]:
     """The changes behind records, by the records' ids."""
-    found: dict[str, Change] = {}
-    for some in chunks(event_ids):
-        query = select(history.c.id, history.c.change).where(history.c.id.in_(some), history.c.change.is_not(None))
-        found.update({row.id: change_from_json(row.change) for row in tx.connection.execute(query)})
-    return found
+    query = select(history.c.id, history.c.change).where(history.c.change.is_not(None))
+    rows = rows_with(tx.connection, query, history.c.id, event_ids)
+    return {row["id"]: change_from_json(row["change"]) for row in rows}
 
 
+@reads(Ledger.later_events)
 def later_records(tx: Transaction, memory_id: str, sequence: int) -> list[HistoryRecord]:
     """Records of one memory after a sequence number."""
     rows = tx.connection.execute(_LATER, {"memory": memory_id, "after": sequence}).mappings()
     return [history_record(row) for row in rows]
 
 
+@reads(Ledger.events_since)
 def changes_since(tx: Transaction, scope: Scope, moment: str) -> list[Change]:
     """Changes in a scope after a moment, newest first."""
     query = (
         select(history.c.change)
-        .where(within(scope), history.c.timestamp > moment, history.c.change.is_not(None))
+        .where(*in_scope(history, scope), history.c.timestamp > moment, history.c.change.is_not(None))
         .order_by(history.c.timestamp.desc(), history.c.seq.desc())
     )
     return [change_from_json(text) for text in tx.connection.execute(query).scalars()]
 
 
+@reads(Ledger.events_of_scope)
 def page_of_scope(tx: Transaction, scope: Scope, limit: int = 500, after: int = 0) -> list[HistoryRecord]:
     """Records of a scope after a sequence number."""
     check_limit(limit)
-    query = select(history).where(within(scope), history.c.seq > after).order_by(history.c.seq).limit(limit)
+    query = select(history).where(*in_scope(history, scope), history.c.seq > after).order_by(history.c.seq).limit(limit)
     return [history_record(row) for row in tx.connection.execute(query).mappings()]
 
 
-def redact(connection: Connection, memory_ids: Iterable[str]) -> int:
+def redact(connection: Connection, memory_ids: Sequence[str]) -> int:
     """Take the text out of the rows of memories; how many rows still had it."""
-    count = 0
-    for some in chunks(list(memory_ids)):
-        gone = (
-            history.update()
-            .where(history.c.memory_id.in_(some), history.c.erased == 0)
-            .values(old_value=None, new_value=None, change=None, reason="", erased=1)
-        )
-        count += connection.execute(gone).rowcount
-    return count
+    gone = update(history).where(history.c.erased == 0)
+    gone = gone.values(old_value=None, new_value=None, change=None, reason="", erased=1)
+    return change_with(connection, gone, history.c.memory_id, memory_ids)
 
 
 # Which rows of a store may have changed inside a scope since a mark, for those who keep copies of them.
@@ -194,6 +184,7 @@ _CLEARED = select(marks.c.value).where(marks.c.name == CLEARED)
 _FIRST_WRITTEN = select(func.min(journal.c.sequence)).where(journal.c.state == "written")
 
 
+@reads(Ledger.touched)
 def touched(tx: Transaction, scope: Scope, since: Mark | None = None) -> Touched:
     """What happened since a mark; with None only the mark of now."""
     values = {name: int(value) for name, value in tx.connection.execute(_COUNTERS)}
@@ -206,15 +197,14 @@ def touched(tx: Transaction, scope: Scope, since: Mark | None = None) -> Touched
     if since is None:
         return Touched(now, (), ())
     cleared = tx.connection.execute(_CLEARED).scalar()
-    another = since.change > values.get("change", 0) or since.episode > values.get(
-        "episode", 0
-    )  # an earlier copy of it
+    # A mark from the future is of a ledger whose earlier copy this is.
+    another = since.change > values.get("change", 0) or since.episode > values.get("episode", 0)
     if another or (cleared is not None and since.change < int(cleared)):
         return Touched(now, (), (), reset=True)
     written: dict[str, None] = {}
     gone: dict[str, None] = {}
     rows = select(history.c.memory_id, history.c.event, history.c.change).where(
-        within(scope), history.c.seq > since.change
+        *in_scope(history, scope), history.c.seq > since.change
     )
     for id, event, text in tx.connection.execute(rows.order_by(history.c.seq)):
         change = None if text is None else change_from_json(text)
@@ -228,9 +218,7 @@ def touched(tx: Transaction, scope: Scope, since: Mark | None = None) -> Touched
             for message in change.hides:
                 kept.pop(message, None)
                 deleted[message] = None
-    said = select(episodes.c.id).where(
-        *(episodes.c[name] == value for name, value in scope.given().items()), episodes.c.seq > since.episode
-    )
+    said = select(episodes.c.id).where(*in_scope(episodes, scope), episodes.c.seq > since.episode)
     for id in tx.connection.execute(said.order_by(episodes.c.seq)).scalars():
         if id not in gone:
             written[id] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -22,20 +23,27 @@ from sqlalchemy import (
     update,
 )
 
-from perdure.backends.ledgers.sql.context import Transaction
-from perdure.backends.ledgers.sql.rows import (
+from perdure.backends.ledgers.repositories.base import Jobs
+from perdure.backends.ledgers.sql.tables import (
     Row,
+    change_with,
     check_limit,
-    chunks,
+    columns_of,
+    count_rows,
     decode,
     encode,
+    fields_of,
+    in_scope,
+    insert_new,
+    jobs,
+    journal,
     moment_of,
-    scope_columns,
     scope_of_row,
+    take_numbers,
 )
-from perdure.backends.ledgers.sql.tables import insert_new, jobs, journal, take_numbers
+from perdure.backends.ledgers.sql.units import ConnectionLostError, Runner, Transaction, reads, runs, writes
 from perdure.domain.job import Job, QueueStatus
-from perdure.domain.scope import Scope
+from perdure.domain.scope import SCOPE_FIELDS, Scope
 
 _RELEASE = update(jobs).where(jobs.c.batch_id == bindparam("batch")).values(batch_id=None)
 """Kept, because every batch that is applied needs it."""
@@ -46,28 +54,26 @@ _OWNERS = (
 )
 
 
-# ---------------------------------------------------------------------- coming
+@writes(Jobs.add, within=lambda jobs: [job.scope for job in jobs])
 def add(tx: Transaction, jobs: Sequence[Job]) -> None:
-    """Insert jobs that follow no change."""
-    add_jobs(tx.connection, jobs, None, now=tx.now)
+    """Insert jobs that follow no change; it fails where a lock over one of their scopes was lost."""
+    add_jobs(tx, jobs)
 
 
-def add_jobs(connection: Connection, new: Sequence[Job], batch: str | None, *, now: str) -> None:
+def add_jobs(tx: Transaction, new: Sequence[Job], batch: str | None = None) -> None:
     """Put in jobs whose ids are not known; those of a batch wait until it is applied."""
     if not new:
         return
-    numbers = take_numbers(connection, "desk", len(new))
-    rows = [_row(job, number, batch, now) for job, number in zip(new, numbers, strict=True)]
-    connection.execute(insert_new(connection, jobs), rows)
+    numbers = take_numbers(tx.connection, "desk", len(new))
+    rows = [_row(job, number, batch, tx.now) for job, number in zip(new, numbers, strict=True)]
+    tx.connection.execute(insert_new(tx.connection, jobs), rows)
 
 
 def _row(job: Job, number: int, batch: str | None, now: str) -> dict[str, Any]:
     return {
-        "id": job.id,
+        **fields_of(job, ("id", "kind", "memory_id")),
         "seq": number,
-        "kind": job.kind,
-        "memory_id": job.memory_id,
-        **scope_columns(job.scope),
+        **fields_of(job.scope, SCOPE_FIELDS),
         "payload": encode(job.payload, "payload"),
         "state": "pending",
         "attempts": 0,
@@ -84,21 +90,36 @@ def release_jobs(connection: Connection, batch: str) -> None:
     connection.execute(_RELEASE, {"batch": batch})
 
 
-def drop_jobs(connection: Connection, batch: str) -> None:
-    """The batch is abandoned, and its jobs with it."""
-    connection.execute(delete(jobs).where(jobs.c.batch_id == batch))
+@runs(Jobs.take)
+async def take(runner: Runner, kinds: Sequence[str], limit: int, scope: Scope | None = None) -> list[Job]:
+    """Take what is due; where nothing is due, this only reads."""
+    now = runner.now()
+    if not await runner.run_read(lambda tx: _is_due(tx, kinds, limit, scope)):
+        return []
+    taken: list[Job] = []
+
+    def unit(tx: Transaction) -> list[Job]:
+        taken[:] = _take(tx, kinds, limit, scope)
+        return taken
+
+    try:
+        return await runner.run_write(unit, durable=False)
+    except (asyncio.CancelledError, ConnectionLostError):
+        # Taken after all, they would wait for this owner's end: nobody was told of them.
+        ids = [job.id for job in taken]
+        await runner.run_write(lambda tx: give_back(tx, ids, not_before=now), durable=False)
+        raise
 
 
-# ---------------------------------------------------------------------- going
-def is_due(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None = None) -> bool:
-    """Whether `take` would find something; only reads, so that looking into an empty queue holds up no writer."""
+def _is_due(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None) -> bool:
+    """Whether `Jobs.take` would find something; only reads, so that looking into an empty queue holds up no writer."""
     check_limit(limit)
     walls = {} if scope is None else scope.given()
     asked = {**walls, "kinds": kinds, "dead": _dead(tx, kinds), "now": tx.now}
     return tx.connection.execute(_due(tuple(walls)), asked).first() is not None
 
 
-def take(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None = None) -> list[Job]:
+def _take(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None) -> list[Job]:
     """Take what is due, after what the dead had has been put back.
 
     The database has one writer at a time, which waited for its turn and sees all that was taken before.
@@ -115,8 +136,8 @@ def take(tx: Transaction, kinds: Sequence[str], limit: int, scope: Scope | None 
     )
     query = select(jobs).where(*_asked(jobs, kinds, scope), *_waiting(jobs, tx.now), ~in_the_way.exists())
     rows = tx.connection.execute(query.order_by(jobs.c.seq).limit(limit)).mappings().all()
-    for some in chunks([row["id"] for row in rows]):
-        tx.connection.execute(update(jobs).where(jobs.c.id.in_(some)).values(state="processing", owner=tx.writer.owner))
+    mine = update(jobs).values(state="processing", owner=tx.writer.owner)
+    change_with(tx.connection, mine, jobs.c.id, [row["id"] for row in rows])
     return [_job({**row, "state": "processing"}) for row in rows]
 
 
@@ -132,8 +153,7 @@ def _held_by(owner: str) -> ColumnElement[bool]:
 
 def _asked(table: FromClause, kinds: Sequence[str], scope: Scope | None) -> list[ColumnElement[bool]]:
     """Of these kinds, behind these walls, and of changes that are applied."""
-    walls = {} if scope is None else scope.given()
-    return [table.c.kind.in_(kinds), table.c.batch_id.is_(None), *(table.c[name] == walls[name] for name in walls)]
+    return [table.c.kind.in_(kinds), table.c.batch_id.is_(None), *in_scope(table, scope)]
 
 
 def _waiting(table: FromClause, now: str) -> list[ColumnElement[bool]]:
@@ -165,26 +185,17 @@ def _free(dead: Sequence[str] | BindParameter[Any]) -> ColumnElement[bool]:
 
 
 def _job(row: Row) -> Job:
-    return Job(
-        id=row["id"],
-        kind=row["kind"],
-        memory_id=row["memory_id"],
-        scope=scope_of_row(row),
-        payload=decode(row["payload"]),
-        state=row["state"],
-        attempts=row["attempts"],
-        not_before=row["not_before"],
-        created_at=row["created_at"],
-        error=row["error"],
-    )
+    plain = ("id", "kind", "memory_id", "state", "attempts", "not_before", "created_at", "error")
+    return Job(**columns_of(row, plain), scope=scope_of_row(row), payload=decode(row["payload"]))
 
 
+@writes(Jobs.done, durable=False)
 def done(tx: Transaction, ids: Sequence[str]) -> None:
     """Let go of what this owner has; what another one took over meanwhile stays with that one."""
-    for some in chunks(ids):
-        tx.connection.execute(delete(jobs).where(jobs.c.id.in_(some), _held_by(tx.writer.owner)))
+    change_with(tx.connection, delete(jobs).where(_held_by(tx.writer.owner)), jobs.c.id, ids)
 
 
+@writes(Jobs.failed, durable=False)
 def failed(tx: Transaction, id: str, error: str, *, not_before: str, park: bool) -> None:
     """Count a try of this owner's."""
     values = {
@@ -197,13 +208,14 @@ def failed(tx: Transaction, id: str, error: str, *, not_before: str, park: bool)
     tx.connection.execute(update(jobs).where(jobs.c.id == id, _held_by(tx.writer.owner)).values(values))
 
 
+@writes(Jobs.give_back, durable=False)
 def give_back(tx: Transaction, ids: Sequence[str], *, not_before: str) -> None:
     """Put back what this owner has."""
     values = {"state": "pending", "owner": None, "not_before": moment_of(not_before, "not_before")}
-    for some in chunks(ids):
-        tx.connection.execute(update(jobs).where(jobs.c.id.in_(some), _held_by(tx.writer.owner)).values(values))
+    change_with(tx.connection, update(jobs).where(_held_by(tx.writer.owner)).values(values), jobs.c.id, ids)
 
 
+@writes(Jobs.revive)
 def revive(tx: Transaction, kinds: Sequence[str]) -> int:
     """Let what is parked, or put off, be due."""
     put_off = or_(jobs.c.state == "failed", and_(jobs.c.state == "pending", jobs.c.not_before > tx.now))
@@ -211,11 +223,10 @@ def revive(tx: Transaction, kinds: Sequence[str]) -> int:
     return tx.connection.execute(update(jobs).where(*_asked(jobs, kinds, None), put_off).values(values)).rowcount
 
 
+@writes(Jobs.remove)
 def remove(tx: Transaction, memory_ids: Sequence[str]) -> int:
     """Let go of the jobs of memories, whatever their state; how many."""
-    return sum(
-        tx.connection.execute(delete(jobs).where(jobs.c.memory_id.in_(some))).rowcount for some in chunks(memory_ids)
-    )
+    return change_with(tx.connection, delete(jobs), jobs.c.memory_id, memory_ids)
 
 
 def release_orphans(connection: Connection) -> None:
@@ -227,7 +238,7 @@ def _is_orphan() -> ColumnElement[bool]:
     return and_(jobs.c.batch_id.is_not(None), jobs.c.batch_id.not_in(select(journal.c.batch_id)))
 
 
-# ---------------------------------------------------------------------- looking
+@reads(Jobs.status)
 def status(tx: Transaction, kinds: Sequence[str], scope: Scope | None = None) -> QueueStatus:
     """Count what waits; what a dead owner had waits as well."""
     dead = _dead(tx, kinds)
@@ -243,8 +254,9 @@ def status(tx: Transaction, kinds: Sequence[str], scope: Scope | None = None) ->
     return QueueStatus(**totals, oldest_pending_at=oldest, by_kind=by_kind)
 
 
+@reads(Jobs.next_due)
 def next_due(tx: Transaction, kinds: Sequence[str]) -> str | None:
-    """The earliest moment at which `take` would find something."""
+    """The earliest moment at which `Jobs.take` would find something."""
     dead = _dead(tx, kinds)
     query = select(func.min(jobs.c.not_before)).where(*_asked(jobs, kinds, None), _free(dead))
     found: str | None = tx.connection.execute(query).scalar()
@@ -258,8 +270,5 @@ def check(connection: Connection) -> list[str]:
         "are being done by nobody": and_(jobs.c.state == "processing", jobs.c.owner.is_(None)),
         "are of an unknown state": jobs.c.state.not_in(("pending", "processing", "failed")),
     }
-    counts = {
-        what: connection.execute(select(func.count()).select_from(jobs).where(condition)).scalar_one()
-        for what, condition in wrong.items()
-    }
+    counts = {what: count_rows(connection, jobs, condition) for what, condition in wrong.items()}
     return [f"{count} jobs {what}" for what, count in counts.items() if count]

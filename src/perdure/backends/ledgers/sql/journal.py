@@ -1,20 +1,32 @@
-"""The journal: changes on their way into a store (DESIGN §3, "Nothing lost, nothing half done")."""
+"""The journal, whose changes are on their way into a store, and the locks, by which writers take turns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, update
 
-from perdure.backends.ledgers.base import JournalEntry, Remembered
-from perdure.backends.ledgers.sql.caches import keep_answer
-from perdure.backends.ledgers.sql.context import Transaction, Writer
-from perdure.backends.ledgers.sql.episodes import add_episodes, hide_episodes
+from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
+from perdure.backends.ledgers.sql.episodes import add_episodes, hide_episodes, keep_answer
 from perdure.backends.ledgers.sql.history import add_history, record_history
-from perdure.backends.ledgers.sql.jobs import add_jobs, drop_jobs, release_jobs
-from perdure.backends.ledgers.sql.rows import change_from_json, chunks, journal_entry, journal_row
-from perdure.backends.ledgers.sql.tables import episodes as episodes_table
-from perdure.backends.ledgers.sql.tables import idempotency, journal, take_numbers
+from perdure.backends.ledgers.sql.jobs import add_jobs, release_jobs
+from perdure.backends.ledgers.sql.tables import (
+    change_from_json,
+    change_with,
+    idempotency,
+    journal,
+    journal_entry,
+    journal_row,
+    locks,
+    scope_key,
+    scope_of_key,
+    scope_of_row,
+    take_numbers,
+)
+from perdure.backends.ledgers.sql.tables import episodes as episodes_
+from perdure.backends.ledgers.sql.tables import jobs as jobs_
+from perdure.backends.ledgers.sql.units import Transaction, Writer, reads, writes
 from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.event import Change, Episode
 from perdure.domain.job import Job
@@ -32,6 +44,37 @@ _WRITTEN = select(journal.c.owner, *(journal.c[name] for name in SCOPE_FIELDS)).
 )
 
 
+def _scopes(
+    changes: Iterable[Change], episodes: Iterable[Episode], remember: Remembered | None, jobs: Iterable[Job]
+) -> list[Scope]:
+    """The scopes that a write is about, and so one of which its lock covers."""
+    return [
+        *(change.item.scope for change in changes),
+        *(Scope(**episode.scope) for episode in episodes),
+        *([] if remember is None else [remember.scope]),
+        *(job.scope for job in jobs),
+    ]
+
+
+def _scopes_written(
+    entries: Sequence[JournalEntry],
+    episodes: Sequence[Episode] = (),
+    remember: Remembered | None = None,
+    jobs: Sequence[Job] = (),
+) -> list[Scope]:
+    return _scopes([entry.change for entry in entries], episodes, remember, jobs)
+
+
+def _scopes_recorded(
+    changes: Sequence[Change],
+    episodes: Sequence[Episode] = (),
+    remember: Remembered | None = None,
+    jobs: Sequence[Job] = (),
+) -> list[Scope]:
+    return _scopes(changes, episodes, remember, jobs)
+
+
+@writes(Ledger.write, within=_scopes_written)
 def write(
     tx: Transaction,
     entries: Sequence[JournalEntry],
@@ -51,7 +94,7 @@ def write(
     add_episodes(tx.connection, episodes, batch)
     if remember is not None:
         keep_answer(tx.connection, remember, batch, tx.now)
-    add_jobs(tx.connection, jobs, batch, now=tx.now)
+    add_jobs(tx, jobs, batch)
 
 
 def _one_batch(entries: Sequence[JournalEntry]) -> str | None:
@@ -65,6 +108,7 @@ def _one_batch(entries: Sequence[JournalEntry]) -> str | None:
     return next(iter(batches), None)
 
 
+@writes(Ledger.applied, durable=False)
 def applied(tx: Transaction, batch_id: str) -> None:
     """Turn a batch into history."""
     rows = tx.connection.execute(_BATCH, {"batch": batch_id}).all()
@@ -84,14 +128,16 @@ def hide_named(tx: Transaction, changes: Sequence[Change]) -> None:
             hide_episodes(tx, change.hides, change.event == "DELETE")
 
 
+@writes(Ledger.abandon, within=None)
 def abandon(tx: Transaction, batch_id: str) -> None:
     """Forget a batch that never became history."""
     tx.connection.execute(delete(journal).where(journal.c.batch_id == batch_id, journal.c.state == "written"))
-    tx.connection.execute(delete(episodes_table).where(episodes_table.c.batch_id == batch_id))
+    tx.connection.execute(delete(episodes_).where(episodes_.c.batch_id == batch_id))
     tx.connection.execute(delete(idempotency).where(idempotency.c.batch_id == batch_id))
-    drop_jobs(tx.connection, batch_id)
+    tx.connection.execute(delete(jobs_).where(jobs_.c.batch_id == batch_id))
 
 
+@writes(Ledger.pending, within=None)
 def pending(tx: Transaction, store_identity: str) -> list[JournalEntry]:
     """Take over what the dead left, and return it with what this owner itself left."""
     # Without a boot id nobody can tell whether the power failed, so that applied entries count as left over too.
@@ -126,13 +172,14 @@ def stranded(connection: Connection, writer: Writer, store: str, scope: Scope) -
         owner = row["owner"]
         if owner == writer.owner:
             # Its calls in flight hold locks of their own: what overlaps the scope now locked is nobody's any more.
-            if scope.overlaps(Scope(**{name: row[name] for name in SCOPE_FIELDS})):
+            if scope.overlaps(scope_of_row(row)):
                 return True
         elif verdicts.setdefault(owner, writer.alive(owner, connection)) is False:
             return True
     return False
 
 
+@reads(Ledger.unsynced)
 def unsynced(tx: Transaction, store_identity: str) -> list[str]:
     """Batches that are applied, in the order of their writing."""
     query = (
@@ -144,16 +191,14 @@ def unsynced(tx: Transaction, store_identity: str) -> list[str]:
     return list(tx.connection.execute(query).scalars())
 
 
+@writes(Ledger.synced, durable=False)
 def synced(tx: Transaction, store_identity: str, batch_ids: Sequence[str]) -> None:
     """Drop applied entries of the batches."""
-    for some in chunks(batch_ids):
-        tx.connection.execute(
-            delete(journal).where(
-                journal.c.store_identity == store_identity, journal.c.state == "applied", journal.c.batch_id.in_(some)
-            )
-        )
+    applied = delete(journal).where(journal.c.store_identity == store_identity, journal.c.state == "applied")
+    change_with(tx.connection, applied, journal.c.batch_id, batch_ids)
 
 
+@writes(Ledger.record, within=_scopes_recorded)
 def record(
     tx: Transaction,
     changes: Sequence[Change],
@@ -167,4 +212,74 @@ def record(
     if remember is not None:
         keep_answer(tx.connection, remember, None, tx.now)
     hide_named(tx, changes)
-    add_jobs(tx.connection, jobs, None, now=tx.now)
+    add_jobs(tx, jobs)
+
+
+# Locks: a ticket for everyone who holds one or waits, in the order of coming.
+
+_EARLIER = select(locks.c.ticket, locks.c.owner, locks.c.scope).where(locks.c.ticket < bindparam("before"))
+_DROP_LOCK = delete(locks).where(locks.c.ticket == bindparam("number"), locks.c.owner == bindparam("holder"))
+_DROP_OWNER = delete(locks).where(locks.c.owner == bindparam("dead"))
+_OWNERS = select(locks.c.owner).distinct()
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A place among all processes, and what it gives."""
+
+    owner: str
+    number: int
+    held: bool
+    stranded: bool
+
+
+def take_ticket(tx: Transaction, scope: Scope, store: str | None, *, keep: Collection[int] | None) -> Ticket:
+    """Draw a ticket, which holds the lock at once if no living owner of an overlapping scope came before.
+
+    Where some could not be given back in their time, `keep` says which of the owner's tickets still stand.
+    """
+    if keep is not None:
+        tx.connection.execute(delete(locks).where(locks.c.owner == tx.writer.owner, locks.c.ticket.not_in(keep)))
+    number = take_numbers(tx.connection, "ticket", 1)[0]
+    row = {"ticket": number, "owner": tx.writer.owner, "scope": scope_key(scope), "created_at": tx.now}
+    tx.connection.execute(insert(locks), row)
+    living, dead = _ahead(tx.connection, tx.writer, number, scope)
+    for owner in dead:
+        return_tickets(tx.connection, owner)
+    ticket = Ticket(tx.writer.owner, number, held=not living, stranded=False)
+    return _judge(tx.connection, tx.writer, ticket, scope, store)
+
+
+def look_at(connection: Connection, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
+    """Whether the ticket holds the lock by now; only reads."""
+    living, _ = _ahead(connection, writer, ticket.number, scope)
+    return _judge(connection, writer, replace(ticket, held=not living), scope, store)
+
+
+def _ahead(connection: Connection, writer: Writer, number: int, scope: Scope) -> tuple[set[str], set[str]]:
+    """The living and the dead owners of earlier tickets that overlap."""
+    rows = connection.execute(_EARLIER, {"before": number}).all()
+    owners = {owner for _, owner, text in rows if scope_of_key(text).overlaps(scope)}
+    living = {owner for owner in owners if writer.alive(owner, connection)}
+    return living, owners - living
+
+
+def _judge(connection: Connection, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
+    if not ticket.held or store is None:
+        return ticket
+    return replace(ticket, stranded=stranded(connection, writer, store, scope))
+
+
+def return_ticket(connection: Connection, ticket: Ticket) -> None:
+    """Give a ticket back; a number that was given to another owner after the server had crashed is left alone."""
+    connection.execute(_DROP_LOCK, {"number": ticket.number, "holder": ticket.owner})
+
+
+def lock_owners(connection: Connection) -> list[str]:
+    """Everyone who has a ticket, alive or dead."""
+    return list(connection.execute(_OWNERS).scalars())
+
+
+def return_tickets(connection: Connection, owner: str) -> None:
+    """Give back every ticket of an owner."""
+    connection.execute(_DROP_OWNER, {"dead": owner})

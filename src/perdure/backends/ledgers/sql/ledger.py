@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -16,20 +16,25 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from perdure.backends.blocking import run_blocking, run_unit
-from perdure.backends.ledgers.base import Held, JournalEntry, Ledger, Remembered
-from perdure.backends.ledgers.sql import units
-from perdure.backends.ledgers.sql.context import Writer
-from perdure.backends.ledgers.sql.owners import boot_id
-from perdure.backends.ledgers.sql.repositories import SqlRepositories
-from perdure.backends.ledgers.sql.transactions import Database, reads, writes
+from perdure.backends.ledgers.base import Held, Ledger
+from perdure.backends.ledgers.repositories.base import (
+    Audit,
+    Chains,
+    Jobs,
+    Keys,
+    Promotions,
+    RuntimeTables,
+    Sessions,
+    Settings,
+)
+from perdure.backends.ledgers.sql.transactions import Database, Transactions, boot_id
+from perdure.backends.ledgers.sql.units import Writer, implemented, load
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
-from perdure.domain.event import Change, Episode
-from perdure.domain.job import Job
 from perdure.domain.scope import Scope
 
 if TYPE_CHECKING:
-    from perdure.backends.ledgers.sql.locks import Ticket
+    from perdure.backends.ledgers.sql.journal import Ticket
 
 T = TypeVar("T")
 
@@ -223,8 +228,71 @@ async def _surely(action: Callable[[], None]) -> None:
 logger = logging.getLogger("perdure")
 
 
-class SqlLedger(SqlRepositories, Ledger):
-    """A ledger in a database that SQLAlchemy speaks."""
+# The repositories of a ledger: tables whose methods are units of work, run in the ledger's transactions.
+
+
+class Repository:
+    """A group of tables of one ledger."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self.transactions = transactions
+
+
+@implemented
+class SqlJobs(Repository, Jobs):
+    """Jobs, in a table."""
+
+
+@implemented
+class SqlKeys(Repository, Keys):
+    """API keys, in a table."""
+
+
+@implemented
+class SqlPromotions(Repository, Promotions):
+    """Promotions, in a table, updated by compare-and-set."""
+
+
+@implemented
+class SqlAudit(Repository, Audit):
+    """The audit, in a table."""
+
+
+@implemented
+class SqlSettings(Repository, Settings):
+    """Settings, in a table."""
+
+
+@implemented
+class SqlSessions(Repository, Sessions):
+    """Sessions, in tables; after power loss, turns are read again and states are made again."""
+
+
+@implemented
+class SqlChains(Repository, Chains):
+    """Responses, in a table."""
+
+
+@implemented
+class SqlRuntime(Repository, RuntimeTables):
+    """Records of agent runtimes, in a table for each noun."""
+
+
+@implemented
+class SqlLedger(Transactions, Ledger):
+    """A ledger in a database that SQLAlchemy speaks.
+
+    Most methods are functions beside this module, each of which names the one that it implements (`units`).
+    """
+
+    jobs = property(SqlJobs)
+    keys = property(SqlKeys)
+    promotions = property(SqlPromotions)
+    audit = property(SqlAudit)
+    settings = property(SqlSettings)
+    sessions = property(SqlSessions)
+    chains = property(SqlChains)
+    runtime = property(SqlRuntime)
 
     def __init__(self, database: Database, clock: Clock = system_clock) -> None:
         super().__init__(database, clock)
@@ -258,7 +326,7 @@ class SqlLedger(SqlRepositories, Ledger):
         with self._opening:
             if self._writer is not None:
                 return
-            units.load()
+            load()
             try:
                 self._database.open()
                 self._prepare()
@@ -275,10 +343,12 @@ class SqlLedger(SqlRepositories, Ledger):
             _OPEN.add(self)
 
     def _prepare(self) -> None:
+        from perdure.backends.ledgers.sql import journal, upkeep
+
         alive = self._database.owners.alive
         with self._database.reading() as connection:
-            current = units.schema.is_current(connection)
-            holders = units.locks.owners(connection) if current else []
+            current = upkeep.is_current(connection)
+            holders = journal.lock_owners(connection) if current else []
             dead = [owner for owner in holders if not alive(owner, connection)]
         if self._database.read_only:
             if not current:
@@ -289,12 +359,12 @@ class SqlLedger(SqlRepositories, Ledger):
             return
         if not current:
             with self._database.writing(durable=True) as connection:
-                units.schema.bring_up_to_date(connection)
+                upkeep.bring_up_to_date(connection)
                 self._database.prepare(connection)
         if dead:
             with self._database.writing(durable=False) as connection:
                 for owner in dead:
-                    units.locks.leave_all(connection, owner)
+                    journal.return_tickets(connection, owner)
 
     def _close(self) -> None:
         with self._opening:
@@ -310,10 +380,12 @@ class SqlLedger(SqlRepositories, Ledger):
                 self._database.close()
 
     def _release(self, owner: str) -> None:
+        from perdure.backends.ledgers.sql import journal, upkeep
+
         try:
-            if self._run(self._database.reading, units.erasure.scrub_wanted):
+            if self._run(self._database.reading, upkeep.scrub_wanted):
                 self._scrub()
-            self._run(self._quickly, units.locks.leave_all, owner)
+            self._run(self._quickly, journal.return_tickets, owner)
         except PerdureError as error:
             # What is left behind, others can tell from the owner's death.
             logger.warning("ledger close failed; locks will expire with the process: %s", error)
@@ -327,93 +399,22 @@ class SqlLedger(SqlRepositories, Ledger):
         self._writer = None
         self._database.forsake()
 
-    # ------------------------------------------------------------------ journal
-    async def write(
-        self,
-        entries: Sequence[JournalEntry],
-        episodes: Sequence[Episode] = (),
-        remember: Remembered | None = None,
-        jobs: Sequence[Job] = (),
-    ) -> None:
-        """Acknowledge a batch; it fails where a lock over one of its scopes was lost."""
-        await self.run_write(
-            lambda tx: units.journal.write(tx, entries, episodes, remember, jobs),
-            durable=True,
-            within=_scopes([entry.change for entry in entries], episodes, remember, jobs),
-        )
-
-    applied = writes(lambda: units.journal.applied, durable=False)
-    abandon = writes(lambda: units.journal.abandon, within=None)
-    pending = writes(lambda: units.journal.pending, within=None)
-    unsynced = reads(lambda: units.journal.unsynced)
-    synced = writes(lambda: units.journal.synced, durable=False)
-
-    # ------------------------------------------------------------------ history
-    async def record(
-        self,
-        changes: Sequence[Change],
-        episodes: Sequence[Episode] = (),
-        remember: Remembered | None = None,
-        jobs: Sequence[Job] = (),
-    ) -> None:
-        """Add history without a journal; it fails where a lock over one of its scopes was lost."""
-        await self.run_write(
-            lambda tx: units.journal.record(tx, changes, episodes, remember, jobs),
-            durable=True,
-            within=_scopes(changes, episodes, remember, jobs),
-        )
-
-    import_history = writes(lambda: units.history.import_history, within=None)
-    history = reads(lambda: units.history.of_memory)
-    history_record = reads(lambda: units.history.one_record)
-    event = reads(lambda: units.history.one_change)
-    events = reads(lambda: units.history.changes_of)
-    later_events = reads(lambda: units.history.later_records)
-    events_since = reads(lambda: units.history.changes_since)
-    events_of_scope = reads(lambda: units.history.page_of_scope)
-    touched = reads(lambda: units.history.touched)
-
-    # ------------------------------------------------------------------ episodes
-    insert_episodes = writes(lambda: units.episodes.insert_episodes, within=None)
-    get_episodes = reads(lambda: units.episodes.get_episodes)
-    list_episodes = reads(lambda: units.episodes.list_episodes)
-    recent_episodes = reads(lambda: units.episodes.recent_episodes)
-    pending_episodes = reads(lambda: units.episodes.pending_episodes)
-    mark_extracted = writes(lambda: units.episodes.mark_extracted, durable=False)
-    hide_episodes = writes(lambda: units.episodes.hide_episodes, within=None)
-
-    async def add_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> None:
-        """Remember injected text."""
-        values = list(fingerprints)
-        await self.run_write(lambda tx: units.caches.add_fingerprints(tx, scope, values), durable=False)
-
-    async def known_fingerprints(self, scope: Scope, fingerprints: Iterable[str]) -> set[str]:
-        """Find the injected text that was seen before."""
-        values = list(fingerprints)
-        return await self.run_read(lambda tx: units.caches.known_fingerprints(tx, scope, values))
-
-    # ------------------------------------------------------------------ caches
-    remembered = reads(lambda: units.caches.remembered)
-    cached = reads(lambda: units.caches.get)
-    cache = writes(lambda: units.caches.put, durable=False)
-
     # ------------------------------------------------------------------ erasure
-    erase = writes(lambda: units.erasure.erase, within=None)
-    count_places = reads(lambda: units.erasure.count_places)
-
     async def scrub(self) -> bool:
         """Clean the bytes."""
         self._open_writer()
         return await run_unit(self._scrub)
 
     def _scrub(self) -> bool:
-        wanted = self._run(self._database.reading, units.erasure.scrub_wanted)
+        from perdure.backends.ledgers.sql import upkeep
+
+        wanted = self._run(self._database.reading, upkeep.scrub_wanted)
         try:
             clean = self._database.scrub()
         except Exception as error:
             self._tell(error)
         if clean and wanted:
-            self._run(self._quickly, units.erasure.note_scrubbed, wanted)
+            self._run(self._quickly, upkeep.note_scrubbed, wanted)
         return clean
 
     # ------------------------------------------------------------------ locks
@@ -422,43 +423,33 @@ class SqlLedger(SqlRepositories, Ledger):
         return ScopeLock(self._queue, self, scope, store_identity)
 
     # ------------------------------------------------------------------ upkeep
-    reset = writes(lambda: units.upkeep.reset, within=None)
-
     async def check(self) -> list[str]:
         """What disagrees."""
         self._open_writer()
         return await run_unit(self._check)
 
     def _check(self) -> list[str]:
+        from perdure.backends.ledgers.sql import upkeep
+
         # What stands in a damaged file says nothing about what was written there.
         try:
             found = self._database.check()
         except Exception as error:
             self._tell(error)
-        return found or self._run(self._database.reading, units.upkeep.check)
+        return found or self._run(self._database.reading, upkeep.check)
 
     async def stats(self) -> dict[str, int]:
         """How many rows of each kind."""
         return await run_unit(self._stats)
 
     def _stats(self) -> dict[str, int]:
-        counts = self._run(self._database.reading, units.upkeep.stats)
+        from perdure.backends.ledgers.sql import upkeep
+
+        counts = self._run(self._database.reading, upkeep.stats)
         try:
             return {**counts, "bytes": self._database.size()}
         except Exception as error:
             self._tell(error)
-
-
-def _scopes(
-    changes: Iterable[Change], episodes: Iterable[Episode], remember: Remembered | None, jobs: Iterable[Job]
-) -> list[Scope]:
-    """The scopes that a write is about, and so one of which its lock covers."""
-    return [
-        *(change.item.scope for change in changes),
-        *(Scope(**episode.scope) for episode in episodes),
-        *([] if remember is None else [remember.scope]),
-        *(job.scope for job in jobs),
-    ]
 
 
 _OPEN: weakref.WeakSet[SqlLedger] = weakref.WeakSet()

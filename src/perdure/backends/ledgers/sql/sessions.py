@@ -1,31 +1,43 @@
-"""Sessions: turns that are counted, what was said in each, and what it all came to."""
+"""Sessions, their turns and states; and chains of responses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, or_, select, update
 
-from perdure.backends.ledgers.sql import caches
-from perdure.backends.ledgers.sql import episodes as _episodes
-from perdure.backends.ledgers.sql import jobs as _jobs
-from perdure.backends.ledgers.sql.context import Transaction
-from perdure.backends.ledgers.sql.rows import (
+from perdure.backends.ledgers.repositories.base import Chains, Sessions
+from perdure.backends.ledgers.sql.episodes import add_episodes, add_fingerprints
+from perdure.backends.ledgers.sql.jobs import add_jobs
+from perdure.backends.ledgers.sql.tables import (
     Row,
+    change_with,
     check_limit,
-    chunks,
+    columns_of,
+    count_rows,
     decode,
     encode,
+    fields_of,
+    history,
+    in_scope,
+    insert_new,
+    known_ids,
+    links,
     moment_of,
-    scope_columns,
+    namings,
+    row_of,
+    rows_with,
     scope_of_row,
+    session_turns,
+    sessions,
 )
 from perdure.backends.ledgers.sql.tables import episodes as messages
-from perdure.backends.ledgers.sql.tables import history, insert_new, namings, session_turns, sessions
+from perdure.backends.ledgers.sql.units import Runner, Transaction, reads, runs, writes
+from perdure.domain.errors import ConflictError
 from perdure.domain.job import Job
-from perdure.domain.scope import Scope
-from perdure.domain.session import Said, Session, SessionTurn, session_id
+from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.session import Link, Said, Session, SessionTurn, session_id
 
 # Namings: which turns, states and links name a message or a memory, so that its erasure finds them.
 
@@ -41,37 +53,31 @@ def note_references(connection: Connection, place: Place, owner_id: str, named: 
 
 def drop_references(connection: Connection, places: Sequence[Place], owner_ids: Sequence[str]) -> None:
     """These places name nothing any more."""
-    for some in chunks(owner_ids):
-        connection.execute(delete(namings).where(namings.c.owner_id.in_(some), namings.c.place.in_(places)))
+    change_with(connection, delete(namings).where(namings.c.place.in_(places)), namings.c.owner_id, owner_ids)
 
 
 def naming(connection: Connection, place: Place, ids: Sequence[str]) -> list[str]:
     """The owners of such places that name one of the ids."""
-    found: dict[str, None] = {}
-    for some in chunks(ids):
-        query = select(namings.c.owner_id).where(namings.c.named_id.in_(some), namings.c.place == place).distinct()
-        found.update(dict.fromkeys(connection.execute(query.order_by(namings.c.owner_id)).scalars()))
-    return list(found)
+    query = select(namings.c.owner_id).where(namings.c.place == place).distinct().order_by(namings.c.owner_id)
+    return list(dict.fromkeys(row["owner_id"] for row in rows_with(connection, query, namings.c.named_id, ids)))
 
 
 def turns_naming(connection: Connection, ids: Sequence[str]) -> list[tuple[str, int]]:
     """The turns that name one of the ids, by session and number."""
-    found: dict[tuple[str, int], None] = {}
-    for some in chunks(ids):
-        query = select(namings.c.owner_id, namings.c.number).where(
-            namings.c.named_id.in_(some), namings.c.place == "turn"
-        )
-        found.update(dict.fromkeys((row.owner_id, row.number) for row in connection.execute(query.distinct())))
-    return list(found)
+    query = select(namings.c.owner_id, namings.c.number).where(namings.c.place == "turn").distinct()
+    rows = rows_with(connection, query, namings.c.named_id, ids)
+    return list(dict.fromkeys((row["owner_id"], row["number"]) for row in rows))
 
 
-def forget(connection: Connection, ids: Sequence[str]) -> None:
+def drop_named(connection: Connection, ids: Sequence[str]) -> None:
     """Nothing names these ids any more."""
-    for some in chunks(ids):
-        connection.execute(delete(namings).where(namings.c.named_id.in_(some)))
+    change_with(connection, delete(namings), namings.c.named_id, ids)
 
 
-# ---------------------------------------------------------------------- turns
+# Turns.
+
+
+@writes(Sessions.keep)
 def keep(tx: Transaction, said: Sequence[Said]) -> list[SessionTurn | None]:
     """All that was said, in its order, in one transaction: messages, turns, jobs, fingerprints."""
     injected: dict[Scope, set[str]] = {}
@@ -79,8 +85,8 @@ def keep(tx: Transaction, said: Sequence[Said]) -> list[SessionTurn | None]:
         if each.injected:
             injected.setdefault(each.scope, set()).update(each.injected)
     for scope, fingerprints in injected.items():
-        caches.add_fingerprints(tx, scope, fingerprints)
-    _episodes.add_episodes(tx.connection, [episode for each in said for episode in each.episodes])
+        add_fingerprints(tx, scope, fingerprints)
+    add_episodes(tx.connection, [episode for each in said for episode in each.episodes])
     return [_keep(tx, each) for each in said]
 
 
@@ -93,10 +99,11 @@ def _keep(tx: Transaction, said: Said) -> SessionTurn | None:
     if said.name is None:
         return None
     turn = open_turn(tx, said.name, said.scope, ids, said.at, said.store)
-    _jobs.add(tx, said.jobs(turn.session_id, turn.number))
+    add_jobs(tx, said.jobs(turn.session_id, turn.number))
     return turn
 
 
+@writes(Sessions.open_turn)
 def open_turn(  # noqa: PLR0917 - the transaction and what the port takes
     tx: Transaction, name: str, scope: Scope, episodes: Sequence[str], at: str, store: str = ""
 ) -> SessionTurn:
@@ -105,25 +112,13 @@ def open_turn(  # noqa: PLR0917 - the transaction and what the port takes
     id = session_id(name, scope, store) if row is None else row["id"]
     number = 1 if row is None else row["turns"] + 1
     if row is None:
-        made = {
-            "id": id,
-            "name": name,
-            **scope_columns(scope),
-            "turns": 1,
-            "read_turns": 0,
-            "started_at": moment,
-            "last_at": moment,
-            "store": store,
-        }
+        counts = {"turns": 1, "read_turns": 0, "started_at": moment, "last_at": moment}
+        made = {"id": id, "name": name, **fields_of(scope, SCOPE_FIELDS), **counts, "store": store}
         tx.connection.execute(insert(sessions), made)
     else:
-        values = {
-            "turns": number,
-            "last_at": max(row["last_at"], moment),
-            "ended_at": None,
-            "store": store or row["store"],
-        }
-        tx.connection.execute(update(sessions).where(sessions.c.id == id).values(values))
+        last = max(row["last_at"], moment)
+        again = update(sessions).values(turns=number, last_at=last, ended_at=None, store=store or row["store"])
+        tx.connection.execute(again.where(sessions.c.id == id))
     said = tuple(dict.fromkeys(episodes))
     tx.connection.execute(
         insert(session_turns),
@@ -133,6 +128,7 @@ def open_turn(  # noqa: PLR0917 - the transaction and what the port takes
     return SessionTurn(session_id=id, number=number, episodes=said, at=moment)
 
 
+@writes(Sessions.add_to_turn)
 def add_to_turn(  # noqa: PLR0917 - the transaction and what the port takes
     tx: Transaction, session_id: str, number: int, episodes: Sequence[str], at: str, jobs: Sequence[Job] = ()
 ) -> bool:
@@ -147,10 +143,11 @@ def add_to_turn(  # noqa: PLR0917 - the transaction and what the port takes
     last = max(row["last_at"], moment)
     tx.connection.execute(update(sessions).where(sessions.c.id == session_id).values(last_at=last))
     note_references(tx.connection, "turn", session_id, episodes, number)
-    _jobs.add(tx, jobs)
+    add_jobs(tx, jobs)
     return True
 
 
+@reads(Sessions.turns)
 def turns(tx: Transaction, session_id: str, first: int = 1, last: int | None = None) -> list[SessionTurn]:
     """Some turns of a session."""
     query = select(session_turns).where(session_turns.c.session_id == session_id, session_turns.c.number >= first)
@@ -163,9 +160,11 @@ def turns(tx: Transaction, session_id: str, first: int = 1, last: int | None = N
     ]
 
 
-# ---------------------------------------------------------------------- sessions
+# Sessions.
+
+
 def _row(connection: Connection, id: str) -> Row | None:
-    return connection.execute(select(sessions).where(sessions.c.id == id)).mappings().first()
+    return row_of(connection, sessions, sessions.c.id == id)
 
 
 def _row_of(connection: Connection, name: str, scope: Scope, store: str) -> Row | None:
@@ -190,76 +189,76 @@ def _sessions(connection: Connection, rows: Sequence[Row], now: str) -> list[Ses
 
 def _of_hidden(connection: Connection, ids: Sequence[str]) -> set[str]:
     """Which of these sessions have a state that was made of a message which is hidden now."""
-    found: set[str] = set()
-    for some in chunks(ids):
-        query = select(namings.c.owner_id).where(
-            namings.c.owner_id.in_(some),
-            namings.c.place == "state",
-            namings.c.named_id == messages.c.id,
-            messages.c.hidden == 1,
-        )
-        found.update(connection.execute(query).scalars())
-    return found
+    query = select(namings.c.owner_id).where(
+        namings.c.place == "state", namings.c.named_id == messages.c.id, messages.c.hidden == 1
+    )
+    return {row["owner_id"] for row in rows_with(connection, query, namings.c.owner_id, ids)}
 
 
 def _session(row: Row, shown: bool) -> Session:
+    plain = ("id", "name", "store", "turns", "read_turns", "started_at", "last_at", "ended_at")
     return Session(
-        id=row["id"],
-        name=row["name"],
+        **columns_of(row, plain),
         scope=scope_of_row(row),
-        store=row["store"],
-        turns=row["turns"],
-        read_turns=row["read_turns"],
-        started_at=row["started_at"],
-        last_at=row["last_at"],
-        ended_at=row["ended_at"],
         state=decode(row["state"]) if shown else {},
         state_until=row["state_until"] if shown else None,
     )
 
 
+@reads(Sessions.get)
 def get(tx: Transaction, name: str, scope: Scope, store: str = "") -> Session | None:
     """One session, by what its id is made of."""
     row = _row_of(tx.connection, name, scope, store)
     return None if row is None else _sessions(tx.connection, [row], tx.now)[0]
 
 
+@reads(Sessions.by_id)
 def by_id(tx: Transaction, id: str) -> Session | None:
     """One session."""
     row = _row(tx.connection, id)
     return None if row is None else _sessions(tx.connection, [row], tx.now)[0]
 
 
-def _inside(scope: Scope | None) -> list[ColumnElement[bool]]:
-    walls = {} if scope is None else scope.given()
-    return [sessions.c[name] == value for name, value in walls.items()]
-
-
-def page(tx: Transaction, scope: Scope, limit: int = 100) -> list[Session]:
+@reads(Sessions.list)
+def list_sessions(tx: Transaction, scope: Scope, limit: int = 100) -> list[Session]:
     """Sessions inside a scope, latest first."""
     check_limit(limit)
-    query = select(sessions).where(*_inside(scope)).order_by(sessions.c.last_at.desc(), sessions.c.id.desc())
+    query = select(sessions).where(*in_scope(sessions, scope)).order_by(sessions.c.last_at.desc(), sessions.c.id.desc())
     return _sessions(tx.connection, tx.connection.execute(query.limit(limit)).mappings().all(), tx.now)
 
 
-def idle(
-    tx: Transaction, before: str, limit: int = 100, scope: Scope | None = None, store: str | None = None
+@runs(Sessions.idle)
+async def idle(
+    runner: Runner, before: str, limit: int = 100, scope: Scope | None = None, store: str | None = None
 ) -> list[Session]:
-    """Sessions that are silent and not done with."""
+    """List silent sessions; this writes only where it claims some for the store."""
+
+    def look(tx: Transaction) -> list[Session]:
+        return _idle(tx, before, limit, scope, store)
+
+    found = await runner.run_read(look)
+    if store and (new := [session.id for session in found if session.store != store]):
+        await runner.run_write(lambda tx: _claim(tx, new, store), durable=False)
+        found = await runner.run_read(look)
+    return found
+
+
+def _idle(tx: Transaction, before: str, limit: int, scope: Scope | None, store: str | None) -> list[Session]:
     check_limit(limit)
     left = or_(sessions.c.ended_at.is_(None), sessions.c.read_turns < sessions.c.turns)
-    query = select(sessions).where(left, sessions.c.last_at < moment_of(before, "before"), *_inside(scope), *_of(store))
+    query = select(sessions).where(
+        left, sessions.c.last_at < moment_of(before, "before"), *in_scope(sessions, scope), *_of(store)
+    )
     query = query.order_by(sessions.c.last_at, sessions.c.id).limit(limit)
     return _sessions(tx.connection, tx.connection.execute(query).mappings().all(), tx.now)
 
 
-def claim(tx: Transaction, ids: Sequence[str], store: str) -> None:
+def _claim(tx: Transaction, ids: Sequence[str], store: str) -> None:
     """Sessions that are of no store are this one's from now on."""
-    for some in chunks(ids):
-        query = update(sessions).where(sessions.c.id.in_(some), sessions.c.store == "")
-        tx.connection.execute(query.values(store=store))
+    change_with(tx.connection, update(sessions).where(sessions.c.store == "").values(store=store), sessions.c.id, ids)
 
 
+@writes(Sessions.mark_read, durable=False)
 def mark_read(tx: Transaction, session_id: str, through: int) -> None:
     """Count what was read; nothing is ever unread again."""
     row = _row(tx.connection, session_id)
@@ -268,6 +267,7 @@ def mark_read(tx: Transaction, session_id: str, through: int) -> None:
         tx.connection.execute(update(sessions).where(sessions.c.id == session_id).values(read_turns=read))
 
 
+@writes(Sessions.end, durable=False)
 def end(tx: Transaction, session_id: str, at: str, *, silent_since: str | None = None) -> bool:
     """End a session that stands open."""
     still = [] if silent_since is None else [sessions.c.last_at < moment_of(silent_since, "silent_since")]
@@ -275,7 +275,10 @@ def end(tx: Transaction, session_id: str, at: str, *, silent_since: str | None =
     return tx.connection.execute(query.values(ended_at=moment_of(at, "at"))).rowcount > 0
 
 
-# ---------------------------------------------------------------------- states
+# States.
+
+
+@writes(Sessions.put_state, durable=False)
 def put_state(
     tx: Transaction,
     session_id: str,
@@ -303,60 +306,18 @@ def _stand(connection: Connection, episodes: Sequence[str], memories: Sequence[s
     """Whether all these messages are there, and none of these memories was erased."""
     if not are_there(connection, episodes):
         return False
-    for some in chunks(memories):
-        erased = select(history.c.id).where(history.c.memory_id.in_(some), history.c.erased == 1).limit(1)
-        if connection.execute(erased).first() is not None:
-            return False
-    return True
+    erased = select(history.c.id).where(history.c.erased == 1).limit(1)
+    return next(rows_with(connection, erased, history.c.memory_id, memories), None) is None
 
 
 def are_there(connection: Connection, episodes: Sequence[str]) -> bool:
     """Whether all these messages are kept."""
-    for some in chunks(list(dict.fromkeys(episodes))):
-        there = select(func.count()).select_from(messages).where(messages.c.id.in_(some))
-        if connection.execute(there).scalar_one() < len(some):
-            return False
-    return True
+    return known_ids(connection, messages, episodes) >= set(episodes)
 
 
 def _drop_states(connection: Connection, ids: Sequence[str]) -> None:
-    for some in chunks(ids):
-        connection.execute(update(sessions).where(sessions.c.id.in_(some)).values(state=None, state_until=None))
+    change_with(connection, update(sessions).values(state=None, state_until=None), sessions.c.id, ids)
     drop_references(connection, ["state"], ids)
-
-
-# ---------------------------------------------------------------------- erasure
-def ids_inside(connection: Connection, scope: Scope | None) -> list[str]:
-    """The sessions that go with a whole scope."""
-    if scope is None:
-        return []
-    return list(connection.execute(select(sessions.c.id).where(*_inside(scope))).scalars())
-
-
-def touched(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
-    """How many sessions go with a scope, or lose a state that was made of these messages and memories."""
-    return len({*ids_inside(connection, scope), *naming(connection, "state", ids)})
-
-
-def erase(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
-    """Let go of a scope's sessions, of the states that were made of these ids, and of the ids in turns; see `touched`.
-
-    A turn stays, so that numbers have no gaps.
-    """
-    count = touched(connection, ids, scope)
-    _drop_states(connection, naming(connection, "state", ids))
-    gone = ids_inside(connection, scope)
-    for some in chunks(gone):
-        connection.execute(delete(session_turns).where(session_turns.c.session_id.in_(some)))
-        connection.execute(delete(sessions).where(sessions.c.id.in_(some)))
-    drop_references(connection, ["turn", "state"], gone)
-    erased = set(ids)
-    for id, number in turns_naming(connection, ids):
-        turn = and_(session_turns.c.session_id == id, session_turns.c.number == number)
-        said = decode(connection.execute(select(session_turns.c.episodes).where(turn)).scalar_one())
-        left = encode([each for each in said if each not in erased], "episodes")
-        connection.execute(update(session_turns).where(turn).values(episodes=left))
-    return count
 
 
 def check(connection: Connection) -> list[str]:
@@ -376,6 +337,147 @@ def check(connection: Connection) -> list[str]:
         f"the turns of session {id} are not those that it has counted"
         for id in connection.execute(there.order_by(sessions.c.id)).scalars()
     ]
-    lost = select(func.count()).select_from(session_turns)
-    count = connection.execute(lost.where(session_turns.c.session_id.not_in(select(sessions.c.id)))).scalar_one()
+    count = count_rows(connection, session_turns, session_turns.c.session_id.not_in(select(sessions.c.id)))
     return [*sentences, *([f"{count} turns are of no session"] if count else [])]
+
+
+# Chains of responses: each link stands for itself and names the one before it.
+
+_EMPTY = "[]"
+_LINK = ("id", "previous_id", "session", "model")
+
+
+@writes(Chains.put)
+def put_response(tx: Transaction, link: Link) -> None:
+    """Keep a response; of two who bring the same id the second finds the first one's, for writers take turns."""
+    row = {
+        **fields_of(link, _LINK),
+        **fields_of(link.scope, SCOPE_FIELDS),
+        "items": encode(link.items, "items"),
+        "episodes": encode(list(link.episodes), "episodes"),
+        "created_at": moment_of(link.created_at, "created_at"),
+    }
+    before = row_of(tx.connection, links, links.c.id == link.id)
+    if before is not None and scope_of_row(before) != link.scope:
+        raise ConflictError("there is a response of this id behind other walls: give each response an id of its own")
+    _drop(tx.connection, [link.id])
+    tx.connection.execute(insert(links), row)
+    note_references(tx.connection, "link", link.id, link.episodes)
+
+
+@writes(Chains.name)
+def name_messages(tx: Transaction, id: str, episodes: Sequence[str]) -> bool:
+    """More messages were kept of a response; one that a message is gone of meanwhile loses its text."""
+    row = row_of(tx.connection, links, links.c.id == id)
+    if row is None or row["items"] == _EMPTY:
+        return False
+    named = list(dict.fromkeys([*decode(row["episodes"]), *episodes]))
+    if not are_there(tx.connection, named):
+        _empty(tx.connection, [id])
+        return False
+    tx.connection.execute(update(links).where(links.c.id == id).values(episodes=encode(named, "episodes")))
+    note_references(tx.connection, "link", id, episodes)
+    return True
+
+
+def _empty(connection: Connection, ids: Sequence[str]) -> None:
+    change_with(connection, update(links).values(items=_EMPTY, episodes=_EMPTY), links.c.id, ids)
+    drop_references(connection, ["link"], ids)
+
+
+def _drop(connection: Connection, ids: Sequence[str]) -> None:
+    change_with(connection, delete(links), links.c.id, ids)
+    drop_references(connection, ["link"], ids)
+
+
+def _link(row: Row) -> Link:
+    said = tuple(decode(row["episodes"]))
+    plain = columns_of(row, (*_LINK, "created_at"))
+    return Link(**plain, scope=scope_of_row(row), items=decode(row["items"]), episodes=said)
+
+
+@reads(Chains.get)
+def get_response(tx: Transaction, id: str, scope: Scope) -> Link | None:
+    """One response, where it stands inside the scope."""
+    row = row_of(tx.connection, links, links.c.id == id, *in_scope(links, scope))
+    return None if row is None else _link(row)
+
+
+@reads(Chains.chain)
+def chain(tx: Transaction, id: str, scope: Scope) -> list[Link]:
+    """A response and its ancestors inside the scope, in one query however long the chain is."""
+    columns = select(links.c.id, links.c.previous_id)
+    line = columns.where(links.c.id == id, *in_scope(links, scope)).cte("line", recursive=True)
+    # UNION drops a row that is there already, and so ends at a cycle.
+    line = line.union(columns.where(links.c.id == line.c.previous_id, *in_scope(links, scope)))
+    rows = tx.connection.execute(select(links).where(links.c.id.in_(select(line.c.id)))).mappings()
+    found = {row["id"]: _link(row) for row in rows}
+    walked: dict[str, Link] = {}
+    here: str | None = id
+    while here is not None and here in found and here not in walked:
+        walked[here] = found[here]
+        here = found[here].previous_id
+    return list(reversed(walked.values()))
+
+
+@writes(Chains.delete)
+def delete_response(tx: Transaction, id: str, scope: Scope) -> bool:
+    """Let go of one response."""
+    if get_response(tx, id, scope) is None:
+        return False
+    _drop(tx.connection, [id])
+    return True
+
+
+# Erasure.
+
+
+def _ids_in(connection: Connection, table: Table, scope: Scope | None) -> list[str]:
+    """The rows that go with a whole scope."""
+    if scope is None:
+        return []
+    return list(connection.execute(select(table.c.id).where(*in_scope(table, scope))).scalars())
+
+
+def count_responses(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """How many responses go with a scope, or lose their text because they name one of the ids."""
+    return len({*_ids_in(connection, links, scope), *naming(connection, "link", ids)})
+
+
+def erase_responses(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """Let go of a scope's responses, and of the text of those that name one of the ids; how many."""
+    count = count_responses(connection, ids, scope)
+    emptied = naming(connection, "link", ids)
+    _empty(connection, emptied)
+    _drop(connection, _ids_in(connection, links, scope))
+    return count
+
+
+def ids_inside(connection: Connection, scope: Scope | None) -> list[str]:
+    """The sessions that go with a whole scope."""
+    return _ids_in(connection, sessions, scope)
+
+
+def count_sessions(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """How many sessions go with a scope, or lose a state that was made of these messages and memories."""
+    return len({*ids_inside(connection, scope), *naming(connection, "state", ids)})
+
+
+def erase_sessions(connection: Connection, ids: Sequence[str], scope: Scope | None) -> int:
+    """Delete a scope's sessions, the states that were made of these ids, and the ids in turns; see `count_sessions`.
+
+    A turn stays, so that numbers have no gaps.
+    """
+    count = count_sessions(connection, ids, scope)
+    _drop_states(connection, naming(connection, "state", ids))
+    gone = ids_inside(connection, scope)
+    change_with(connection, delete(session_turns), session_turns.c.session_id, gone)
+    change_with(connection, delete(sessions), sessions.c.id, gone)
+    drop_references(connection, ["turn", "state"], gone)
+    erased = set(ids)
+    for id, number in turns_naming(connection, ids):
+        turn = and_(session_turns.c.session_id == id, session_turns.c.number == number)
+        said = decode(connection.execute(select(session_turns.c.episodes).where(turn)).scalar_one())
+        left = encode([each for each in said if each not in erased], "episodes")
+        connection.execute(update(session_turns).where(turn).values(episodes=left))
+    return count

@@ -1,35 +1,48 @@
-"""The ledger's tables, for every database that SQLAlchemy Core speaks; `memory_history` begins as 000 §5.1 has it.
+"""The ledger's tables, for every database that SQLAlchemy Core speaks, and what their rows mean.
 
-A change here needs a migration beside it; a test compares what the migrations make with what stands here.
+A change of a table needs a migration beside it; a test compares what the migrations make with what stands here.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
     Connection,
+    Delete,
     Float,
+    FromClause,
     Index,
     Integer,
     LargeBinary,
     MetaData,
+    RowMapping,
+    Select,
     String,
     Table,
     Text,
+    Update,
     bindparam,
+    func,
     select,
     text,
     update,
 )
 
+from perdure.backends.ledgers.base import JournalEntry, Vector
+from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.scope import SCOPE_FIELDS
+from perdure.domain.event import Change, Episode, HistoryRecord
+from perdure.domain.memory import MemoryItem
+from perdure.domain.scope import SCOPE_FIELDS, Scope
 
 HEAD = "0005"
 """The newest migration: what a ledger must be at to be used."""
@@ -37,185 +50,159 @@ HEAD = "0005"
 metadata = MetaData()
 
 
-def _scope_columns() -> list[Column[Any]]:
-    return [Column(name, Text) for name in SCOPE_FIELDS]
+def text_keys(*names: str) -> list[Column[Any]]:
+    """Columns of text that make up the primary key."""
+    return [Column(name, Text, primary_key=True) for name in names]
+
+
+def texts(*names: str) -> list[Column[Any]]:
+    """Columns of text."""
+    return [Column(name, Text, nullable=False) for name in names]
+
+
+def optional_texts(*names: str) -> list[Column[Any]]:
+    """Columns of text that may be NULL."""
+    return [Column(name, Text) for name in names]
+
+
+def integers(*names: str) -> list[Column[Any]]:
+    """Columns of integers."""
+    return [Column(name, Integer, nullable=False) for name in names]
+
+
+def big_integers(*names: str) -> list[Column[Any]]:
+    """Columns of 64-bit integers."""
+    return [Column(name, BigInteger, nullable=False) for name in names]
+
+
+def rows_where(condition: str) -> dict[str, Any]:
+    """The options of an index over the rows that a condition holds for."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
+def _number_key(name: str) -> Column[Any]:
+    wide = BigInteger().with_variant(Integer, "sqlite")
+    return Column(name, wide, primary_key=True, autoincrement=False)
 
 
 def _scope_indexes(table: Table, prefix: str, *then: str) -> None:
-    """One index for each axis of scope, over the rows that have it: a scope column is always indexed (DESIGN §7)."""
+    """One index for each axis of scope, over the rows that have it: a scope column is always indexed."""
     for name in SCOPE_FIELDS:
-        given = text(f"{name} IS NOT NULL")
-        Index(f"idx_{prefix}_{name}", table.c[name], *(table.c[column] for column in then), **_only(given))
-
-
-def _only(condition: Any) -> dict[str, Any]:
-    return {"sqlite_where": condition, "postgresql_where": condition}
+        columns = (table.c[column] for column in then)
+        Index(f"idx_{prefix}_{name}", table.c[name], *columns, **rows_where(f"{name} IS NOT NULL"))
 
 
 history = Table(
     "memory_history",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("memory_id", Text, nullable=False),
-    Column("event", Text, nullable=False),
-    Column("old_value", Text),
-    Column("new_value", Text),
-    Column("timestamp", Text, nullable=False),
+    *text_keys("id"),
+    *texts("memory_id", "event"),
+    *optional_texts("old_value", "new_value"),
+    *texts("timestamp"),
     Column("is_deleted", Integer, server_default=text("0")),
-    Column("user_id", Text),
-    Column("agent_id", Text),
-    Column("run_id", Text),
-    Column("project_id", Text),
-    Column("team_id", Text),
-    Column("room_id", Text),
-    Column("world_id", Text),
-    Column("seq", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    *optional_texts("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id"),
+    *big_integers("seq"),
+    *texts("actor", "reason"),
     Column("confidence", Float, nullable=False),
-    Column("told_at", Text),
-    Column("undoes", Text),
-    Column("batch", Text),
-    Column("lineage_id", Text),
+    *optional_texts("told_at", "undoes", "batch", "lineage_id"),
     Column("erased", Integer, nullable=False, server_default=text("0")),
-    Column("change", Text),
+    *optional_texts("change"),
 )
 Index("idx_history_memory_id", history.c.memory_id)
 Index("idx_history_timestamp", history.c.timestamp)
 Index("idx_history_seq", history.c.seq, unique=True)
-Index("idx_history_lineage_id", history.c.lineage_id, **_only(text("lineage_id IS NOT NULL")))
+Index("idx_history_lineage_id", history.c.lineage_id, **rows_where("lineage_id IS NOT NULL"))
 _scope_indexes(history, "history", "seq")
 
 journal = Table(
     "journal",
     metadata,
-    Column("sequence", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-    Column("id", Text, nullable=False),
-    Column("batch_id", Text, nullable=False),
-    Column("memory_id", Text, nullable=False),
-    Column("store_identity", Text, nullable=False),
-    Column("collection", Text, nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("boot_id", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("change", Text, nullable=False),
+    _number_key("sequence"),
+    *texts("id", "batch_id", "memory_id", "store_identity", "collection", "owner", "boot_id", "state", "change"),
     Column("vector", LargeBinary),
     Column("keep_vector", LargeBinary),
-    Column("created_at", Text, nullable=False),
-    *_scope_columns(),
+    *texts("created_at"),
+    *optional_texts(*SCOPE_FIELDS),
 )
 Index("idx_journal_batch_id", journal.c.batch_id)
 Index("idx_journal_memory_id", journal.c.memory_id)
-Index("idx_journal_written", journal.c.store_identity, **_only(text("state = 'written'")))
+Index("idx_journal_written", journal.c.store_identity, **rows_where("state = 'written'"))
 
 episodes = Table(
     "episodes",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("seq", BigInteger, nullable=False),
-    Column("add_id", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("name", Text),
-    Column("content", Text, nullable=False),
-    Column("message_id", Text),
-    Column("told_at", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    *_scope_columns(),
-    Column("hidden", Integer, nullable=False),
-    Column("pending", Integer, nullable=False),
-    Column("batch_id", Text),
+    *text_keys("id"),
+    *big_integers("seq"),
+    *texts("add_id"),
+    *integers("position"),
+    *texts("role"),
+    *optional_texts("name"),
+    *texts("content"),
+    *optional_texts("message_id"),
+    *texts("told_at", "created_at"),
+    *optional_texts(*SCOPE_FIELDS),
+    *integers("hidden", "pending"),
+    *optional_texts("batch_id"),
 )
 Index("idx_episodes_told_at", episodes.c.told_at, episodes.c.seq)
-Index("idx_episodes_pending", episodes.c.seq, **_only(text("pending = 1")))
-Index("idx_episodes_batch_id", episodes.c.batch_id, **_only(text("batch_id IS NOT NULL")))
+Index("idx_episodes_pending", episodes.c.seq, **rows_where("pending = 1"))
+Index("idx_episodes_batch_id", episodes.c.batch_id, **rows_where("batch_id IS NOT NULL"))
 _scope_indexes(episodes, "episodes", "told_at", "seq")
 
 
 def _kept_by_scope(name: str, key: str, *values: Column[Any]) -> Table:
     """A small table of values kept under a key and a scope; `scope` is the scope's canonical JSON."""
-    table = Table(
-        name,
-        metadata,
-        Column(key, Text, primary_key=True),
-        Column("scope", Text, primary_key=True),
-        *values,
-        Column("created_at", Text, nullable=False),
-    )
+    table = Table(name, metadata, *text_keys(key, "scope"), *values, *texts("created_at"))
     Index(f"idx_{name}_created_at", table.c.created_at)
     return table
 
 
-idempotency = _kept_by_scope("idempotency", "key", Column("value", Text, nullable=False), Column("batch_id", Text))
-Index("idx_idempotency_batch_id", idempotency.c.batch_id, **_only(text("batch_id IS NOT NULL")))
-responses = _kept_by_scope("responses", "key", Column("value", Text, nullable=False))
+idempotency = _kept_by_scope("idempotency", "key", *texts("value"), *optional_texts("batch_id"))
+Index("idx_idempotency_batch_id", idempotency.c.batch_id, **rows_where("batch_id IS NOT NULL"))
+responses = _kept_by_scope("responses", "key", *texts("value"))
 fingerprints = _kept_by_scope("fingerprints", "fingerprint")
 
-locks = Table(
-    "scope_locks",
-    metadata,
-    Column("ticket", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-    Column("owner", Text, nullable=False),
-    Column("scope", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-)
+locks = Table("scope_locks", metadata, _number_key("ticket"), *texts("owner", "scope", "created_at"))
 
 jobs = Table(
     "jobs",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("seq", BigInteger, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("memory_id", Text, nullable=False),
-    *_scope_columns(),
-    Column("payload", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("not_before", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("error", Text),
-    Column("owner", Text),
-    Column("batch_id", Text),
+    *text_keys("id"),
+    *big_integers("seq"),
+    *texts("kind", "memory_id"),
+    *optional_texts(*SCOPE_FIELDS),
+    *texts("payload", "state"),
+    *integers("attempts"),
+    *texts("not_before", "created_at"),
+    *optional_texts("error", "owner", "batch_id"),
 )
 """`batch_id` is there while the change that a job follows is not applied; until then nobody may take it."""
 Index("idx_jobs_memory", jobs.c.memory_id, jobs.c.kind, jobs.c.seq)
-Index("idx_jobs_processing", jobs.c.memory_id, jobs.c.kind, unique=True, **_only(text("state = 'processing'")))
-Index("idx_jobs_pending", jobs.c.seq, **_only(text("state = 'pending'")))
-Index("idx_jobs_due", jobs.c.not_before, **_only(text("state = 'pending'")))
-Index("idx_jobs_batch_id", jobs.c.batch_id, **_only(text("batch_id IS NOT NULL")))
+Index("idx_jobs_processing", jobs.c.memory_id, jobs.c.kind, unique=True, **rows_where("state = 'processing'"))
+Index("idx_jobs_pending", jobs.c.seq, **rows_where("state = 'pending'"))
+Index("idx_jobs_due", jobs.c.not_before, **rows_where("state = 'pending'"))
+Index("idx_jobs_batch_id", jobs.c.batch_id, **rows_where("batch_id IS NOT NULL"))
 _scope_indexes(jobs, "jobs", "seq")
 
 api_keys = Table(
     "api_keys",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("seq", BigInteger, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("hint", Text, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("walls", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("revoked_at", Text),
+    *text_keys("id"),
+    *big_integers("seq"),
+    *texts("name", "digest", "hint", "role", "walls", "created_at"),
+    *optional_texts("revoked_at"),
 )
 Index("idx_api_keys_digest", api_keys.c.digest, unique=True)
-Index("idx_api_keys_name", api_keys.c.name, unique=True, **_only(text("revoked_at IS NULL")))
+Index("idx_api_keys_name", api_keys.c.name, unique=True, **rows_where("revoked_at IS NULL"))
 
 promotions = Table(
     "promotions",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("seq", BigInteger, nullable=False),
-    Column("team", Text, nullable=False),
-    Column("item_id", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("from_level", Text, nullable=False),
-    Column("target_level", Text, nullable=False),
-    Column("justification", Text, nullable=False),
-    Column("requested_by", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("votes", Text, nullable=False),
-    Column("decided_at", Text),
+    *text_keys("id"),
+    *big_integers("seq"),
+    *texts("team", "item_id", "status", "from_level", "target_level", "justification", "requested_by"),
+    *texts("created_at", "votes"),
+    *optional_texts("decided_at"),
 )
 Index("idx_promotions_team", promotions.c.team, promotions.c.seq)
 Index("idx_promotions_item", promotions.c.item_id)
@@ -223,14 +210,9 @@ Index("idx_promotions_item", promotions.c.item_id)
 audit = Table(
     "audit",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("seq", BigInteger, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("team", Text, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("subject_id", Text, nullable=False),
-    Column("details", Text, nullable=False),
+    *text_keys("id"),
+    *big_integers("seq"),
+    *texts("at", "team", "actor", "action", "subject_id", "details"),
 )
 Index("idx_audit_team", audit.c.team, audit.c.seq)
 Index("idx_audit_subject", audit.c.subject_id, audit.c.seq)
@@ -238,77 +220,55 @@ Index("idx_audit_subject", audit.c.subject_id, audit.c.seq)
 sessions = Table(
     "sessions",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    *_scope_columns(),
-    Column("turns", Integer, nullable=False),
-    Column("read_turns", Integer, nullable=False),
-    Column("started_at", Text, nullable=False),
-    Column("last_at", Text, nullable=False),
-    Column("ended_at", Text),
-    Column("state", Text),
-    Column("state_until", Text),
+    *text_keys("id"),
+    *texts("name"),
+    *optional_texts(*SCOPE_FIELDS),
+    *integers("turns", "read_turns"),
+    *texts("started_at", "last_at"),
+    *optional_texts("ended_at", "state", "state_until"),
     Column("store", Text, nullable=False, server_default=text("''")),
 )
 """`store` is the mark of the store that learns from a session, empty where no store has claimed it yet."""
 Index("idx_sessions_last_at", sessions.c.last_at)
-Index("idx_sessions_open", sessions.c.last_at, **_only(text("ended_at IS NULL OR read_turns < turns")))
-Index("idx_sessions_state_until", sessions.c.state_until, **_only(text("state IS NOT NULL")))
+Index("idx_sessions_open", sessions.c.last_at, **rows_where("ended_at IS NULL OR read_turns < turns"))
+Index("idx_sessions_state_until", sessions.c.state_until, **rows_where("state IS NOT NULL"))
 _scope_indexes(sessions, "sessions", "last_at")
 
 session_turns = Table(
     "session_turns",
     metadata,
-    Column("session_id", Text, primary_key=True),
+    *text_keys("session_id"),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("episodes", Text, nullable=False),
-    Column("at", Text, nullable=False),
+    *texts("episodes", "at"),
 )
 
 links = Table(
     "response_links",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("previous_id", Text),
-    *_scope_columns(),
-    Column("session", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("items", Text, nullable=False),
-    Column("episodes", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
+    *text_keys("id"),
+    *optional_texts("previous_id", *SCOPE_FIELDS),
+    *texts("session", "model", "items", "episodes", "created_at"),
 )
 _scope_indexes(links, "response_links", "created_at")
 
 namings = Table(
     "namings",
     metadata,
-    Column("named_id", Text, primary_key=True),
-    Column("place", Text, primary_key=True),
-    Column("owner_id", Text, primary_key=True),
+    *text_keys("named_id", "place", "owner_id"),
     Column("number", Integer, primary_key=True, autoincrement=False),
 )
 """Which turns, states and links name a message, or a memory: by it an erasure finds them. `place` is `turn`, `state` or
 `link`, `owner_id` the session's or the link's id, and `number` the turn's, else 0."""
 Index("idx_namings_owner", namings.c.owner_id, namings.c.place)
 
-counters = Table(
-    "counters",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", BigInteger, nullable=False),
-)
+counters = Table("counters", metadata, *text_keys("name"), *big_integers("value"))
 """`change` numbers journal entries and history, `episode` episodes, `ticket` locks, `desk` jobs, keys, promotions and
 audit, `runtime` the records of agent runtimes. Its row makes writers take turns, so that numbers become visible in
 their order on every database."""
 
 COUNTERS = ("change", "episode", "ticket", "desk", "runtime")
 
-marks = Table(
-    "marks",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
-)
+marks = Table("marks", metadata, *text_keys("name"), *texts("value"))
 """Small facts about the ledger itself, such as a scrub that was put off."""
 
 CLEARED = "cleared"
@@ -332,20 +292,6 @@ def insert_new(connection: Connection, table: Table, *, by_any_index: bool = Fal
     return _insert_new(connection.dialect.name, table, by_any_index)
 
 
-# Pages of what a team has: each begins after a row of that team.
-
-
-def after_id(connection: Connection, table: Table, team: str, after: str) -> list[ColumnElement[bool]]:
-    """The condition that a row came after one; none for "", InvalidInputError for what is no row of the team."""
-    if not after:
-        return []
-    query = select(table.c.seq).where(table.c.id == after, table.c.team == team)
-    number = connection.execute(query).scalar()
-    if number is None:
-        raise InvalidInputError(f"after must be an id of an earlier page, not {after!r}", field="after", value=after)
-    return [table.c.seq > number]
-
-
 # Consecutive numbers: they only grow, and become visible in their order.
 
 _ADVANCE = (
@@ -360,3 +306,234 @@ def take_numbers(connection: Connection, counter: str, count: int) -> range:
     """The next `count` numbers of a counter; who takes the following ones waits for the end of this transaction."""
     last: int = connection.execute(_ADVANCE, {"counter": counter, "count": count}).scalar_one()
     return range(last - count + 1, last + 1)
+
+
+# Statements that many units share.
+
+
+def in_scope(table: FromClause, scope: Scope | None) -> list[ColumnElement[bool]]:
+    """The conditions that a row has every value that a scope gives."""
+    return [] if scope is None else [table.c[name] == value for name, value in scope.given().items()]
+
+
+def chunks(values: Sequence[str], size: int = 500) -> list[Sequence[str]]:
+    """The values in pieces that every database takes as one list of parameters."""
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def rows_with(
+    connection: Connection, query: Select[Any], column: ColumnElement[Any], values: Sequence[str]
+) -> Iterator[RowMapping]:
+    """The rows of a query whose column has one of the values."""
+    for some in chunks(values):
+        yield from connection.execute(query.where(column.in_(some))).mappings().all()
+
+
+def change_with(
+    connection: Connection, statement: Update | Delete, column: ColumnElement[Any], values: Sequence[str]
+) -> int:
+    """Update or delete the rows whose column has one of the values; how many."""
+    return sum(connection.execute(statement.where(column.in_(some))).rowcount for some in chunks(values))
+
+
+def known_ids(connection: Connection, table: Table, ids: Sequence[str]) -> set[str]:
+    """Which of the ids a table has."""
+    return {row["id"] for row in rows_with(connection, select(table.c.id), table.c.id, ids)}
+
+
+def count_rows(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:
+    """How many rows of a table the conditions hold for."""
+    found: int = connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
+    return found
+
+
+def row_of(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> RowMapping | None:
+    """The row that the conditions hold for, or None."""
+    return connection.execute(select(table).where(*conditions)).mappings().first()
+
+
+# What rows mean: pure translation.
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ENCODE_STRICTLY = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_ITEMS = ("before", "after", "keep")
+_PLAIN = ("id", "event", "memory_id", "at", "told_at", "actor", "reason", "confidence", "undoes")
+_LISTS = ("sources", "hides")
+_FLOAT32 = np.dtype("<f4")
+
+
+class Row(Protocol):
+    """A row that answers to the names of its columns."""
+
+    def __getitem__(self, column: str, /) -> Any: ...
+
+
+def encode(value: Any, field: str) -> str:
+    """The value as JSON; InvalidInputError names the field if it is none."""
+    try:
+        return _ENCODE_STRICTLY(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{field} must be JSON: {error}", field=field, value=None) from None
+
+
+def decode(text: str) -> Any:
+    """The value behind its JSON."""
+    return json.loads(text)
+
+
+def moment_of(value: str, field: str) -> str:
+    """The moment as fixed-width text, by which it is compared; InvalidInputError names the field if it is none."""
+    return iso(parse_moment(value, field))
+
+
+def scope_key(scope: Scope) -> str:
+    """The scope as canonical JSON: equal text for equal scopes."""
+    return _ENCODE(scope.given())
+
+
+def scope_of_key(key: str) -> Scope:
+    """The scope behind its canonical JSON."""
+    return Scope(**json.loads(key))
+
+
+def scope_of_row(row: Row) -> Scope:
+    """The scope behind a row's columns."""
+    return Scope(**columns_of(row, SCOPE_FIELDS))
+
+
+def change_to_json(change: Change) -> str:
+    """The change with whole payloads, from which it can be made again."""
+    fields = fields_of(change, (*_PLAIN, *_LISTS))
+    for name in _ITEMS:
+        item: MemoryItem | None = getattr(change, name)
+        if item is not None:
+            fields[name] = item.to_payload()
+    return _ENCODE(fields)
+
+
+def change_from_json(text: str) -> Change:
+    """The change that `change_to_json` wrote; fields that it does not know are ignored."""
+    fields = json.loads(text)
+    values = {name: fields[name] for name in _PLAIN if name in fields}
+    for name in _LISTS:
+        values[name] = tuple(fields.get(name, ()))
+    for name in _ITEMS:
+        if fields.get(name) is not None:
+            values[name] = MemoryItem.from_payload(fields[name])
+    return Change(**values)
+
+
+def vector_to_bytes(vector: Vector | None) -> bytes | None:
+    """The vector as little-endian float32."""
+    return None if vector is None else np.ascontiguousarray(vector, dtype=_FLOAT32).tobytes()
+
+
+def vector_from_bytes(data: bytes | None) -> Vector | None:
+    """The vector behind little-endian float32 bytes, as an array of its own."""
+    return None if data is None else np.frombuffer(data, dtype=_FLOAT32).astype(np.float32)
+
+
+_JOURNAL = ("batch_id", "store_identity", "collection")
+_HISTORY = ("id", "memory_id", "event", "timestamp", "actor", "reason", "confidence", "told_at", "undoes")
+_EPISODE = ("id", "add_id", "position", "role", "name", "content", "message_id", "told_at", "created_at")
+
+
+def fields_of(value: object, names: Iterable[str]) -> dict[str, Any]:
+    """Fields of an object, by name."""
+    return {name: getattr(value, name) for name in names}
+
+
+def columns_of(row: Row, names: Iterable[str]) -> dict[str, Any]:
+    """Columns of a row, by name."""
+    return {name: row[name] for name in names}
+
+
+def journal_row(entry: JournalEntry, sequence: int, owner: str, boot: str, now: str) -> dict[str, Any]:
+    """The row of a journal entry that is being written."""
+    return {
+        **fields_of(entry, _JOURNAL),
+        "sequence": sequence,
+        "id": entry.change.id,
+        "memory_id": entry.change.memory_id,
+        "owner": owner,
+        "boot_id": boot,
+        "state": "written",
+        "change": change_to_json(entry.change),
+        "vector": vector_to_bytes(entry.vector),
+        "keep_vector": vector_to_bytes(entry.keep_vector),
+        "created_at": now,
+        **fields_of(entry.change.item.scope, SCOPE_FIELDS),
+    }
+
+
+def journal_entry(row: Row) -> JournalEntry:
+    """The journal entry of a row."""
+    return JournalEntry(
+        **columns_of(row, (*_JOURNAL, "sequence", "owner", "boot_id", "state", "created_at")),
+        change=change_from_json(row["change"]),
+        vector=vector_from_bytes(row["vector"]),
+        keep_vector=vector_from_bytes(row["keep_vector"]),
+    )
+
+
+def history_row(change: Change, sequence: int, timestamp: str, batch: str | None, json_text: str) -> dict[str, Any]:
+    """The history row of a change."""
+    return {
+        **fields_of(change, (name for name in _HISTORY if name != "timestamp")),
+        "timestamp": timestamp,
+        "old_value": None if change.before is None else change.before.memory,
+        "new_value": None if change.after is None else change.after.memory,
+        "is_deleted": int(change.event == "DELETE"),
+        **fields_of(change.item.scope, SCOPE_FIELDS),
+        "seq": sequence,
+        "batch": batch,
+        "lineage_id": change.item.lineage_id,
+        "erased": 0,
+        "change": json_text,
+    }
+
+
+def foreign_history_row(record: HistoryRecord, sequence: int) -> dict[str, Any]:
+    """The history row of a record from elsewhere: no change stands behind it, so it cannot be undone."""
+    row: dict[str, Any] = dict.fromkeys((*SCOPE_FIELDS, "batch", "lineage_id", "change"))
+    row.update({name: value for name, value in record.model_dump().items() if name != "sequence"})
+    row.update(seq=sequence, is_deleted=int(record.is_deleted), erased=int(record.erased))
+    return row
+
+
+def history_record(row: Row) -> HistoryRecord:
+    """The record of a history row."""
+    return HistoryRecord(
+        **columns_of(row, (*_HISTORY, "old_value", "new_value", *SCOPE_FIELDS)),
+        is_deleted=bool(row["is_deleted"]),
+        sequence=row["seq"],
+        erased=bool(row["erased"]),
+    )
+
+
+def episode_row(episode: Episode, sequence: int, batch: str | None) -> dict[str, Any]:
+    """The row of an episode."""
+    return {
+        **fields_of(episode, _EPISODE),
+        "seq": sequence,
+        **{name: episode.scope.get(name) for name in SCOPE_FIELDS},
+        "hidden": int(episode.hidden),
+        "pending": int(episode.pending),
+        "batch_id": batch,
+    }
+
+
+def episode_of(row: Row) -> Episode:
+    """The episode of a row."""
+    return Episode(
+        **columns_of(row, _EPISODE),
+        scope={name: row[name] for name in SCOPE_FIELDS if row[name] is not None},
+        hidden=bool(row["hidden"]),
+        pending=bool(row["pending"]),
+    )
+
+
+def check_limit(limit: int) -> None:
+    """InvalidInputError for a page that could hold nothing."""
+    if limit < 1:
+        raise InvalidInputError(f"limit must be at least 1, not {limit!r}", field="limit", value=limit)

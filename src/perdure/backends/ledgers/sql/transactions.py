@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from perdure.backends.blocking import run_unit
-from perdure.backends.ledgers.sql import units
-from perdure.backends.ledgers.sql.context import Transaction, Writer
-from perdure.backends.ledgers.sql.owners import OwnerLostError, Owners
+from perdure.backends.ledgers.sql.units import ConnectionLostError, Transaction, Writer
 from perdure.domain.clock import Clock, iso
 from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
 from perdure.domain.scope import Scope
@@ -22,14 +21,59 @@ from perdure.domain.scope import Scope
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from perdure.backends.ledgers.sql.locks import Ticket
+    from perdure.backends.ledgers.sql.journal import Ticket
 
 
 # What a relational database has to offer to be a ledger; everything else is shared.
 
 
-class ConnectionLostError(LedgerError):
-    """The connection broke in the middle of a transaction, which was undone, or done whole if it was being ended."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """Which run of the machine this is (Linux `random(4)`), or "" where that cannot be told."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+class OwnerLostError(LedgerError):
+    """The owner's lock was let go of without the owner's doing: to the others it is dead, and holds nothing."""
+
+
+class Owners(ABC):
+    """The living and the dead among those who opened a ledger."""
+
+    @abstractmethod
+    def claim(self) -> str:
+        """A fresh owner id, alive from now on."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """The claimed id dies."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Let go of the claimed id without a word: it belongs to the process that this one was forked from."""
+
+    @abstractmethod
+    def intact(self) -> bool:
+        """Whether others can still see that the claimed id is alive, or none is claimed."""
+
+    @abstractmethod
+    def alive(self, owner: str, connection: Connection | None = None) -> bool:
+        """Whether an owner, this one too, is alive; asked in the given transaction where the database knows it."""
+
+    def vouch(self, owner: str, connection: Connection) -> None:
+        """OwnerLostError unless this owner is alive, and seen to be until the given transaction ends.
+
+        Nothing to do where only the end of the process can take the lock away.
+        """
+
+    @abstractmethod
+    def sweep(self) -> None:
+        """Remove what the dead left lying about."""
 
 
 class Database(ABC):
@@ -105,6 +149,10 @@ class Transactions:
         self._untidy = False
         """Whether some ticket could not be given back, or may have been drawn by a call that failed."""
 
+    def check_open(self) -> None:
+        """LedgerError where the ledger is not open."""
+        self._open_writer()
+
     def _open_writer(self) -> Writer:
         writer = self._writer
         if writer is None:
@@ -131,10 +179,7 @@ class Transactions:
     async def run_write(
         self, unit: Callable[[Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
     ) -> T:
-        """Run a unit that writes, in a thread; a `durable` one survives power loss once this returns.
-
-        LedgerError where a lock was lost that overlaps a scope in `within`, or any lock where that is None.
-        """
+        """Run a unit that writes, in a thread (`units.Runner`)."""
         self._open_writer()
         begin = self._durably if durable else self._quickly
         return await run_unit(partial(self._change, begin, unit, within, self.now()))
@@ -226,11 +271,12 @@ class Transactions:
     # ------------------------------------------------------------------ locks
     def enter(self, scope: Scope, store: str | None) -> Ticket:
         """Draw a ticket (for `ScopeLock`)."""
+        from perdure.backends.ledgers.sql import journal
 
         def unit(tx: Transaction) -> Ticket:
             owner = tx.writer.owner
             keep = [number for other, number in list(self._tickets) if other == owner] if self._untidy else None
-            return units.locks.enter(tx, scope, store, keep=keep)
+            return journal.take_ticket(tx, scope, store, keep=keep)
 
         with self._drawing:
             try:
@@ -245,6 +291,8 @@ class Transactions:
 
     def look(self, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
         """How a ticket stands by now (for `ScopeLock`)."""
+        from perdure.backends.ledgers.sql import journal
+
         writer = self._open_writer()
         if ticket.owner != writer.owner:
             raise LedgerError(
@@ -253,7 +301,7 @@ class Transactions:
 
         def unit(connection: Connection) -> Ticket:
             self._database.owners.vouch(ticket.owner, connection)
-            return units.locks.look(connection, writer, ticket, scope, store)
+            return journal.look_at(connection, writer, ticket, scope, store)
 
         found = self._run(self._database.reading, unit)
         # Who was found dead may have written after this transaction had begun to see: what it left, a later one sees.
@@ -261,48 +309,15 @@ class Transactions:
 
     def leave(self, ticket: Ticket) -> None:
         """Give a ticket back (for `ScopeLock`)."""
+        from perdure.backends.ledgers.sql import journal
+
         self._tickets.pop((ticket.owner, ticket.number), None)
         try:
             try:
-                self._change(self._quickly, lambda tx: units.locks.leave(tx.connection, ticket))
+                self._change(self._quickly, lambda tx: journal.return_ticket(tx.connection, ticket))
             except ConnectionLostError:
-                self._change(self._quickly, lambda tx: units.locks.leave(tx.connection, ticket))
+                self._change(self._quickly, lambda tx: journal.return_ticket(tx.connection, ticket))
         except PerdureError as error:
             # The work under the lock is done, so this must not fail it: the next ticket drawn takes this one along.
             self._untidy = True
             logger.warning("a lock of the ledger is given back late: %s", error)
-
-
-class Repository:
-    """A group of tables of one ledger, whose methods run in that ledger's transactions."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self.transactions = transactions
-
-
-def reads(
-    unit: Callable[[], Callable[Concatenate[Transaction, P], T]],
-) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Make the method of a port out of a unit of work that only reads.
-
-    The unit is named by a lambda, and looked up at each call, because importing it imports SQLAlchemy.
-    """
-
-    async def method(self: Repository | Transactions, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.transactions.run_read(lambda tx: unit()(tx, *args, **kwargs))
-
-    return method
-
-
-def writes(
-    unit: Callable[[], Callable[Concatenate[Transaction, P], T]],
-    *,
-    durable: bool = True,
-    within: Iterable[Scope] | None = (),
-) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Make the method of a port out of a unit of work that writes; see `reads`, and `Transactions.run_write`."""
-
-    async def method(self: Repository | Transactions, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.transactions.run_write(lambda tx: unit()(tx, *args, **kwargs), durable=durable, within=within)
-
-    return method

@@ -1,51 +1,146 @@
-"""The units of work, imported when a ledger first opens: SQLAlchemy, on which they stand, costs 0.2 s."""
+"""Units of work: functions that run inside one database transaction, each of them a method of a port.
+
+`reads`, `writes` and `runs` name the method that a function implements, and say in which transaction it runs;
+`implemented` fills a class with all of them. The modules that hold the functions are imported when a ledger first
+opens, because SQLAlchemy takes 0.2 s to import.
+"""
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from perdure.domain.errors import LedgerError
+from perdure.domain.scope import Scope
 
 if TYPE_CHECKING:
-    from perdure.backends.ledgers.sql import (
-        caches,
-        episodes,
-        erasure,
-        history,
-        jobs,
-        journal,
-        locks,
-        schema,
-        sessions,
-        upkeep,
-    )
-    from perdure.backends.ledgers.sql import response_chains as chains
-    from perdure.backends.ledgers.sql.agent_runtime import records
-    from perdure.backends.ledgers.sql.server import api_keys as keys
-    from perdure.backends.ledgers.sql.server import audit, promotions, settings
+    from sqlalchemy import Connection
 
-__all__ = ["audit", "caches", "chains", "episodes", "erasure", "history", "jobs", "journal", "keys", "load",
-           "locks", "promotions", "records", "schema", "sessions", "settings", "upkeep"]  # fmt: skip
-_MODULES = {
-    "audit": "server.audit",
-    "chains": "response_chains",
-    "keys": "server.api_keys",
-    "promotions": "server.promotions",
-    "records": "agent_runtime.records",
-    "settings": "server.settings",
-}
-"""Where a unit's name is not that of its module."""
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+_MODULES = ("episodes", "history", "jobs", "journal", "records", "server", "sessions", "upkeep")
+_CALLS: dict[str, Callable[..., Awaitable[Any]]] = {}
+"""What implements each method of a port, by the method's qualified name."""
+
+
+class ConnectionLostError(LedgerError):
+    """The connection broke in the middle of a transaction, which was undone, or done whole if it was being ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The owner who writes, the machine's boot id, and a test of whether another owner is alive."""
+
+    owner: str
+    boot_id: str
+    alive: Callable[[str, Connection], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A database transaction in progress: its connection, its writer, and the moment of the call that began it."""
+
+    connection: Connection
+    writer: Writer
+    now: str
+
+
+class Runner(Protocol):
+    """What runs units of work: an open ledger."""
+
+    def now(self) -> str:
+        """The present moment by the ledger's clock."""
+
+    def check_open(self) -> None:
+        """LedgerError where the ledger is not open."""
+
+    async def run_read(self, unit: Callable[[Transaction], T]) -> T:
+        """Run a unit that only reads, in a thread."""
+
+    async def run_write(
+        self, unit: Callable[[Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
+    ) -> T:
+        """Run a unit that writes, in a thread; a `durable` one survives power loss once this returns.
+
+        LedgerError where a lock was lost that overlaps a scope in `within`, or any lock where that is None.
+        """
 
 
 def load() -> None:
-    """Import all of them now, in the thread of the caller."""
-    for name in __all__:
-        if name != "load":
-            __getattr__(name)
+    """Import the modules of all units now, in the thread of the caller."""
+    for name in _MODULES:
+        import_module(f"{__package__}.{name}")
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = globals()[name] = import_module(f"{__package__}.{_MODULES.get(name, name)}")
-    return module
+def runs(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[[Callable[Concatenate[Runner, P], Coroutine[Any, Any, T]]], Callable[..., Any]]:
+    """Make a coroutine function, which runs units itself, the implementation of a port's method."""
+
+    def register(call: Callable[Concatenate[Runner, P], Coroutine[Any, Any, T]]) -> Callable[..., Any]:
+        _CALLS[method.__qualname__] = call
+        return call
+
+    return register
+
+
+def reads(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
+    """Make a unit that only reads the implementation of a port's method."""
+
+    def register(unit: Callable[Concatenate[Transaction, P], T]) -> Callable[Concatenate[Transaction, P], T]:
+        async def call(runner: Runner, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return await runner.run_read(lambda tx: unit(tx, *args, **kwargs))
+
+        _CALLS[method.__qualname__] = call
+        return unit
+
+    return register
+
+
+def writes(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+    *,
+    durable: bool = True,
+    within: Callable[P, Iterable[Scope]] | tuple[()] | None = (),
+) -> Callable[[Callable[Concatenate[Transaction, P], T]], Callable[Concatenate[Transaction, P], T]]:
+    """Make a unit that writes the implementation of a port's method; see `Runner.run_write`.
+
+    `within` may be a function that finds the scopes in the method's arguments.
+    """
+
+    def register(unit: Callable[Concatenate[Transaction, P], T]) -> Callable[Concatenate[Transaction, P], T]:
+        async def call(runner: Runner, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            scopes = within(*args, **kwargs) if callable(within) else within
+            return await runner.run_write(lambda tx: unit(tx, *args, **kwargs), durable=durable, within=scopes)
+
+        _CALLS[method.__qualname__] = call
+        return unit
+
+    return register
+
+
+def implemented(cls: C) -> C:
+    """Give a class, for each abstract method that it lacks, the unit of work that implements it."""
+    for name in getattr(cls, "__abstractmethods__", ()):
+        setattr(cls, name, _forwarding(getattr(cls, name)))
+    abc.update_abstractmethods(cls)
+    return cls
+
+
+def _forwarding(method: F) -> F:
+    @wraps(method, updated=())
+    async def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        runner: Runner = self.transactions
+        runner.check_open()
+        return await _CALLS[method.__qualname__](runner, *args, **kwargs)
+
+    return call  # type: ignore[return-value]

@@ -1,21 +1,31 @@
-"""Counting, checking and clearing the ledger's tables."""
+"""The ledger's tables as a whole: made and brought up to date, counted, checked, erased from, cleared."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, inspect, select
 
-from perdure.backends.ledgers.sql import jobs as _jobs
-from perdure.backends.ledgers.sql import sessions as _sessions
-from perdure.backends.ledgers.sql.agent_runtime.tables import COUNTER, TABLES
-from perdure.backends.ledgers.sql.context import Transaction
-from perdure.backends.ledgers.sql.erasure import want_scrub
+from perdure.backends.ledgers.base import Ledger
+from perdure.backends.ledgers.sql import jobs as jobs_
+from perdure.backends.ledgers.sql import server
+from perdure.backends.ledgers.sql import sessions as sessions_
+from perdure.backends.ledgers.sql.episodes import cached_rows, drop_cached
+from perdure.backends.ledgers.sql.history import redact
+from perdure.backends.ledgers.sql.records import COUNTER, TABLES
 from perdure.backends.ledgers.sql.tables import (
     CLEARED,
+    COUNTERS,
+    HEAD,
     api_keys,
     audit,
+    change_with,
+    chunks,
+    count_rows,
     counters,
     episodes,
     fingerprints,
@@ -26,13 +36,158 @@ from perdure.backends.ledgers.sql.tables import (
     links,
     locks,
     marks,
+    metadata,
     namings,
     promotions,
     responses,
     session_turns,
     sessions,
     take_numbers,
+    versions,
 )
+from perdure.backends.ledgers.sql.units import Transaction, reads, writes
+from perdure.domain.errors import LedgerError
+from perdure.domain.scope import Scope
+
+MIGRATIONS = Path(__file__).parents[1] / "_migrations"
+
+
+def stored_version(connection: Connection) -> str | None:
+    """The migration that the database is at; None where it is new."""
+    tables = set(inspect(connection).get_table_names())
+    if versions.name in tables:
+        found: str | None = connection.execute(select(versions.c.version_num)).scalar()
+        return found or "base"
+    if history.name in tables:
+        raise LedgerError(
+            f"the database holds a table {history.name!r} that perdure did not make: name another file, "
+            "and bring its rows over with import_history"
+        )
+    return None
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the database is at the newest migration."""
+    return stored_version(connection) == HEAD
+
+
+def bring_up_to_date(connection: Connection) -> None:
+    """Make the tables, or upgrade them; the caller's transaction makes it all or nothing."""
+    found = stored_version(connection)
+    if found is None:
+        create(connection)
+    elif found != HEAD:
+        upgrade(connection)
+
+
+def create(connection: Connection) -> None:
+    """Make every table as it is today, without walking through the migrations."""
+    metadata.create_all(connection, checkfirst=False)
+    versions.create(connection)
+    connection.execute(insert(versions), {"version_num": HEAD})
+    connection.execute(insert(counters), [{"name": name, "value": 0} for name in COUNTERS])
+
+
+def upgrade(connection: Connection) -> None:
+    """Run the migrations that the database has not seen."""
+    # Alembic costs a tenth of a second to import, and hardly any opening needs it.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, HEAD)
+    except CommandError as error:
+        raise LedgerError(
+            f"the ledger's tables are of version {stored_version(connection)!r}, which this perdure ({HEAD}) does not "
+            "know: a newer perdure has opened it; upgrade perdure"
+        ) from error
+
+
+# Erasure: text that must not be readable any more.
+
+SCRUB = "scrub"
+"""The mark that stands while erased text may still be in the bytes of the files."""
+
+
+@writes(Ledger.erase, within=None)
+def erase(
+    tx: Transaction,
+    memory_ids: Sequence[str],
+    episode_ids: Sequence[str],
+    scope: Scope | None = None,
+    *,
+    cached_in: Scope | None = None,
+) -> dict[str, int]:
+    """Redact, delete and count."""
+    named = [*memory_ids, *episode_ids]
+    ids_inside = sessions_.ids_inside(tx.connection, scope)
+    counts = {
+        "history": redact(tx.connection, memory_ids),
+        "episodes": change_with(tx.connection, delete(episodes), episodes.c.id, episode_ids),
+        "journal": change_with(tx.connection, delete(journal), journal.c.memory_id, memory_ids),
+        "cache": drop_cached(tx.connection, cached_rows(tx.connection, named, scope, cached_in)),
+        "jobs": jobs_.remove(tx, [*memory_ids, *ids_inside]),
+        "promotions": server.redact_promotions(tx.connection, memory_ids),
+        "sessions": sessions_.erase_sessions(tx.connection, named, scope),
+        "chains": sessions_.erase_responses(tx.connection, named, scope),
+    }
+    sessions_.drop_named(tx.connection, named)
+    jobs_.release_orphans(tx.connection)
+    if any(counts.values()):
+        want_scrub(tx.connection)
+    return counts
+
+
+@reads(Ledger.count_places)
+def count_places(
+    tx: Transaction,
+    memory_ids: Sequence[str],
+    episode_ids: Sequence[str],
+    scope: Scope | None = None,
+    *,
+    cached_in: Scope | None = None,
+) -> dict[str, int]:
+    """Count what `erase` would take."""
+    named = [*memory_ids, *episode_ids]
+    followed = [*memory_ids, *sessions_.ids_inside(tx.connection, scope)]
+
+    def count(column: Column[Any], values: Sequence[str], *conditions: ColumnElement[bool]) -> int:
+        return sum(count_rows(tx.connection, column.table, column.in_(some), *conditions) for some in chunks(values))
+
+    return {
+        "history": count(history.c.memory_id, memory_ids, history.c.erased == 0),
+        "episodes": count(episodes.c.id, episode_ids),
+        "journal": count(journal.c.memory_id, memory_ids),
+        "cache": len(cached_rows(tx.connection, named, scope, cached_in)),
+        "jobs": count(jobs.c.memory_id, followed),
+        "promotions": len(server.worded_promotions(tx.connection, memory_ids)),
+        "sessions": sessions_.count_sessions(tx.connection, named, scope),
+        "chains": sessions_.count_responses(tx.connection, named, scope),
+    }
+
+
+def want_scrub(connection: Connection) -> None:
+    """Put up the mark, with a value of its own."""
+    connection.execute(delete(marks).where(marks.c.name == SCRUB))
+    connection.execute(insert(marks), {"name": SCRUB, "value": str(uuid4())})
+
+
+def scrub_wanted(connection: Connection) -> str | None:
+    """The mark's value, if it is up."""
+    found: str | None = connection.execute(select(marks.c.value).where(marks.c.name == SCRUB)).scalar()
+    return found
+
+
+def note_scrubbed(connection: Connection, wanted: str) -> None:
+    """Take the mark down, unless more was erased since the scrub began."""
+    connection.execute(delete(marks).where(marks.c.name == SCRUB, marks.c.value == wanted))
+
+
+# Counting, checking, clearing.
 
 _JSON = {
     journal.c.change: "change of journal entry",
@@ -52,53 +207,36 @@ _JSON = {
         if column.info.keys() & {"json", "tags"}
     },
 }
-_CLEARED = (
-    history,
-    episodes,
-    journal,
-    idempotency,
-    responses,
-    fingerprints,
-    jobs,
-    promotions,
-    audit,
-    sessions,
-    session_turns,
-    links,
-    namings,
-)
-
-
-def _count(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> int:
-    found: int = connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
-    return found
+_CLEARED = (history, episodes, journal, idempotency, responses, fingerprints, jobs, promotions, audit, sessions,
+            session_turns, links, namings)  # fmt: skip
 
 
 def stats(connection: Connection) -> dict[str, int]:
     """Rows of each kind."""
     return {
-        "history": _count(connection, history),
-        "erased": _count(connection, history, history.c.erased == 1),
-        "episodes": _count(connection, episodes),
-        "pending": _count(connection, episodes, episodes.c.pending == 1),
-        "hidden": _count(connection, episodes, episodes.c.hidden == 1),
-        "written": _count(connection, journal, journal.c.state == "written"),
-        "applied": _count(connection, journal, journal.c.state == "applied"),
-        "remembered": _count(connection, idempotency),
-        "cached": _count(connection, responses),
-        "fingerprints": _count(connection, fingerprints),
-        "locks": _count(connection, locks),
-        "jobs": _count(connection, jobs),
-        "parked": _count(connection, jobs, jobs.c.state == "failed"),
-        "keys": _count(connection, api_keys, api_keys.c.revoked_at.is_(None)),
-        "promotions": _count(connection, promotions),
-        "audit": _count(connection, audit),
-        "sessions": _count(connection, sessions),
-        "turns": _count(connection, session_turns),
-        "chains": _count(connection, links),
+        "history": count_rows(connection, history),
+        "erased": count_rows(connection, history, history.c.erased == 1),
+        "episodes": count_rows(connection, episodes),
+        "pending": count_rows(connection, episodes, episodes.c.pending == 1),
+        "hidden": count_rows(connection, episodes, episodes.c.hidden == 1),
+        "written": count_rows(connection, journal, journal.c.state == "written"),
+        "applied": count_rows(connection, journal, journal.c.state == "applied"),
+        "remembered": count_rows(connection, idempotency),
+        "cached": count_rows(connection, responses),
+        "fingerprints": count_rows(connection, fingerprints),
+        "locks": count_rows(connection, locks),
+        "jobs": count_rows(connection, jobs),
+        "parked": count_rows(connection, jobs, jobs.c.state == "failed"),
+        "keys": count_rows(connection, api_keys, api_keys.c.revoked_at.is_(None)),
+        "promotions": count_rows(connection, promotions),
+        "audit": count_rows(connection, audit),
+        "sessions": count_rows(connection, sessions),
+        "turns": count_rows(connection, session_turns),
+        "chains": count_rows(connection, links),
     }
 
 
+@writes(Ledger.reset, within=None)
 def reset(tx: Transaction) -> None:
     """Clear everything but what is no memory, and the counters, so that no number is ever given twice.
 
@@ -118,15 +256,15 @@ def check(connection: Connection) -> list[str]:
         *_readable_though_erased(connection),
         *_half_batches(connection),
         *_numbers(connection),
-        *_jobs.check(connection),
-        *_sessions.check(connection),
+        *jobs_.check(connection),
+        *sessions_.check(connection),
         *_broken(connection),
     ]
 
 
 def _readable_though_erased(connection: Connection) -> list[str]:
     text = history.c.old_value.is_not(None) | history.c.new_value.is_not(None) | history.c.change.is_not(None)
-    count = _count(connection, history, history.c.erased == 1, text)
+    count = count_rows(connection, history, history.c.erased == 1, text)
     return [f"{count} erased history records still hold text"] if count else []
 
 
@@ -136,12 +274,7 @@ def _half_batches(connection: Connection) -> list[str]:
         f"batch {batch} is applied in part: some of its journal entries are only written"
         for batch in connection.execute(query.order_by(journal.c.batch_id)).scalars()
     ]
-    lost = (
-        select(func.count())
-        .select_from(journal)
-        .where(journal.c.state == "applied", journal.c.id.not_in(select(history.c.id)))
-    )
-    count = connection.execute(lost).scalar_one()
+    count = count_rows(connection, journal, journal.c.state == "applied", journal.c.id.not_in(select(history.c.id)))
     return [*sentences, *([f"{count} applied changes have no history record"] if count else [])]
 
 

@@ -1,22 +1,232 @@
-"""Records of agent runtimes: kept, found, changed, removed with what hangs on them, and tasks taken when due."""
+"""Records of agent runtimes: their tables, and how they are kept, found, changed, removed and taken when due.
+
+A table has a column for each field of a noun, and `seq`, the order in which records were kept. A change of one needs a
+migration beside it, as in `tables`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    Integer,
+    Table,
+    Text,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
-from perdure.backends.ledgers.repositories.base import Among, Query, Where
-from perdure.backends.ledgers.sql.agent_runtime.tables import COUNTER, TABLES, tasks
-from perdure.backends.ledgers.sql.context import Transaction
-from perdure.backends.ledgers.sql.rows import Row, chunks, decode, encode
-from perdure.backends.ledgers.sql.tables import insert_new, take_numbers
+from perdure.backends.ledgers.repositories.base import Among, Query, RuntimeTables, Where
+from perdure.backends.ledgers.sql.tables import (
+    Row,
+    big_integers,
+    check_limit,
+    chunks,
+    decode,
+    encode,
+    insert_new,
+    metadata,
+    optional_texts,
+    row_of,
+    rows_where,
+    take_numbers,
+    text_keys,
+    texts,
+)
+from perdure.backends.ledgers.sql.units import ConnectionLostError, Runner, Transaction, reads, runs, writes
 from perdure.domain import runtime as nouns
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.records import camel, read_offset
 from perdure.domain.runtime import R, Record, Task
 from perdure.domain.text.readable import shown
+
+COUNTER = "runtime"
+"""The counter that numbers records, and by which those who write them take turns."""
+
+
+def _blank(*names: str) -> list[Column[Any]]:
+    """Text in which "" stands for none, so that none equals none in a unique index."""
+    return [Column(name, Text, nullable=False, info={"blank": True}) for name in names]
+
+
+def _json(*names: str) -> list[Column[Any]]:
+    return [Column(name, Text, nullable=False, info={"json": True}) for name in names]
+
+
+def _tags(name: str) -> Column[Any]:
+    return Column(name, Text, nullable=False, info={"tags": True})
+
+
+def _numbered(name: str, *columns: Column[Any]) -> Table:
+    return Table(name, metadata, *columns, Column("seq", BigInteger, nullable=False))
+
+
+agents = _numbered(
+    "agents",
+    *text_keys("id"),
+    *texts("name"),
+    *optional_texts("username"),
+    *_json("bio"),
+    *optional_texts("system"),
+    Column("enabled", Integer, nullable=False, info={"flag": True}),
+    *_json("settings", "metadata"),
+    *big_integers("created_at", "updated_at"),
+)
+
+entities = _numbered(
+    "entities", *text_keys("agent_id", "id"), _tags("names"), *_json("metadata"), *big_integers("created_at")
+)
+
+worlds = _numbered(
+    "worlds",
+    *text_keys("agent_id", "id"),
+    *texts("name"),
+    *optional_texts("server_id", "message_server_id"),
+    *_json("metadata"),
+    *big_integers("created_at"),
+)
+
+rooms = _numbered(
+    "rooms",
+    *text_keys("agent_id", "id"),
+    *texts("name", "source", "type"),
+    *optional_texts("channel_id", "server_id", "message_server_id", "world_id"),
+    *_json("metadata"),
+    *big_integers("created_at"),
+)
+Index("idx_rooms_world_id", rooms.c.agent_id, rooms.c.world_id)
+
+participants = _numbered(
+    "participants",
+    *text_keys("agent_id", "entity_id", "room_id"),
+    *optional_texts("state"),
+    *big_integers("created_at"),
+)
+Index("idx_participants_room_id", participants.c.agent_id, participants.c.room_id)
+
+relationships = _numbered(
+    "relationships",
+    *text_keys("agent_id", "id"),
+    *texts("source_entity_id", "target_entity_id"),
+    _tags("tags"),
+    *_json("metadata"),
+    *big_integers("created_at"),
+)
+Index(
+    "idx_relationships_of_two",
+    relationships.c.agent_id,
+    relationships.c.source_entity_id,
+    relationships.c.target_entity_id,
+    unique=True,
+)
+Index("idx_relationships_target", relationships.c.agent_id, relationships.c.target_entity_id)
+
+components = _numbered(
+    "components",
+    *text_keys("agent_id", "id"),
+    *texts("entity_id", "type"),
+    *_blank("world_id", "source_entity_id"),
+    *optional_texts("room_id"),
+    *_json("data"),
+    *big_integers("created_at"),
+)
+Index(
+    "idx_components_of_entity",
+    components.c.agent_id,
+    components.c.entity_id,
+    components.c.type,
+    components.c.world_id,
+    components.c.source_entity_id,
+    unique=True,
+)
+
+tasks = _numbered(
+    "tasks",
+    *text_keys("agent_id", "id"),
+    *texts("name", "description"),
+    *optional_texts("room_id", "world_id", "entity_id"),
+    _tags("tags"),
+    *_json("metadata"),
+    Column("due_at", BigInteger),
+    Column("completed_at", BigInteger),
+    *big_integers("created_at", "updated_at"),
+    *optional_texts("owner"),
+)
+"""`owner` is who has taken a task that is due, and is set to work on it."""
+Index("idx_tasks_name", tasks.c.agent_id, tasks.c.name)
+Index("idx_tasks_room_id", tasks.c.agent_id, tasks.c.room_id)
+Index("idx_tasks_due", tasks.c.agent_id, tasks.c.due_at, **rows_where("completed_at IS NULL"))
+
+cache = _numbered("cache", *text_keys("agent_id", "key"), *_json("value"), *big_integers("created_at"))
+
+logs = _numbered(
+    "logs",
+    *text_keys("agent_id", "id"),
+    *texts("type"),
+    *_json("body"),
+    *optional_texts("entity_id", "room_id"),
+    *big_integers("created_at"),
+)
+Index("idx_logs_created_at", logs.c.agent_id, logs.c.created_at, logs.c.seq)
+Index("idx_logs_room_id", logs.c.agent_id, logs.c.room_id, logs.c.created_at)
+
+message_servers = _numbered(
+    "message_servers",
+    *text_keys("id"),
+    *texts("name", "source_type"),
+    *optional_texts("source_id"),
+    *_json("metadata"),
+    *big_integers("created_at", "updated_at"),
+)
+
+channels = _numbered(
+    "channels",
+    *text_keys("id"),
+    *texts("message_server_id", "name", "type", "source_type"),
+    *optional_texts("source_id", "topic"),
+    *_json("metadata"),
+    *big_integers("created_at", "updated_at"),
+)
+Index("idx_channels_message_server_id", channels.c.message_server_id)
+
+channel_participants = _numbered(
+    "channel_participants", *text_keys("channel_id", "entity_id"), *big_integers("created_at")
+)
+Index("idx_channel_participants_entity_id", channel_participants.c.entity_id)
+
+server_agents = _numbered("server_agents", *text_keys("message_server_id", "agent_id"), *big_integers("created_at"))
+Index("idx_server_agents_agent_id", server_agents.c.agent_id)
+
+TABLES: Mapping[type[Record], Table] = {
+    nouns.Agent: agents,
+    nouns.Entity: entities,
+    nouns.World: worlds,
+    nouns.Room: rooms,
+    nouns.Participant: participants,
+    nouns.Relationship: relationships,
+    nouns.Component: components,
+    nouns.Task: tasks,
+    nouns.CacheEntry: cache,
+    nouns.LogEntry: logs,
+    nouns.MessageServer: message_servers,
+    nouns.Channel: channels,
+    nouns.ChannelParticipant: channel_participants,
+    nouns.ServerAgent: server_agents,
+}
+"""Where the records of each noun stand."""
+
 
 # Tags and names as text in which one of them can be found whole.
 
@@ -170,9 +380,10 @@ def _record(noun: type[R], row: Row) -> R:
     return noun(**{column.name: _told(column, row[column.name]) for column in columns})
 
 
-# ------------------------------------------------------------------ keeping
+# keeping
 
 
+@writes(RuntimeTables.add)
 def add(tx: Transaction, records: Sequence[Record]) -> list[bool]:
     """Keep what is new."""
     if not records:
@@ -187,7 +398,15 @@ def add(tx: Transaction, records: Sequence[Record]) -> list[bool]:
     return new
 
 
-def missing(tx: Transaction, records: Sequence[Record]) -> list[Record]:
+@runs(RuntimeTables.ensure)
+async def ensure(runner: Runner, records: Sequence[Record]) -> None:
+    """Insert the records that are missing; where none is, this only reads."""
+    missing = await runner.run_read(lambda tx: _missing(tx, records))
+    if missing:
+        await runner.run_write(lambda tx: add(tx, missing), durable=True)
+
+
+def _missing(tx: Transaction, records: Sequence[Record]) -> list[Record]:
     """Those of whose key there is none."""
     absent = []
     for record in records:
@@ -197,6 +416,7 @@ def missing(tx: Transaction, records: Sequence[Record]) -> list[Record]:
     return absent
 
 
+@writes(RuntimeTables.put)
 def put(tx: Transaction, record: Record) -> None:
     """Keep, or replace; writers take turns by the counter."""
     table, (seq,) = TABLES[type(record)], take_numbers(tx.connection, COUNTER, 1)
@@ -205,13 +425,14 @@ def put(tx: Transaction, record: Record) -> None:
     tx.connection.execute(insert(table), _row(record, seq))
 
 
-# ------------------------------------------------------------------ finding
+# finding
 
 
+@reads(RuntimeTables.find)
 def find(tx: Transaction, query: Query[R]) -> list[R]:
     """What is asked for, of a list of ids in several steps."""
-    if query.limit is not None and query.limit < 1:
-        raise InvalidInputError(f"limit must be at least 1, not {query.limit!r}", field="limit", value=query.limit)
+    if query.limit is not None:
+        check_limit(query.limit)
     table, parts, skipped = TABLES[query.noun], pieces(query.where), read_offset(query.offset)
     last = None if query.limit is None else skipped + query.limit
     rows: list[Any] = []
@@ -224,13 +445,14 @@ def find(tx: Transaction, query: Query[R]) -> list[R]:
     return [_record(query.noun, row) for row in rows[skipped:last]]
 
 
-# ------------------------------------------------------------------ changing
+# changing
 
 
+@writes(RuntimeTables.change)
 def change(tx: Transaction, noun: type[Record], key: Where, changes: Mapping[str, Any]) -> bool:
     """Change one, unless what stays would be another."""
     table, here = TABLES[noun], key_of(noun, key)
-    row = tx.connection.execute(select(table).where(*here)).mappings().first()
+    row = row_of(tx.connection, table, *here)
     if row is None:
         return False
     _check_fixed(noun, row, changes)
@@ -252,9 +474,10 @@ def _check_fixed(noun: type[Record], row: Row, changes: Mapping[str, Any]) -> No
             )
 
 
-# ------------------------------------------------------------------ removing
+# removing
 
 
+@writes(RuntimeTables.remove)
 def remove(tx: Transaction, noun: type[Record], where: Where) -> int:
     """Remove, and what hangs on it first."""
     return sum(_remove(tx.connection, noun, part) for part in pieces(where))
@@ -272,15 +495,33 @@ def _remove(connection: Connection, noun: type[Record], where: Where) -> int:
     return connection.execute(delete(table).where(*conditions(table, where))).rowcount
 
 
-# ------------------------------------------------------------------ due tasks
+# due
 
 
-def take(tx: Transaction, agent_id: str, id: str, due: int) -> Task | None:
+@runs(RuntimeTables.take)
+async def take(runner: Runner, agent_id: str, id: str, due: int) -> Task | None:
+    """Take a due task; settle it again where the caller does not hear of it."""
+    taken: list[Task] = []
+
+    def unit(tx: Transaction) -> Task | None:
+        task = _take(tx, agent_id, id, due)
+        taken[:] = [task] if task is not None else []
+        return task
+
+    try:
+        return await runner.run_write(unit, durable=False)
+    except (asyncio.CancelledError, ConnectionLostError):
+        if taken:  # it would wait for this owner's end: nobody was told of it
+            await runner.run_write(lambda tx: settle(tx, agent_id, id, {}), durable=True)
+        raise
+
+
+def _take(tx: Transaction, agent_id: str, id: str, due: int) -> Task | None:
     """Take one that is due and that nobody has who lives."""
     take_numbers(tx.connection, COUNTER, 1)  # for its row makes takers take turns
     query = Query(noun=Task, where={"agent_id": agent_id, "id": id}, due=due)
     here = asked(tx.connection, query, query.where)
-    row = tx.connection.execute(select(tasks).where(*here)).mappings().first()
+    row = row_of(tx.connection, tasks, *here)
     if row is None or _is_taken(tx, row["owner"]):
         return None
     tx.connection.execute(update(tasks).where(*here).values(owner=tx.writer.owner))
@@ -291,6 +532,7 @@ def _is_taken(tx: Transaction, owner: str | None) -> bool:
     return owner is not None and (owner == tx.writer.owner or tx.writer.alive(owner, tx.connection))
 
 
+@writes(RuntimeTables.settle)
 def settle(tx: Transaction, agent_id: str, id: str, changes: Mapping[str, Any]) -> bool:
     """Change one that this owner has, and let go of it."""
     here = key_of(Task, {"agent_id": agent_id, "id": id})

@@ -1,1 +1,0 @@
-"""What a server keeps in the ledger: API keys, audit, promotions, settings."""
