@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.backends.http.retries import LONGEST_WAIT, TRANSIENT, RetryLater, retry_after, with_retry
+from perdure.backends.http.service import LONGEST_WAIT, TRANSIENT, RetryLater, retry_after, with_retry
 from perdure.domain.errors import EmbeddingError, LLMError, PerdureError
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)

@@ -12,10 +12,10 @@ import pytest
 from pydantic import Field, SecretStr
 
 from perdure.backends.extras import extra_line
-from perdure.backends.http.retries import RetryLater
 from perdure.backends.http.service import (
     NO_KEY,
     RefusedError,
+    RetryLater,
     Service,
     ServiceSettings,
     code_of,

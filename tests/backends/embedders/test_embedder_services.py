@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from perdure.backends.embedders.base import Embedder
-from perdure.backends.http import retries, service
+from perdure.backends.http import service
 from perdure.domain.errors import EmbeddingError
 from tests.backends.embedders import huggingface_vectors, ollama_vectors
 from tests.backends.embedders.embedder_calls import JSON, always, replies
@@ -89,7 +89,7 @@ def test_retry_after_is_honoured(
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(service, "with_retry", partial(retries.with_retry, sleep=sleep))
+    monkeypatch.setattr(service, "with_retry", partial(service.with_retry, sleep=sleep))
     slow = Reply(429, b'{"error": "slow down"}', {**JSON, "retry-after": "7"})
     with spoken.wire(intercept=replies(slow, second or spoken.busy)) as wire:
         spoken.calls.embed(wire, "tea", retry_delay=0.25)

@@ -19,7 +19,7 @@ from perdure import Memory
 from perdure.backends.embedders import huggingface
 from perdure.backends.embedders.huggingface import DEFAULT, MODELS, HuggingFaceEmbedder
 from perdure.backends.extras import extra_line
-from perdure.backends.http import retries, service
+from perdure.backends.http import service
 from perdure.backends.registry import build
 from perdure.backends.shared.metering import metered
 from perdure.domain.errors import ConfigError, DependencyError
@@ -149,7 +149,7 @@ def test_the_routers_words_for_a_model_that_loads_and_for_an_empty_purse(monkeyp
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(service, "with_retry", partial(retries.with_retry, sleep=sleep))
+    monkeypatch.setattr(service, "with_retry", partial(service.with_retry, sleep=sleep))
     monkeypatch.setenv("HF_TOKEN", KEY)
     loading = Reply.of({"error": "Model is currently loading", "estimated_time": 12.5}, 503)
     purse = Reply.of({"error": "You have exceeded your monthly included credits for Inference Providers."}, 402)

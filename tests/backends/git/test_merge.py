@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.backends.git.base import Stands
-from perdure.backends.git.repository import FileChange
+from perdure.backends.git.repository import FileChange, item_of
 from perdure.backends.git.snapshots import merge
-from perdure.backends.git.working_tree import item_of
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from perdure.domain.memory import MemoryItem
 from tests.backends.git.folders import Folder, fact, git, words

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 
 from perdure.backends.http import service
-from perdure.backends.http.retries import with_retry
+from perdure.backends.http.service import with_retry
 from perdure.backends.llms.base import LLM
 from perdure.backends.registry import build
 from perdure.domain.errors import LLMError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perdure.backends.http import retries, service
+from perdure.backends.http import service
 from perdure.backends.llms.ollama import OllamaLLM
 from perdure.domain.errors import LLMError
 from perdure.domain.message import Message
@@ -71,7 +71,7 @@ def test_retry_after_is_honoured(work: Work[Any], monkeypatch: pytest.MonkeyPatc
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(service, "with_retry", partial(retries.with_retry, sleep=sleep))
+    monkeypatch.setattr(service, "with_retry", partial(service.with_retry, sleep=sleep))
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     answers = [
         Reply(429, b'{"error": "slow down"}', {**JSON, "retry-after": "7"}),

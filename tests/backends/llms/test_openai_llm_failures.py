@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure.backends.http.retries import with_retry
+from perdure.backends.http.service import with_retry
 from perdure.backends.llms.base import ToolAnswer, ToolCall
 from perdure.domain.errors import LLMError
 from tests.backends.llms.openai_calls import TALK, TOOLS, ask, failing, llm_at, opened, pieces

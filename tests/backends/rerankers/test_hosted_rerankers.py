@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.backends.extras import extra_line
-from perdure.backends.http import retries, service
+from perdure.backends.http import service
 from perdure.backends.registry import build, load
 from perdure.backends.rerankers import _hosted
 from perdure.backends.rerankers._hosted import MOST_QUERY, batches
@@ -261,7 +261,7 @@ def test_retry_after_is_honoured(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(service, "with_retry", partial(retries.with_retry, sleep=sleep))
+    monkeypatch.setattr(service, "with_retry", partial(service.with_retry, sleep=sleep))
     with WIRES[name](intercept=replies(Reply(429, b"", {"retry-after": "7"}), Reply(503))) as wire:
         rerank(wire, name, QUERY, *TEXTS, retry_delay=0.25)
     assert waits == [7.0, 0.5]

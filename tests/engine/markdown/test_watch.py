@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure import AsyncMemory, Memory
-from perdure.backends.markdown.watcher import may_be_memory
+from perdure.backends.markdown.scan import may_be_memory
 from perdure.engine.markdown import file_sync
 from tests.engine.markdown.work import WORK, config
 

@@ -22,7 +22,6 @@ from perdure.backends.blocking import run_blocking
 from perdure.backends.embedders._hosted import VectorRequests, known_dimension
 from perdure.backends.embedders.base import HINT, Embedder
 from perdure.backends.extras import extra_line
-from perdure.backends.http.retries import retry_after
 from perdure.backends.http.service import (
     NO_KEY,
     HttpService,
@@ -31,6 +30,7 @@ from perdure.backends.http.service import (
     code_of,
     host_of,
     key_or_fail,
+    retry_after,
     secret_from,
 )
 from perdure.backends.registry import missing_driver

@@ -9,135 +9,30 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.git.base import Mark
-from perdure.backends.git.process import FAILED, LEFT_OVER, NO_GIT, Git, is_left_over, reason, works_in
+from perdure.backends.git.base import BOOKKEEPING, Mark, Replaced, Step
+from perdure.backends.git.process import (
+    FAILED,
+    MOVER,
+    NO_GIT,
+    Git,
+    OtherGits,
+    is_left_over,
+    reason,
+)
+from perdure.backends.markdown import layout
+from perdure.backends.markdown.front_matter import NoFrontMatter
 from perdure.backends.markdown.layout import COLLECTIONS, ENTRIES
+from perdure.backends.markdown.memory_file import as_item, read
+from perdure.domain.clock import EARLIEST, iso
 from perdure.domain.errors import ConflictError, VectorStoreError
-
-# What other gits do in the repository: whether one moves files now, and which files one brought.
-#
-# A checkout holds the index from its first file to its last, and names its branch a moment after. Half of it is no
-# version of anything: neither memory nor a commit may take that for what somebody wanted.
-
-MOVER = "perdure"
-"""What git's log of HEAD says of a commit of ours: of what calls changed, and of what hands did."""
-BRINGER = "perdure: other versions"
-"""What it says where we brought the files of other versions, as a git of the user's does."""
-LONGEST_MOVE = 30.0
-"""Seconds after which a lock of the index is taken for a dead git's, unless one is seen at work."""
-NAMING, LONGEST_NAMING = 0.3, 10.0
-"""Seconds that a git may take from writing the index to naming its branch; the second where one is seen at work."""
-_FEW = 100
-"""Files whose state is asked by their names; of more that of all is asked."""
-_MOVES, _ASKED = 1_000, 50
-"""Moves of HEAD that are looked back on, and those, with ours in a row as one, that are asked what they touched."""
-
-
-class OtherGits:
-    """Looks at what the repository's other users do; only reads."""
-
-    def __init__(self, git: Git, directory: Path, prefix: str, paths: Collection[str]) -> None:
-        self._git = git
-        self._directory = directory
-        self._prefix = prefix
-        self._paths = paths
-
-    # ------------------------------------------------------------------ now
-    def is_moving(self) -> bool:
-        """Whether some git holds the index and has not written it yet; no dead one."""
-        try:
-            status = (self._directory / "index.lock").stat()
-        except OSError:
-            return False
-        age = time.time() - status.st_mtime
-        if status.st_size:  # the files stand: what holds it now may be an editor that waits for a message
-            return age < NAMING
-        return age < LONGEST_MOVE or (age < LEFT_OVER and works_in(self._git.folder))
-
-    def mark(self) -> Mark:
-        """What is another after every move of HEAD: git's log of it, or the index where git keeps none."""
-        for name in ("logs/HEAD", "index"):
-            try:
-                status = (self._directory / name).stat()
-            except OSError:
-                continue
-            return status.st_size, status.st_mtime_ns
-        return None
-
-    async def is_naming(self) -> bool:
-        """Whether a git may have written the index and have yet to name its branch, as it does a moment after."""
-        try:
-            age = time.time() - (self._directory / "index").stat().st_mtime
-        except OSError:
-            return False
-        if not 0 <= age < LONGEST_NAMING or await self.is_settled():
-            return False
-        return age < NAMING or works_in(self._git.folder)
-
-    async def is_settled(self) -> bool:
-        """Whether the index holds of the memory what the newest commit does."""
-        status, _, _ = await self._git.run("diff-index", "--cached", "--quiet", "HEAD", "--", *self._paths)
-        return status != 1
-
-    # ------------------------------------------------------------------ before
-    async def edited(self, paths: Collection[str]) -> set[str]:
-        """Of these files (relative to the folder) those that a hand changed or removed, and no git brought.
-
-        A file that is not as in the newest version was edited since. One that is so goes by the last move of HEAD that
-        touched it: a commit of ours took in what a hand had done, any other brought it.
-        """
-        full = {self._prefix + path for path in paths}
-        asked = sorted(full) if len(full) <= _FEW else list(self._paths)
-        out = await self._git(
-            "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *asked,
-            env={"GIT_OPTIONAL_LOCKS": "0"},
-        )  # fmt: skip
-        unclean = {part[3:] for part in out.decode("utf-8", "surrogateescape").split("\x00") if part}
-        edited = full & unclean
-        left = full - unclean
-        for is_own, before, after in await self._moves() if left else ():
-            names = await self._names(is_own, before, after)
-            edited |= left & names if is_own else set()
-            left -= names
-            if not left:
-                break
-        return {path[len(self._prefix) :] for path in edited | left}
-
-    async def _moves(self) -> list[tuple[bool, str | None, str]]:
-        """Moves of HEAD, newest first: whether they are ours, from where, and to where; those of ours in a row are one.
-
-        Those of others are told one by one: a checkout there and one back leave nothing between their ends.
-        """
-        status, out, _ = await self._git.run("log", "-g", f"--max-count={_MOVES}", "--format=%H %gs", "HEAD", "--")
-        lines = [] if status else out.decode("utf-8", "replace").splitlines()
-        told = [(commit, words == MOVER) for commit, _, words in (line.partition(" ") for line in lines)]
-        ends = [at for at in range(len(told)) if at == 0 or not (told[at][1] and told[at - 1][1])]
-        found: list[tuple[bool, str | None, str]] = []
-        for at, end in zip(ends, [*ends[1:], len(told)], strict=False):
-            before = told[end][0] if end < len(told) else None
-            if before is not None or len(told) < _MOVES:  # the first move of all is from nothing
-                found.append((told[at][1], before, told[at][0]))
-        return found[:_ASKED]
-
-    async def _names(self, is_own: bool, before: str | None, after: str) -> set[str]:
-        """The files of memories that a move touched: of ours each commit did, of another's what differs."""
-        asked = ("-r", "-z", "--name-only", "--no-renames")
-        if is_own:
-            which = after if before is None else f"{before}..{after}"
-            out = await self._git("log", "-m", "--first-parent", "--format=", *asked, which, "--", *self._paths)
-        else:
-            start = await self._git.text("mktree") if before is None else before
-            out = await self._git("diff-tree", *asked, start, after, "--", *self._paths)
-        return {name for name in out.decode("utf-8", "surrogateescape").split("\x00") if name}
-
+from perdure.domain.memory import LIVE, MemoryItem
 
 IGNORE, README = ".gitignore", "README.md"
 PATHS = (ENTRIES, COLLECTIONS, IGNORE, README)
@@ -499,3 +394,127 @@ def _says(path: Path, text: str) -> bool:
         return path.read_bytes() == text.encode()
     except OSError:
         return False
+
+
+# Where memories lie among the files of a version.
+
+
+def place_in(path: str) -> str | None:
+    """The place of a memory's file below its `entries`; None for a path that is no memory's."""
+    _, found, place = f"/{path}".partition(f"/{layout.ENTRIES}/")
+    return place if found and place.endswith(layout.SUFFIX) else None
+
+
+UNDATED = iso(EARLIEST)
+
+
+def item_of(path: str, data: bytes | None) -> MemoryItem | None:
+    """The memory, or the earlier version of one, that a file holds; None where it holds none."""
+    place = place_in(path)
+    if data is None or place is None:
+        return None
+    try:
+        return as_item(read(data.decode("utf-8"), place, UNDATED).payload)
+    except (NoFrontMatter, UnicodeError):
+        return None
+
+
+@dataclass(slots=True)
+class State:
+    """The memories of one state: those that stand by id, and the tombstones of each by the id of the memory."""
+
+    live: dict[str, MemoryItem]
+    tombstones: dict[str, list[MemoryItem]]
+    versions: set[str]
+    """Ids of the tombstones themselves."""
+
+    @classmethod
+    def of(cls, items: Iterable[MemoryItem]) -> State:
+        """The state that holds these."""
+        state = cls({}, {}, set())
+        for item in items:
+            if item.state == LIVE:
+                state.live[item.id] = item
+            elif item.version_of is not None:
+                state.versions.add(item.id)
+                state.tombstones.setdefault(item.version_of, []).append(item)
+        return state
+
+    def last_of(self, id: str, known: set[str]) -> MemoryItem | None:
+        """The latest tombstone of a memory, of those that were not known before."""
+        new = [item for item in self.tombstones.get(id, ()) if item.id not in known]
+        return max(new, key=lambda item: item.untold_at or "", default=None)
+
+
+def step_of(changes: Sequence[FileChange]) -> Step:
+    """What the changed files tell."""
+    step = Step()
+    before, after = [], []
+    slips, mended = dict[str, MemoryItem](), set[str]()
+    for change in changes:
+        one, two = item_of(change.path, change.before), item_of(change.path, change.after)
+        before += [one] if one else []
+        after += [two] if two and not change.is_slip else []
+        step.others += one is None and two is None
+        if two is not None and two.state == LIVE:
+            if change.is_slip:
+                slips[two.id] = two
+            elif change.was_slip:
+                mended.add(two.id)
+    old, new = State.of(before), State.of(after)
+    for id, item in slips.items():
+        if id not in new.live and new.last_of(id, old.versions) is None:
+            new.live[id] = item
+            step.unread.append(item)
+    taken: set[str] = set()
+    for id, item in old.live.items():
+        if id in new.live:
+            _note_kept(step, item, new.live[id])
+            if id in mended and item.memory == new.live[id].memory:
+                step.mended.append(new.live[id])
+        else:
+            _note_gone(step, item, old, new, taken)
+    for id, item in new.live.items():
+        if id not in old.live and id not in taken:
+            {"messages": step.said, "summaries": step.summaries}.get(item.kind, step.learned).append(item)
+    step.cleared = sum(version not in new.versions for version in old.versions)
+    for items in (step.learned, step.dropped, step.said, step.summaries, step.unread, step.mended):
+        items.sort(key=lambda item: (item.created_at, item.id))
+    step.replaced.sort(key=lambda pair: (pair.after.updated_at, pair.after.id))
+    return step
+
+
+def _note_kept(step: Step, before: MemoryItem, after: MemoryItem) -> None:
+    if after.kind == "summaries":
+        if before.memory != after.memory:
+            step.summaries.append(after)
+    elif before.memory != after.memory:
+        step.replaced.append(Replaced(before, after))
+    elif before.with_(**{name: getattr(after, name) for name in BOOKKEEPING}) != after:
+        step.marked.append(Replaced(before, after))
+
+
+def _note_gone(step: Step, item: MemoryItem, old: State, new: State, taken: set[str]) -> None:
+    tombstone = new.last_of(item.id, old.versions)
+    if tombstone is None:
+        if item.kind == "messages":
+            step.unsaid += 1
+        else:
+            step.erased.append(item.id)
+        return
+    seen: set[str] = {item.id}
+    last: MemoryItem | None = tombstone
+    while last is not None and last.replaced_by is not None and last.replaced_by not in seen:
+        id = last.replaced_by
+        seen.add(id)
+        if id in new.live:
+            if id not in old.live:
+                taken.add(id)
+                step.replaced.append(Replaced(item, new.live[id]))
+                return
+            break
+        last = new.last_of(id, old.versions)
+    if item.kind == "messages":
+        step.unsaid += 1
+    elif item.kind != "summaries":
+        step.dropped.append(item)

@@ -12,9 +12,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.git.base import Branch, Commit, Contradiction, Mark, Merge, Replaced, Settle, Step, Tell, Versions
-from perdure.backends.git.process import Git
-from perdure.backends.git.repository import BRINGER, FileChange, Repository
-from perdure.backends.git.working_tree import State, item_of, place_in, step_of
+from perdure.backends.git.process import BRINGER, Git
+from perdure.backends.git.repository import FileChange, Repository, State, item_of, place_in, step_of
 from perdure.backends.markdown import layout
 from perdure.backends.markdown.front_matter import BrokenFrontMatter, MissingFrontMatter, NoFrontMatter
 from perdure.backends.markdown.memory_file import read, render

@@ -17,8 +17,7 @@ from neo4j.exceptions import (
     TransientError,
 )
 
-from perdure.backends.http.loop_clients import LoopClients
-from perdure.backends.http.service import readable
+from perdure.backends.http.service import LoopClients, readable
 from perdure.domain.errors import GraphDownError, GraphError
 
 T = TypeVar("T")

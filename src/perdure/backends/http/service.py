@@ -1,13 +1,17 @@
-"""Clients of remote services: settings, keys, one client per event loop, time limits, error mapping."""
+"""Clients of remote services: settings, keys, one client per event loop, retries, time limits, error mapping."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import os
 import re
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -15,16 +19,146 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.http.loop_clients import LoopClients
-from perdure.backends.http.retries import TRANSIENT, RetryLater, with_retry
 from perdure.backends.registry import missing_driver
-from perdure.domain.errors import ConfigError, EmbeddingError, LLMError, RerankerError
+from perdure.domain.errors import ConfigError, EmbeddingError, LLMError, PerdureError, RerankerError
 
 if TYPE_CHECKING:
     import httpx2
 
 C = TypeVar("C")
 T = TypeVar("T")
+
+# One client for each event loop: a connection belongs to the loop that opened it.
+
+
+class LoopClients(Generic[C]):
+    """The clients of all loops, each made on its first use there.
+
+    A loop that is shut down in the ordinary way (asyncio.run) closes its client first.
+    """
+
+    def __init__(self, closed: Callable[[C], Awaitable[None]]) -> None:
+        """`closed` closes a client's connections."""
+        self._closed = closed
+        self._guard = threading.Lock()
+        self._kept: dict[asyncio.AbstractEventLoop, tuple[C, AsyncGenerator[C, None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def of_this_loop(self, make: Callable[[], Awaitable[C]]) -> C:
+        """The client of the running loop, made if there is none."""
+        loop = asyncio.get_running_loop()
+        if kept := self._kept.get(loop):
+            return kept[0]
+        client = await make()
+        with self._guard:
+            for dead in [other for other in self._kept if other.is_closed()]:
+                del self._kept[dead]
+            kept = self._kept.setdefault(loop, (client, self._closing_with_the_loop(client)))
+        if kept[0] is client:
+            await anext(kept[1])  # from now on the loop knows of it
+        else:  # another task was faster
+            await self._closed(client)
+        return kept[0]
+
+    async def close(self) -> None:
+        """Close the clients of every loop that still runs."""
+        with self._guard:
+            kept, self._kept = self._kept, {}
+        here = asyncio.get_running_loop()
+        for loop, (_, keeper) in kept.items():
+            if loop is here:
+                await keeper.aclose()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_ended(keeper), loop))
+
+    async def _closing_with_the_loop(self, client: C) -> AsyncGenerator[C, None]:
+        """Holds the client open: a loop that shuts down ends its asynchronous generators, and so closes it."""
+        try:
+            yield client
+        finally:
+            await self._closed(client)
+
+
+async def _ended(keeper: AsyncGenerator[C, None]) -> None:
+    await keeper.aclose()
+
+
+# Retries after transient failures; the only layer of them, for the vendors' clients are told to make none.
+
+TRANSIENT = frozenset({"rate_limit", "server", "connection"})
+"""Codes of transient errors. A timeout is not among them: the caller has waited long enough."""
+LONGEST_WAIT = 60.0
+"""Seconds between two attempts at most; a service that asks for more is not asked again."""
+
+
+class RetryLater(Exception):
+    """Carries a transient error out of a call, with the seconds that the service asks to wait, if it does."""
+
+    def __init__(self, error: PerdureError, after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.after = after
+
+
+async def with_retry(
+    call: Callable[[], Awaitable[T]],
+    *,
+    retries: int = 3,
+    base_delay: float = 1.0,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> T:
+    """Await a call, with up to `retries` further attempts after transient failures; any other is raised at once.
+
+    Transient is a RetryLater, or a PerdureError whose code is in TRANSIENT. The wait before attempt n + 2 is
+    base_delay * 2**n seconds (000 §14.2) and never more than LONGEST_WAIT, or what the service asks for. After the
+    last attempt, or where the service asks for more than LONGEST_WAIT, its PerdureError is raised. Cancellation passes
+    through, also while waiting.
+    """
+    attempt = 0
+    while True:
+        try:
+            return await call()
+        except RetryLater as later:
+            error, after = later.error, later.after
+        except PerdureError as failure:
+            error, after = failure, None
+            if failure.code not in TRANSIENT:
+                raise
+        wait = min(base_delay * 2.0**attempt, LONGEST_WAIT) if after is None else after
+        if attempt >= retries or wait > LONGEST_WAIT:
+            raise error
+        await sleep(wait)
+        attempt += 1
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """The seconds that `Retry-After` asks for, at least 0; None without the header or where it cannot be read.
+
+    A number of seconds or an HTTP date (RFC 9110 §10.2.3). `headers` must find "retry-after" in lower case.
+    """
+    text = (headers.get("retry-after") or "").strip()
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _until(text, now or datetime.now(UTC))
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _until(text: str, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:  # "-0000": in UTC, but from nowhere in particular
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
+
+
+# Settings, keys, calls.
 
 NO_KEY = "no-key"
 """What is sent where no key is needed: the vendors' clients insist on sending one."""

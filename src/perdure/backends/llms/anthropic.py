@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, Field, SecretStr
 
-from perdure.backends.http.retries import retry_after
 from perdure.backends.http.service import (
     Service,
     ServiceSettings,
@@ -20,6 +19,7 @@ from perdure.backends.http.service import (
     host_of,
     key_or_fail,
     readable,
+    retry_after,
     secret_from,
     text_from,
 )

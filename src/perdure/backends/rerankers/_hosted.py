@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, SecretStr, ValidationError
 
 from perdure.backends.extras import extra_line
-from perdure.backends.http.retries import retry_after
-from perdure.backends.http.service import NO_KEY, HttpService, ServiceSettings, code_of, host_of, key_or_fail, readable
+from perdure.backends.http.service import (
+    NO_KEY,
+    HttpService,
+    ServiceSettings,
+    code_of,
+    host_of,
+    key_or_fail,
+    readable,
+    retry_after,
+)
 from perdure.backends.rerankers.base import Reranker
 from perdure.backends.shared.batches import bounded_batches
 from perdure.domain.errors import InvalidInputError, RerankerError

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import SecretStr, ValidationError
 
-from perdure.backends.http.retries import retry_after
-from perdure.backends.http.service import Service, code_of, host_of, key_or_fail
+from perdure.backends.http.service import Service, code_of, host_of, key_or_fail, retry_after
 
 if TYPE_CHECKING:
     import httpx2

@@ -10,14 +10,15 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError
 
-from perdure.backends.http.retries import RetryLater, retry_after
 from perdure.backends.http.service import (
     RefusedError,
+    RetryLater,
     Service,
     ServiceSettings,
     code_of,
     host_of,
     key_or_fail,
+    retry_after,
     secret_from,
     text_from,
 )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
-from perdure.backends.http.retries import retry_after
 from perdure.backends.http.service import (
     Service,
     ServiceSettings,
     code_of,
     host_of,
     key_or_fail,
+    retry_after,
     secret_from,
     text_from,
 )

@@ -19,8 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from perdure.backends.blocking import run_blocking, run_unit
-from perdure.backends.http.retries import RetryLater, with_retry
-from perdure.backends.http.service import ServiceSettings
+from perdure.backends.http.service import RetryLater, ServiceSettings, with_retry
 from perdure.backends.vector_stores.base import (
     CollectionInfo,
     Hits,

@@ -19,8 +19,7 @@ from perdure.backends.blocking import run_blocking, run_unit
 from perdure.backends.git.snapshots import GitVersions
 from perdure.backends.markdown import layout
 from perdure.backends.markdown.base import Differences, FileStore, Foreign, Problem
-from perdure.backends.markdown.scan import Look, Scan, Snapshot, differs, kept_row, scan
-from perdure.backends.markdown.watcher import bursts
+from perdure.backends.markdown.scan import Look, Scan, Snapshot, bursts, differs, kept_row, scan
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import Names, Point, Points, Vector
 from perdure.backends.vector_stores.common.rows import check_id, check_payload, check_vector
