@@ -1,1 +1,1 @@
-"""Versions of a Markdown memory's files: git under the folder, read and written as memory (002 §2.4, §4.6)."""
+"""Versions of a Markdown memory's files: git under the folder, read and written as memory."""

@@ -123,7 +123,7 @@ class Versions(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Make sure that there is a repository (K21), or find the one that the folder lies in."""
+        """Make sure that there is a repository, or find the one that the folder lies in."""
 
     @abstractmethod
     async def commit(self, tell: Tell) -> Commit | None:

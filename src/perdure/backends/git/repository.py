@@ -51,7 +51,7 @@ delete them; perdure takes in what you change. What was deleted or replaced stan
 a version back.
 """
 NOBODY = ("perdure", "perdure@localhost")
-"""Who commits where nobody has said so (A31)."""
+"""The author of commits where git has none configured."""
 FIRST = "Initial commit"
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 _WHO = ("AUTHOR", "COMMITTER")

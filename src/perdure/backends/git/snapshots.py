@@ -273,7 +273,7 @@ class GitVersions(Versions):
         """Commits made by this process."""
 
     async def open(self) -> None:
-        """Make sure that there is a repository (K21), or find the one that the folder lies in."""
+        """Make sure that there is a repository, or find the one that the folder lies in."""
         if not self._is_open:
             await self._repository.open()
             self._is_open = True

@@ -47,7 +47,7 @@ def _entity(namings: list[Naming]) -> Entity:
     for naming in namings:
         told[naming.memory_id] = max(told.get(naming.memory_id, ""), naming.told_at)
     described = max(((naming.told_at, naming.description) for naming in namings if naming.description), default=None)
-    # A concept is what everything is whose type nobody told (X58), so that any other type says more.
+    # Entities whose type is unknown are concepts, so any other type says more.
     typed = [(naming.type, naming) for naming in namings if naming.type and naming.type != DEFAULT_TYPE]
     return Entity(
         name=_most([(naming.name, naming) for naming in namings]),

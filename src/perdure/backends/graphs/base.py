@@ -1,4 +1,4 @@
-"""The port of graph stores (000 §4.5): what memories state of entities and their relations, kept by memory.
+"""The port of graph stores: what memories state of entities and their relations, kept by memory.
 
 A scope as a filter means that all fields that it gives are equal; the empty scope is everything. Names are compared by
 `entity_key`. No value ever becomes part of a query's text. Every method raises GraphError where the database fails, and

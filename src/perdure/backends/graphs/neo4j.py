@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator
 
 from perdure.backends.graphs._neo4j_client import Client, Transaction, rows
 from perdure.backends.graphs._rows import (
@@ -30,7 +30,7 @@ from perdure.backends.graphs._rows import (
     plan,
 )
 from perdure.backends.graphs.base import GraphStore
-from perdure.backends.http.service import secret_from, text_from, without_none
+from perdure.backends.http.service import RemoteSettings, secret_from, text_from
 from perdure.domain.errors import GraphDownError, GraphError
 from perdure.domain.graph import Entity, Mention, Neighbourhood, Relation, StatedRelation, Statement, entity_key
 from perdure.domain.scope import SCOPE_FIELDS, Scope
@@ -430,16 +430,8 @@ class Neo4jGraphStore(GraphStore):
 
     name: ClassVar[str] = "neo4j"
 
-    class Settings(BaseModel):
+    class Settings(RemoteSettings):
         """Where Neo4j is, and who asks."""
-
-        model_config = ConfigDict(
-            extra="forbid",
-            frozen=True,
-            use_attribute_docstrings=True,
-            validate_default=True,  # a default may come from the environment
-            hide_input_in_errors=True,  # it may be a password
-        )
 
         url: str = Field(default_factory=lambda: text_from("NEO4J_URL") or DEFAULT_URL)
         """The server's address for Bolt; from NEO4J_URL if left out."""
@@ -455,11 +447,6 @@ class Neo4jGraphStore(GraphStore):
         """Seconds that a call may take, further attempts included; an erasure of a whole scope takes several calls."""
         retry_time: float = Field(default=2.0, ge=0, le=600)
         """Seconds during which a transaction that failed in passing is tried again."""
-
-        @model_validator(mode="before")
-        @classmethod
-        def _none_means_left_out(cls, values: Any) -> Any:
-            return without_none(values)
 
         @field_validator("url")
         @classmethod

@@ -112,7 +112,7 @@ async def with_retry(
     """Await a call, with up to `retries` further attempts after transient failures; any other is raised at once.
 
     Transient is a RetryLater, or a PerdureError whose code is in TRANSIENT. The wait before attempt n + 2 is
-    base_delay * 2**n seconds (000 §14.2) and never more than LONGEST_WAIT, or what the service asks for. After the
+    base_delay * 2**n seconds and never more than LONGEST_WAIT, or what the service asks for. After the
     last attempt, or where the service asks for more than LONGEST_WAIT, its PerdureError is raised. Cancellation passes
     through, also while waiting.
     """
@@ -184,8 +184,8 @@ def without_none(values: Any) -> Any:
     return {key: value for key, value in values.items() if value is not None} if isinstance(values, dict) else values
 
 
-class ServiceSettings(BaseModel):
-    """Settings that every remote provider has."""
+class RemoteSettings(BaseModel):
+    """Settings of what is reached by a network: None means left out, and errors show no value."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -195,17 +195,21 @@ class ServiceSettings(BaseModel):
         hide_input_in_errors=True,  # it may be a key
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _none_means_left_out(cls, values: Any) -> Any:
+        return without_none(values)
+
+
+class ServiceSettings(RemoteSettings):
+    """Settings that every remote provider has."""
+
     timeout: float = Field(default=60.0, gt=0, le=3600)
     """Seconds that one attempt may take."""
     retries: int = Field(default=3, ge=0, le=10)
     """Further attempts after a rate limit, a failure of the server or of the connection."""
     retry_delay: float = Field(default=1.0, ge=0, le=60)
     """Seconds before the second attempt; doubled before each further one, unless the service says how long."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _none_means_left_out(cls, values: Any) -> Any:
-        return without_none(values)
 
     @field_validator("base_url", check_fields=False)
     @classmethod

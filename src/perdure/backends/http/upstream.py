@@ -103,7 +103,7 @@ class HttpUpstream:
         return f"Bearer {self._api_key}" if self._api_key else None
 
     def address(self, path: str, query: str = "") -> str:
-        """Where a path of ours leads, still encoded (002, A2): below the base, which `v1` is named in once.
+        """Where a path of ours leads, still encoded: below the base, which `v1` is named in once.
 
         InvalidInputError for a path with `.` or `..` in it, which could lead out of the base, and for one that does not
         begin with a slash, which could lead to another server (`@elsewhere`).

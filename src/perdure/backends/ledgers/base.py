@@ -1,4 +1,4 @@
-"""The port of ledgers: the one transactional database beside the vector store (DESIGN §2, §3; 000 §5).
+"""The port of ledgers: the one transactional database beside the vector store.
 
 How the engine uses it, for each write:
 
@@ -119,7 +119,7 @@ class Held:
 
 
 class Ledger(ABC):
-    """History, journal, episodes, locks, small caches and a desk, each method one transaction: all of it, or nothing.
+    """History, journal, episodes, locks, small caches, repositories; each method is one transaction, all or nothing.
 
     Every method raises LedgerError where the database fails, with nothing applied, and where the ledger is not open.
     Ids are compared as they are. Times are fixed-width ISO 8601 UTC text. A scope as a filter means that all fields
@@ -295,7 +295,7 @@ class Ledger(ABC):
     async def known_fingerprints(self, scope: Scope, fingerprints: Collection[str]) -> set[str]:
         """Which of these were remembered by a scope that overlaps this one."""
 
-    # ------------------------------------------------------------------ desk
+    # ------------------------------------------------------------------ repositories
     @property
     @abstractmethod
     def jobs(self) -> Jobs:
@@ -324,7 +324,7 @@ class Ledger(ABC):
     @property
     @abstractmethod
     def sessions(self) -> Sessions:
-        """Sittings of conversations, counted in turns."""
+        """Conversations, counted in turns."""
 
     @property
     @abstractmethod
@@ -334,7 +334,7 @@ class Ledger(ABC):
     @property
     @abstractmethod
     def runtime(self) -> RuntimeTables:
-        """Records of agent runtimes (spec 003)."""
+        """Records of agent runtimes."""
 
     # ------------------------------------------------------------------ caches
     @abstractmethod

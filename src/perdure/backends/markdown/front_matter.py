@@ -1,4 +1,4 @@
-"""Front matter: the fields between two lines of three dashes, and the body below them (002 §2.2).
+"""Front matter: the fields between two lines of three dashes, and the body below them.
 
 What is written is YAML and also, value by value, JSON: so that it is read back without a loss, and fast. What a person
 writes is read as YAML where it is more than that; whatever stands there, reading ends with fields or with a sentence.
@@ -50,7 +50,7 @@ class BrokenFrontMatter(NoFrontMatter):
 
 
 def join(fields: Mapping[str, Any], body: str) -> str:
-    """The text of a file: fields in their order, one a line, and the body with a line end (A23)."""
+    """The text of a file: fields in their order, one a line, and the body with a line end."""
     lines = [FENCE, *(f"{key}: {_top(value)}" for key, value in fields.items()), FENCE, body]
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,7 @@
-"""Where the file of a row lies: names and folders, computed from its payload alone (002 §2.1, K12 to K14, A23 to A28).
+"""Where the file of a row lies: names and folders, computed from its payload alone.
 
 `entries/<conversation>/facts/<created_at>__<id>.md`. No name leaves the folder, and two different conversations never
-share one: whatever had to be changed in a name is told by eight digits of its digest (A28).
+share one: whatever had to be changed in a name is told by eight digits of its digest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perdure.domain.scope import SCOPE_FIELDS
 ENTRIES = "entries"
 """Folder of all files, below the root."""
 DELETED = "deleted"
-"""Folder of tombstones, directly below a conversation's (A25: the spec's place)."""
+"""Folder of tombstones, directly below a conversation's."""
 COLLECTIONS = "collections"
 """Where other collections than the main one lie, each with `entries` of its own."""
 SUFFIX = ".md"
@@ -32,7 +32,7 @@ _WINDOWS = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECA
 _NUMBERED = re.compile(r"\.[0-9]+\.md$")
 _PASSED_OVER = (".tmp", SUFFIX)
 _SPOKEN = frozenset({"facts", "turns", "summaries"})
-"""Folders of kinds that spec 002 has."""
+"""Folders of the kinds of items."""
 _FOLDERS = {"facts": "facts", "messages": "turns", "summaries": "summaries", FILES: FILES}
 
 
@@ -153,7 +153,7 @@ def place_of(id: str, payload: Mapping[str, Any]) -> str:
 
 
 def numbered(place: str, number: int) -> str:
-    """The name of the second, third, ... file of the same name (K14); the first has none."""
+    """The name of the second, third, ... file of the same name; the first has none."""
     return place if number == 1 else f"{place.removesuffix(SUFFIX)}.{number}{SUFFIX}"
 
 
@@ -163,9 +163,9 @@ def unnumbered(place: str) -> str:
 
 
 def in_deleted(place: str) -> bool:
-    """Whether a place below `entries` is among the tombstones of its conversation (A26: only directly below it).
+    """Whether a place below `entries` is among the tombstones of its conversation: only directly below it.
 
-    So are those of agent-cli's code, `deleted/<conversation>/facts` (A25); a conversation of this name lies elsewhere.
+    So are those of agent-cli's code, `deleted/<conversation>/facts`; a conversation of this name lies elsewhere.
     """
     parts = place.split("/")
     return parts[1:2] == [DELETED] or (parts[0] == DELETED and len(parts) > 3 and parts[2] in _SPOKEN)

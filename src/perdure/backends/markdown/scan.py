@@ -26,7 +26,7 @@ from perdure.domain.clock import iso
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
 
-# `memory_index.json`: which row each file holds, its digest, and when it was changed last (K60, A27).
+# `memory_index.json`: which row each file holds, its digest, and when it was changed last.
 #
 # It only saves reading: a file whose time and size are those noted is not read again. One that is missing, broken or
 # old costs reading, and nothing else.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GOOGLE_ADDRESS = "https://generativelanguage.googleapis.com"
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""Spec 000 §8.2's, and the vendor's other name for it."""
+"""The variable that perdure documents, and the vendor's other name for it."""
 
 _VERSION = "v1beta"
 """The version of the interface that the vendor's client speaks."""

@@ -19,7 +19,7 @@ from perdure.domain.runtime import R, Record, Task
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link, Said, Session, SessionTurn
 
-# The port of what a ledger keeps for agent runtimes: records of every noun of `domain.runtime` (spec 003).
+# The port of what a ledger keeps for agent runtimes: records of every noun of `domain.runtime`.
 #
 # A method is a transaction. Who has an agent's id sees that agent's records: callers give it with every question.
 #

@@ -41,7 +41,7 @@ _LATER = (
 
 
 def _line_of_memory() -> ColumnElement[bool]:
-    """Rows of one memory, and of every memory that shares a lineage with it (U3).
+    """Rows of one memory, and of every memory that shares a lineage with it.
 
     The first of a line may have been added before there was a line, and the line may bear its id.
     """
