@@ -259,7 +259,7 @@ class CachedVectorStore(WrappingStore):
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
         """The nearest rows, from the cache if it is known that they are still these."""
         numbers = np.ascontiguousarray(query_vector, dtype=np.float32)
-        found = await self._reading(
+        found = await self._cached(
             ("vector", numbers.tobytes(), str(numbers.shape)),
             collection,
             limit,
@@ -272,7 +272,7 @@ class CachedVectorStore(WrappingStore):
         self, collection: str, text: str, limit: int, filters: Filter | None = None
     ) -> Hits | None:
         """The rows that share words, from the cache if it is known that they are still these."""
-        return await self._reading(
+        return await self._cached(
             ("words", text),
             collection,
             limit,
@@ -281,7 +281,7 @@ class CachedVectorStore(WrappingStore):
         )
 
     # ------------------------------------------------------------------ the cache
-    async def _reading(
+    async def _cached(
         self, what: Sequence[bytes | str], collection: str, limit: int, filters: Filter | None, ask: Ask
     ) -> Hits | None:
         asked = question(filters)

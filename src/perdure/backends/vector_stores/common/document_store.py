@@ -172,16 +172,16 @@ class DocumentEngine(ABC, Generic[C]):
         raise NotImplementedError("an engine that says ranks_words has this")
 
 
-# Reading from an engine of documents without losing a row: asked for more until none can be missing, finished here.
+# Reads from an engine of documents lose no row: they ask for more until none can be missing, and finish here.
 
 DIGITS = 6
 """Decimals of a cosine that float32 engines agree on; further ones would break ties by chance."""
 
-Found = list[tuple[Row, float]]
+ScoredRows = list[tuple[Row, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[C]):
+class CollectionReader(Generic[C]):
     """One read of a collection, inside a filter that was narrowed to the engine's terms."""
 
     engine: DocumentEngine[C]
@@ -244,7 +244,7 @@ class Reading(Generic[C]):
         for page in self.engine._scan(self.name, clause, with_vectors=with_vectors):
             yield self._matching(page)
 
-    def _best(self, ask: Callable[[int], Found], limit: int, there: int | None = None) -> Hits | None:
+    def _best(self, ask: Callable[[int], ScoredRows], limit: int, there: int | None = None) -> Hits | None:
         """The `limit` best matching rows, asking for more until no better or equal one can be missing.
 
         None where the engine cannot give so many, or gives fewer of the rows that are `there` than it was asked for.
@@ -456,8 +456,8 @@ class DocumentStore(DocumentEngine[C], ListingStore):
 
         def read() -> Hits:
             query = unit(check_vector(query_vector, self._shape(collection).dimension, "query_vector"))
-            reading = self._reading(collection, filters)
-            return [] if reading is None else reading.nearest(query, limit)
+            reader = self._reader_of(collection, filters)
+            return [] if reader is None else reader.nearest(query, limit)
 
         return await self._read_in(collection, read)
 
@@ -467,17 +467,17 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         asked = list(query_words(text))
 
         def read() -> Hits:
-            reading = self._reading(collection, filters)
-            return [] if reading is None or not asked else reading.ranked(asked, limit)
+            reader = self._reader_of(collection, filters)
+            return [] if reader is None or not asked else reader.ranked(asked, limit)
 
         return await self._read_in(collection, read)
 
     async def _list(self, collection: str, wanted: Listing) -> Page:
 
         def read() -> Page:
-            reading = self._reading(collection, wanted.filters)
+            reader = self._reader_of(collection, wanted.filters)
             limit, with_vectors = wanted.limit, wanted.with_vectors
-            rows = [] if reading is None else reading.in_order(wanted.after, limit, with_vectors=with_vectors)
+            rows = [] if reader is None else reader.in_order(wanted.after, limit, with_vectors=with_vectors)
             page = rows if limit is None else rows[:limit]
             next_cursor = write_cursor(place_of(page[-1].id, page[-1].payload)) if len(page) < len(rows) else None
             return Page(
@@ -490,16 +490,16 @@ class DocumentStore(DocumentEngine[C], ListingStore):
         """How many rows match."""
 
         def read() -> int:
-            reading = self._reading(collection, filters)
-            return 0 if reading is None else reading.count()
+            reader = self._reader_of(collection, filters)
+            return 0 if reader is None else reader.count()
 
         return await self._read_in(collection, read)
 
-    def _reading(self, collection: str, filters: Filter | None) -> Reading[C] | None:
+    def _reader_of(self, collection: str, filters: Filter | None) -> CollectionReader[C] | None:
         """A read of a collection that must exist; None where no row can match."""
         self._shape(collection)
         narrowed = narrow(filters, self.grammar)
-        return None if narrowed.nothing else Reading(self, collection, filters, narrowed)
+        return None if narrowed.nothing else CollectionReader(self, collection, filters, narrowed)
 
     async def stream(self, collection: str, *, with_vectors: bool = False) -> AsyncIterator[Points]:
         """Every row once, in the engine's own pages and order; a failure on the way ends it."""

@@ -114,7 +114,7 @@ def properties_of(name: str, shape: Shape) -> dict[str, str]:
     return {PROPERTY: json.dumps({"name": name, "dimension": shape.dimension, "model": shape.model})}
 
 
-def told_of(description: Mapping[str, Any]) -> tuple[str, Shape] | None:
+def described(description: Mapping[str, Any]) -> tuple[str, Shape] | None:
     """The true name and the shape of a described collection; None if it is not ours."""
     try:
         shape = json.loads(description["properties"][PROPERTY])
@@ -440,7 +440,7 @@ class MilvusVectorStore(DocumentStore[str]):
         if not client.has_collection(physical, **self._how):
             return None
         try:
-            found = told_of(client.describe_collection(physical, **self._how))
+            found = described(client.describe_collection(physical, **self._how))
             if found is None or found[0] != name:
                 return None
             self._ready(client, physical)
@@ -467,7 +467,7 @@ class MilvusVectorStore(DocumentStore[str]):
         for physical in self._asked.list_collections(**self._how):
             if physical.startswith(PREFIX) and physical != _IDENTITY:
                 try:
-                    found = told_of(self._asked.describe_collection(physical, **self._how))
+                    found = described(self._asked.describe_collection(physical, **self._how))
                 except MilvusException as error:
                     if not is_missing(error):
                         raise

@@ -115,7 +115,7 @@ class Server:
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection for the time of a call; what goes wrong with it is a ServerError."""
-        with self.told():
+        with self.translated():
             pool = self._of_this_process()
             held = pool.connect()
             while _has_ended(connection := _driver(held)):
@@ -130,8 +130,8 @@ class Server:
                 held.close()
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """The driver's errors end here, chain and all: their details may quote what is stored."""
+    def translated(self) -> Iterator[None]:
+        """Raise ServerError for the driver's errors, without their chain: their details may quote what is stored."""
         try:
             yield
         except psycopg.Error as error:

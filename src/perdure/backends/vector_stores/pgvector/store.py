@@ -106,7 +106,7 @@ class Tables:
     # ------------------------------------------------------------------ the store
     def prepare(self) -> None:
         """Make schema, extension and registry where they are missing."""
-        with self._server.told():
+        with self._server.translated():
             try:
                 self._server.sessions.make_schema(self._making)
             except ValueError as error:
@@ -237,7 +237,7 @@ class Tables:
     def scrub(self) -> bool:
         """Rewrite every table without what was deleted (VACUUM FULL); False, with a note, if somebody is in the way."""
         tables = [Identifier(self._schema, table_name(name)) for name in self.names()]
-        with self._server.told(), self._server.sessions.connect() as connection:
+        with self._server.translated(), self._server.sessions.connect() as connection:
             # The planner's samples of scope values, and of ids, are taken anew as well.
             done = rewrite(connection, self._scrubbing, tables, options="FULL, ANALYZE")
             connection.execute(f"UPDATE {self._store} SET scrub_due = %s WHERE scrub_due <> %s", [not done, not done])

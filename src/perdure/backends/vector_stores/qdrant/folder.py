@@ -86,7 +86,7 @@ def point_of(document: Document) -> StoredPoint:
         payload[NUMBERS] = _nested({path: kept_number(number) for path, number in document.numbers.items()})
     if document.moments:
         payload[MOMENTS] = _nested({path: date_of(moment) for path, moment in document.moments.items()})
-    return StoredPoint(point_id(document.id), document.vector, _said(document.stems), payload)
+    return StoredPoint(point_id(document.id), document.vector, _word_vector(document.stems), payload)
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _said(stems: Sequence[str]) -> Words | None:
+def _word_vector(stems: Sequence[str]) -> Words | None:
     """BM25's weight of each stem inside its text, as in `word_scores`; the weight of its rarity is the engine's."""
     if not stems:
         return None

@@ -73,7 +73,7 @@ _TESTED_COST = 4.0
 """What it costs to test one candidate by its n, against one row of a home read in order (measured)."""
 
 
-class Found(NamedTuple):
+class Match(NamedTuple):
     """A row found, ordered best first and by id."""
 
     loss: float
@@ -132,7 +132,7 @@ def search_rows(
 ) -> list[Hit]:
     """The rows of highest cosine to the unit query; StaleSnapshot where another thread has read a later moment."""
     condition = translate(filter)
-    found: list[Found] = []
+    found: list[Match] = []
     for part in parts_of(connection, collection, filter):
         rows = Rows(connection, collection, part, condition)
         block = None if part.home is None else blocks.get(connection, collection, part.home)
@@ -140,7 +140,7 @@ def search_rows(
     return hits(connection, collection, sorted(found)[:limit])
 
 
-def hits(connection: sqlite3.Connection, collection: Collection, found: list[Found]) -> list[Hit]:
+def hits(connection: sqlite3.Connection, collection: Collection, found: list[Match]) -> list[Hit]:
     """The rows found with their payloads."""
     stored = payloads(connection, collection, [row.n for row in found])
     return [Hit(row.id, -row.loss, stored[row.n]) for row in found]
@@ -149,7 +149,7 @@ def hits(connection: sqlite3.Connection, collection: Collection, found: list[Fou
 # ------------------------------------------------------------------ a home in memory
 
 
-def search_block(rows: Rows, block: Block, query: Vector, limit: int) -> list[Found]:
+def search_block(rows: Rows, block: Block, query: Vector, limit: int) -> list[Match]:
     """The best rows of a home, and at least `limit` of them if so many match."""
     scores = block.rank(query)
     alive = block.alive
@@ -185,7 +185,7 @@ def _nth(scores: NDArray[np.float32], wanted: int, alive: int) -> float:
     return float(np.partition(scores, len(scores) - wanted)[len(scores) - wanted])
 
 
-def _rank_all(rows: Rows, block: Block, scores: NDArray[np.float32], query: Vector, limit: int) -> list[Found]:
+def _rank_all(rows: Rows, block: Block, scores: NDArray[np.float32], query: Vector, limit: int) -> list[Match]:
     """The best of all rows that match, asked for at once."""
     ids = rows.all()
     places = block.positions(np.fromiter(sorted(ids), np.int64, len(ids)))
@@ -195,25 +195,25 @@ def _rank_all(rows: Rows, block: Block, scores: NDArray[np.float32], query: Vect
     return _score(block, places, ids, query)
 
 
-def _score(block: Block, places: NDArray[np.intp], ids: dict[int, str], query: Vector) -> list[Found]:
+def _score(block: Block, places: NDArray[np.intp], ids: dict[int, str], query: Vector) -> list[Match]:
     ns = block.ns[places].tolist()
     scores = exact_scores(block.units[places], query).tolist()
-    return [Found(-score, ids[n], n) for n, score in zip(ns, scores, strict=True)]
+    return [Match(-score, ids[n], n) for n, score in zip(ns, scores, strict=True)]
 
 
 # ------------------------------------------------------------------ straight from the file
 
 
-def search_file(rows: Rows, query: Vector, limit: int) -> list[Found]:
+def search_file(rows: Rows, query: Vector, limit: int) -> list[Match]:
     """The best rows of a part whose vectors are not in memory; holds some thousand vectors at one time."""
-    best: list[Found] = []
+    best: list[Match] = []
     floor = -np.inf
     for chunk in rows.vectors():
         ns, units = read_units([(row[0], row[1]) for row in chunk], rows.collection.dimension)
         near = np.flatnonzero(units @ query >= floor - MARGIN)
         scores = exact_scores(units[near], query).tolist()
         best += [
-            Found(-score, key_text(chunk[place][2]), int(ns[place]))
+            Match(-score, key_text(chunk[place][2]), int(ns[place]))
             for place, score in zip(near.tolist(), scores, strict=True)
         ]
         if len(best) > limit:
@@ -248,11 +248,11 @@ def keyword_search(
     return hits(connection, collection, _best(rows, ns, scores, limit))
 
 
-def _best(rows: Rows, ns: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[Found]:
+def _best(rows: Rows, ns: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[Match]:
     """The best rows that match, tested in the order of their scores until there are enough."""
     order = np.argsort(-scores, kind="stable")
     losses = -scores[order]
-    found: list[Found] = []
+    found: list[Match] = []
     tested, size = 0, limit + limit // 2 + 16
     while tested < len(order) and len(found) < limit:
         last = losses[min(tested + size, len(order)) - 1]
@@ -260,7 +260,7 @@ def _best(rows: Rows, ns: NDArray[np.int64], scores: NDArray[np.float64], limit:
         chunk = ns[order[tested:stop]].tolist()
         matched = rows.among(chunk)
         found += [
-            Found(loss, matched[n], n)
+            Match(loss, matched[n], n)
             for n, loss in zip(chunk, losses[tested:stop].tolist(), strict=True)
             if n in matched
         ]

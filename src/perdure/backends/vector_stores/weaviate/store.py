@@ -237,7 +237,7 @@ class Client:
     def write(self, name: str, objects: list[batch_pb2.BatchObject]) -> None:
         """Write objects whole that are new, or whose vector stays as it is."""
         if objects:
-            self._said(name, self._call(batch_pb2.BatchObjectsRequest(objects=objects), name).errors)
+            self._check_errors(name, self._call(batch_pb2.BatchObjectsRequest(objects=objects), name).errors)
 
     def move(self, name: str, objects: list[batch_pb2.BatchObject]) -> None:
         """Write objects whole that stand there with another vector; nobody reads meanwhile."""
@@ -265,7 +265,7 @@ class Client:
         if self._closed:
             raise VectorStoreError("the vector store weaviate was closed") from None
 
-    def _said(self, name: str, errors: Any) -> None:
+    def _check_errors(self, name: str, errors: Any) -> None:
         if errors:
             if self.find_class(name) is None:
                 raise MissingCollection
