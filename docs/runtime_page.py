@@ -12,12 +12,8 @@ from perdure import AgentRuntime
 from perdure.backends.ledgers.sql.records import TABLES
 from perdure.domain.records import camel, snake
 from perdure.domain.runtime import Record
-from perdure.frontends.library.runtime.agent_runtime import RuntimeDocuments
-from perdure.frontends.library.runtime.memories import RuntimeMemories
-from perdure.frontends.library.runtime.tables_people import People
-from perdure.frontends.library.runtime.tables_places import Places
-from perdure.frontends.library.runtime.tables_servers import Servers
-from perdure.frontends.library.runtime.tables_work import Work
+from perdure.frontends.library.runtime.memories import RuntimeDocuments, RuntimeMemories
+from perdure.frontends.library.runtime.tables import People, Places, Servers, Work
 
 INTRODUCTION = """\
 All methods of [`AgentRuntime`](runtime.md) are coroutines except where it is said. Each takes its values by position,

@@ -152,6 +152,6 @@ def test_without_a_terminal_a_short_import_is_quiet_and_a_long_one_tells_now_and
 
     quiet = told("User likes tea", process=True)
     assert quiet.json["kinds"]["facts"]["new"] == 1 and "import: " not in quiet.err
-    monkeypatch.setattr("perdure.frontends.cli.import_files.SILENCE", 0.0)
+    monkeypatch.setattr("perdure.frontends.cli.commands.import_.SILENCE", 0.0)
     loud = told("User likes rain", process=False)
     assert "perdure: import: 1 kept; " in loud.err and loud.json["kinds"]["facts"]["new"] == 1

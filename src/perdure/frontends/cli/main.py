@@ -18,12 +18,15 @@ from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
 from perdure.frontends.cli.commands import (
     add,
+    backup,
     bench,
     chat,
     consolidate,
     demo,
     doctor,
+    export,
     forget,
+    import_,
     init,
     keys,
     maintenance,
@@ -31,7 +34,6 @@ from perdure.frontends.cli.commands import (
     reindex,
     search,
     serve,
-    transfer,
     trust,
     versions,
 )
@@ -43,14 +45,7 @@ FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 # Typer carries a Click of its own in some versions and imports it in others; this is the base of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(
-    name="perdure",
-    add_completion=True,
-    no_args_is_help=False,
-    context_settings=CONTEXT,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="perdure", context_settings=CONTEXT, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _show_version(wanted: bool) -> None:
@@ -118,8 +113,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("bench", bench.bench, "Measure recall on the stored memories."),
     ("reindex", reindex.reindex, "Re-embed all memories."),
     ("copy", reindex.copy, "Copy all memories into another store."),
-    ("export", transfer.export, "Export a memory as JSON Lines."),
-    ("import", transfer.import_lines, "Import JSON Lines, or other tools' exports."),
+    ("export", export.export, "Export a memory as JSON Lines."),
+    ("import", import_.import_lines, "Import JSON Lines, or other tools' exports."),
     ("consolidate", consolidate.consolidate, "Merge related memories into one."),
     ("reflect", consolidate.reflect, "Find patterns across memories."),
     ("feedback", maintenance.feedback, "Rate a memory."),
@@ -127,8 +122,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("expire", maintenance.expire, "Delete expired memories."),
     ("quota", maintenance.quota, "Delete memories over a user's quota."),
     ("evict", maintenance.evict, "Delete the oldest entries of a conversation."),
-    ("backup", maintenance.backup, "Back up the memory to one file."),
-    ("restore", maintenance.restore, "Restore a memory from a backup."),
+    ("backup", backup.backup, "Back up the memory to one file."),
+    ("restore", backup.restore, "Restore a memory from a backup."),
     ("upkeep", maintenance.upkeep, "Run all due maintenance."),
     ("serve", serve.serve, "Serve a memory over HTTP."),
     ("proxy", proxy.proxy, "Add memory to any OpenAI client."),

@@ -32,6 +32,11 @@ def _json_object(value: str) -> dict[str, Any]:
     return found
 
 
+def _scope_option(axis: str, who: str) -> Any:
+    text = f"The {who} whose memories are meant."
+    return typer.Option(f"--{axis}-id", f"--{axis}", metavar="ID", help=text, rich_help_panel="Scope")
+
+
 PathOption = Annotated[
     Path | None,
     typer.Option(
@@ -39,24 +44,9 @@ PathOption = Annotated[
         help="Folder of the memory; default ~/.memory, or PERDURE_PATH.",
     ),
 ]  # fmt: skip
-UserOption = Annotated[
-    str | None,
-    typer.Option(
-        "--user-id", "--user", metavar="ID", help="The user whose memories are meant.", rich_help_panel="Scope"
-    ),
-]
-AgentOption = Annotated[
-    str | None,
-    typer.Option(
-        "--agent-id", "--agent", metavar="ID", help="The agent whose memories are meant.", rich_help_panel="Scope"
-    ),
-]
-RunOption = Annotated[
-    str | None,
-    typer.Option(
-        "--run-id", "--run", metavar="ID", help="The session whose memories are meant.", rich_help_panel="Scope"
-    ),
-]
+UserOption = Annotated[str | None, _scope_option("user", "user")]
+AgentOption = Annotated[str | None, _scope_option("agent", "agent")]
+RunOption = Annotated[str | None, _scope_option("run", "session")]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, alone on standard output.", show_default=False)
 ]
@@ -73,8 +63,7 @@ FilterOption = Annotated[
     ),
 ]  # fmt: skip
 PresetOption = Annotated[
-    str | None,
-    typer.Option("--preset", metavar="NAME", help="Search preset: best (default), plain, router or proxy."),
+    str | None, typer.Option("--preset", metavar="NAME", help="Search preset: best (default), plain, router or proxy.")
 ]
 AsOfOption = Annotated[
     str | None,

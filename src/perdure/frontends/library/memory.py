@@ -174,12 +174,7 @@ class AsyncMemory(AsyncClosing):
             await self._engine.revise.delete(memory_id, self._walls)
 
     async def delete_all(
-        self,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        erase: bool = False,
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None, erase: bool = False
     ) -> None:
         """Remove every memory of a scope; with `erase` as `forget` does."""
         scope = self._scope(user_id, agent_id, run_id)
@@ -233,12 +228,7 @@ class AsyncMemory(AsyncClosing):
         return await self._engine.revise.undo(arguments.read_text(event_id, "event_id"), self._walls)
 
     async def rollback(
-        self,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        to: Moment,
+        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None, to: Moment
     ) -> AddResult:
         """Bring a scope back to how it stood at a moment of the clock, by inverse events; erased text stays gone."""
         scope = self._scope(user_id, agent_id, run_id)

@@ -26,7 +26,7 @@ from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.sse import DONE, ChatStream, Events
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import AsyncMemory
-from perdure.frontends.library.memory_client_settings import client_config
+from perdure.frontends.library.memory_client_settings import client_config, embedder_settings
 from perdure.frontends.library.portal import PORTAL
 
 CHAT_MODEL = "gpt-4o-mini"
@@ -79,10 +79,12 @@ class MemoryClient(AsyncClosing):
             memory_path=Path(memory_path),
             openai_base_url=openai_base_url,
             chat_api_key=chat_api_key,
-            embedding_base_url=embedding_base_url,
-            embedding_model=embedding_model,
-            embedding_api_key=embedding_api_key,
-            embedding_dimensions=embedding_dimensions,
+            embedder=embedder_settings(
+                embedding_model,
+                embedding_base_url or openai_base_url,
+                embedding_api_key or chat_api_key,
+                embedding_dimensions,
+            ),
             watch=arguments.read_flag(start_watcher, "start_watcher"),
             git=arguments.read_flag(enable_git_versioning, "enable_git_versioning"),
             gateway={
@@ -128,20 +130,13 @@ class MemoryClient(AsyncClosing):
     def list_all(self, conversation_id: str = DEFAULT, include_summary: bool = False) -> list[dict[str, Any]]:
         """All that is kept of a conversation, oldest first, each as `{id, content, role, created_at}`."""
         kinds = ("facts", "messages", *(("summaries",) if include_summary else ()))
-        found = PORTAL.call(
-            self._memory._engine.read.get_all(
-                Scope(run_id=_name(conversation_id)),
-                limit=arguments.MAX_LIMIT,
-                filters=None,
-                cursor=None,
-                as_of=None,
-                include_past=False,
-                kinds=kinds,
-            )
+        scope = Scope(run_id=_name(conversation_id))
+        page = self._memory._engine.read.get_all(
+            scope, limit=arguments.MAX_LIMIT, filters=None, cursor=None, as_of=None, include_past=False, kinds=kinds
         )
         return [
             {"id": item.id, "content": item.memory, "role": item.role, "created_at": item.created_at}
-            for item in found.results
+            for item in PORTAL.call(page).results
         ]
 
     # ------------------------------------------------------------------ chats

@@ -21,10 +21,7 @@ def client_config(
     memory_path: Path,
     openai_base_url: str,
     chat_api_key: str | None,
-    embedding_base_url: str | None,
-    embedding_model: str,
-    embedding_api_key: str | None,
-    embedding_dimensions: int | None,
+    embedder: dict[str, Any],
     watch: bool,
     git: bool,
     gateway: dict[str, Any],
@@ -41,12 +38,7 @@ def client_config(
         {
             "path": str(memory_path),
             "vector_store": {"provider": "markdown", "config": {"watch": watch, "git": git}},
-            "embedder": _embedder(
-                embedding_model,
-                embedding_base_url or openai_base_url,
-                embedding_api_key or chat_api_key,
-                embedding_dimensions,
-            ),
+            "embedder": embedder,
             "episodes": "search",
             "updates": "supersede",
             "gateway": {**gateway, "upstream": upstream},
@@ -66,7 +58,7 @@ def refuse_records(memory_path: Path) -> None:
         )
 
 
-def _embedder(model: str, base_url: str, api_key: str | None, dimensions: int | None) -> dict[str, Any]:
+def embedder_settings(model: str, base_url: str, api_key: str | None, dimensions: int | None) -> dict[str, Any]:
     """The embedder of a model's name: one of our own, a folder with a model, or one of the server's."""
     if not isinstance(model, str) or not model.strip():
         raise ConfigError(

@@ -9,14 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from perdure.domain.derived import Insight
-from perdure.domain.errors import (
-    ClosedError,
-    ConfigError,
-    InvalidInputError,
-    NotFoundError,
-    PerdureError,
-    ScopeError,
-)
+from perdure.domain.errors import ClosedError, ConfigError, InvalidInputError, NotFoundError, PerdureError, ScopeError
 from perdure.domain.event import ErasureReport
 from perdure.domain.memory import MemoryItem, read_id
 from perdure.domain.scope import Scope
@@ -33,11 +26,10 @@ from perdure.frontends.library.portal import blocking
 Given = str | Mapping[str, Any] | StoredMemory
 """A memory as `store` and `update` take it: its text, or an object with the fields of `StoredMemory`."""
 
-RETRIEVE_LIMIT = 5
-"""How many memories `retrieve` finds by default."""
+RETRIEVE_LIMIT, LIST_LIMIT = 5, 20
+"""How many memories `retrieve` and `list` give by default."""
 RETRIEVE_THRESHOLD = 0.6
 """The least score by default; it is compared with the calibrated score, not with the cosine."""
-LIST_LIMIT = 20
 MOST_LISTED = 100
 """The largest limit of `list`; greater ones are lowered to it."""
 

@@ -34,12 +34,7 @@ class AsyncMemoryTool:
     """
 
     def __init__(
-        self,
-        memory: AsyncMemory,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
+        self, memory: AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> None:
         if not isinstance(memory, AsyncMemory):
             raise ConfigError(f"an AsyncMemoryTool stands on an AsyncMemory, not on {shown(memory)}", field="memory")

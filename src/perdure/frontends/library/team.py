@@ -17,7 +17,7 @@ from perdure.engine.arguments import MAX_LIMIT, Moment, read_flag, read_limit, r
 from perdure.engine.graph.arguments import read_depth, read_graph_query
 from perdure.engine.team.items import read_item, read_patch
 from perdure.engine.team.member import read_member
-from perdure.engine.team.reads import SystemAddendum, read_team_search
+from perdure.engine.team.reads import MOST_RESULTS, SystemAddendum, TeamSearchOptions, read_team_search
 from perdure.engine.team.teams import Teams
 from perdure.frontends.library.closing import AsyncClosing, Closing
 from perdure.frontends.library.memory import AsyncMemory, Memory
@@ -33,13 +33,7 @@ class AsyncTeamMemory(AsyncClosing):
     """
 
     def __init__(
-        self,
-        memory: AsyncMemory,
-        *,
-        team: str,
-        member: str,
-        role: Role = "member",
-        projects: Collection[str] = (),
+        self, memory: AsyncMemory, *, team: str, member: str, role: Role = "member", projects: Collection[str] = ()
     ) -> None:
         self._member = read_member(team=team, member=member, role=role, projects=projects, walls=memory._walls)
         self._memory = memory
@@ -100,18 +94,10 @@ class AsyncTeamMemory(AsyncClosing):
 
         `limit` is from 1 to 100, `project_scope` one project (else all of the team's).
         """
-        looking = read_team_search(
-            truth_level_min=truth_level_min, project_scope=project_scope, visibility=visibility, limit=limit
-        )
-        return await self._teams.read.search(self._member, query, looking)
+        options = _search_options(truth_level_min, project_scope, visibility, limit)
+        return await self._teams.read.search(self._member, query, options)
 
-    async def public_search(
-        self,
-        query: str,
-        *,
-        project_scope: str | None = None,
-        limit: int = 10,
-    ) -> SearchResult:
+    async def public_search(self, query: str, *, project_scope: str | None = None, limit: int = 10) -> SearchResult:
         """What any team has published that answers a query, best first."""
         return await public_search(self._memory, query, project_scope=project_scope, limit=limit)
 
@@ -129,14 +115,8 @@ class AsyncTeamMemory(AsyncClosing):
         cursor: str | None = None,
     ) -> ListResult:
         """A page of what the member sees, oldest first; `next_cursor` of one page is the `cursor` of the next."""
-        looking = read_team_search(
-            truth_level_min=truth_level_min,
-            project_scope=project_scope,
-            visibility=visibility,
-            limit=limit,
-            most=MAX_LIMIT,
-        )
-        return await self._teams.read.get_all(self._member, looking, cursor)
+        options = _search_options(truth_level_min, project_scope, visibility, limit, most=MAX_LIMIT)
+        return await self._teams.read.get_all(self._member, options, cursor)
 
     async def history(self, id: str) -> list[HistoryRecord]:
         """What happened to a memory as far as the member sees it, oldest first; empty for what they do not see."""
@@ -160,12 +140,7 @@ class AsyncTeamMemory(AsyncClosing):
         return await self._teams.promote.decide(self._member, promotion_id, decision, note)
 
     async def promotions(
-        self,
-        *,
-        status: str | None = None,
-        item_id: str | None = None,
-        limit: int = 100,
-        after: str = "",
+        self, *, status: str | None = None, item_id: str | None = None, limit: int = 100, after: str = ""
     ) -> list[Promotion]:
         """Promotions of memories that the member sees, oldest first, those that come after an id."""
         return await self._teams.promote.list(
@@ -215,13 +190,19 @@ async def public_search(
     memory: AsyncMemory, query: str, *, project_scope: str | None = None, limit: int = 10
 ) -> SearchResult:
     """What any team has published that answers a query, best first: for whoever asks, of a team or not."""
-    looking = read_team_search(truth_level_min="PUBLIC", project_scope=project_scope, visibility=None, limit=limit)
-    return await _teams(memory).read.public_search(query, looking)
+    options = _search_options("PUBLIC", project_scope, None, limit)
+    return await _teams(memory).read.public_search(query, options)
 
 
 async def sweep(memory: AsyncMemory) -> int:
     """Delete the EPHEMERAL memories of all teams whose time is over; how many that were."""
     return await _teams(memory).expiry.sweep()
+
+
+def _search_options(
+    level: str, project: str | None, visibility: str | None, limit: int, most: int = MOST_RESULTS
+) -> TeamSearchOptions:
+    return read_team_search(truth_level_min=level, project_scope=project, visibility=visibility, limit=limit, most=most)
 
 
 def _teams(memory: AsyncMemory) -> Teams:

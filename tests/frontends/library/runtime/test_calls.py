@@ -16,7 +16,7 @@ from perdure import AgentRuntime, AsyncMemory, ConfigError, InvalidInputError, M
 from perdure.domain.records import camel, snake
 from perdure.domain.stored_memory import STORED_TYPES
 from perdure.frontends.library import runtime as package
-from perdure.frontends.library.runtime.calling import EitherCase
+from perdure.frontends.library.runtime.base import EitherCase
 from tests.frontends.library.runtime.runtimes import awaited, opened, said, texts
 
 pytestmark = pytest.mark.covers("C22")

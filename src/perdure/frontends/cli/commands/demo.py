@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -39,16 +39,14 @@ NOBODY = Scope(user_id="demo")
 _SAID = ("role", "name", "content", "timestamp", "id")
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """One message."""
 
     message: dict[str, Any]
     scope: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One question to memory."""
 
     question: str
@@ -256,8 +254,7 @@ def demo(
     *,
     as_json: JsonOption = False,
     path: Annotated[
-        Path | None,
-        typer.Option("--path", metavar="DIR", help="Folder for the memory; default a temporary one."),
+        Path | None, typer.Option("--path", metavar="DIR", help="Folder for the memory; default a temporary one.")
     ] = None,
 ) -> None:
     """Replay a conversation of several sessions and show what memory makes of it.

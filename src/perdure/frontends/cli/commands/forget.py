@@ -9,15 +9,7 @@ import typer
 from perdure.domain.errors import NotFoundError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.open_memory import with_memory
-from perdure.frontends.cli.options import (
-    AgentOption,
-    JsonOption,
-    PathOption,
-    RunOption,
-    UserOption,
-    YesOption,
-    folder,
-)
+from perdure.frontends.cli.options import AgentOption, JsonOption, PathOption, RunOption, UserOption, YesOption, folder
 from perdure.frontends.cli.output import MEMORY, Column, note, print_json, print_table
 
 if TYPE_CHECKING:

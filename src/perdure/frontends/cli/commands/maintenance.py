@@ -1,4 +1,4 @@
-"""The maintenance commands: prune, expire, quota, evict, feedback, backup, restore and upkeep."""
+"""The maintenance commands: prune, expire, quota, evict, feedback and upkeep."""
 
 from __future__ import annotations
 
@@ -12,15 +12,7 @@ from perdure.domain.errors import ConfigError
 from perdure.domain.scope import Scope
 from perdure.frontends.cli.commands.forget import demand_yes, words_of
 from perdure.frontends.cli.open_memory import read_standing, with_engine, with_memory
-from perdure.frontends.cli.options import (
-    AgentOption,
-    JsonOption,
-    PathOption,
-    RunOption,
-    UserOption,
-    YesOption,
-    folder,
-)
+from perdure.frontends.cli.options import AgentOption, JsonOption, PathOption, RunOption, UserOption, YesOption, folder
 from perdure.frontends.cli.output import MEMORY, Column, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -105,8 +97,7 @@ def evict(
     agent_id: AgentOption = None,
     run_id: RunOption = None,
     most: Annotated[
-        int | None,
-        typer.Option("--max", min=1, metavar="N", help="Entries to keep; default gateway.max_entries."),
+        int | None, typer.Option("--max", min=1, metavar="N", help="Entries to keep; default gateway.max_entries.")
     ] = None,
     dry_run: DryOption = False,
     yes: YesOption = False,
@@ -170,73 +161,6 @@ def feedback(
         print_json(item.model_dump())
     else:
         note(f"importance {item.importance:.2f}: {item.memory}")
-
-
-def backup(
-    place: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE|DIR", help="A file or a folder; default upkeep.backup_folder."),
-    ] = None,
-    *,
-    as_json: JsonOption = False,
-    path: PathOption = None,
-) -> None:
-    """Back up the whole memory to one file: memories, versions, history, messages and vectors at one moment.
-
-    Other writers wait while it runs. The file is written whole or not at all, is packed with gzip, has a checksum, and
-    only its owner can read it. forget also erases from backups that lie where backup wrote them, but not from copies
-    elsewhere. API keys and queued work are not included. A server writes a backup every upkeep.backup_hours and keeps
-    the last upkeep.backups_kept.
-
-    Example: perdure backup
-
-    Example: perdure backup ~/backups/before-the-move.jsonl.gz
-    """
-    from perdure.engine.transfer.backup import backup as make  # heavy: `perdure --help` must not wait for it
-
-    report = with_engine(folder(path), lambda engine: make(engine, place))
-    if as_json:
-        print_json(report.model_dump())
-    else:
-        held = report.held
-        note(f"{held.memories} memories and versions, {held.history} events, {held.episodes} messages: {report.file}")
-
-
-def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that backup wrote.")],
-    *,
-    into_existing: Annotated[
-        bool,
-        typer.Option("--into-existing", help="Restore into a memory that is not empty, as import does."),
-    ] = False,
-    reembed: Annotated[bool, typer.Option("--reembed", help="Re-embed, if the embedder is a different one.")] = False,
-    as_json: JsonOption = False,
-    path: PathOption = None,
-) -> None:
-    """Restore a memory from a backup, with the same ids, history and search results, in any vector store.
-
-    The whole file is checked first: a truncated, damaged or foreign file changes nothing. The memory must be empty;
-    with --into-existing, later changes, deletions and erasures are kept. Run the same command again to finish an
-    interrupted restore.
-
-    Example: perdure restore before-the-move.jsonl.gz --path ~/new-memory
-    """
-    from perdure.engine.transfer.restore import restore as bring  # heavy: `perdure --help` must not wait for it
-
-    report = with_engine(
-        folder(path),
-        lambda engine: bring(engine, file.expanduser(), into_existing=into_existing, reembed=reembed),
-        makes=True,
-    )
-    if as_json:
-        print_json(report.model_dump())
-    else:
-        kinds = ", ".join(f"{tally.new} {kind}" for kind, tally in report.kinds.items())
-        note(f"restored {kinds or 'nothing'}; {report.skipped} were here already or are newer here")
-    for warning in report.warnings:
-        note(warning)
-    if report.refused:
-        raise typer.Exit(1)
 
 
 def upkeep(

@@ -65,8 +65,7 @@ MmrOption = Annotated[
     typer.Option("--mmr-lambda", min=0, max=1, help="Relevance against variety, 1 is relevance only; default 0.7."),
 ]
 RecencyOption = Annotated[
-    float | None,
-    typer.Option("--recency-weight", min=0, max=1, help="Share of recency in the score; default 0.2."),
+    float | None, typer.Option("--recency-weight", min=0, max=1, help="Share of recency in the score; default 0.2.")
 ]
 ThresholdOption = Annotated[
     float | None,
@@ -79,11 +78,7 @@ SummarizationOption = Annotated[
 LevelOption = Annotated[str, typer.Option("--log-level", callback=_level, help="debug, info, warning or error.")]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Settings instead of the folder's perdure.toml: TOML or YAML.",
-    ),
+    typer.Option("--config", metavar="FILE", help="Settings instead of the folder's perdure.toml: TOML or YAML."),
 ]
 
 
@@ -133,12 +128,7 @@ def proxy(
 
 
 def stand(
-    config: MemoryConfig,
-    place: Path,
-    *,
-    log_level: str,
-    as_json: bool,
-    made: Callable[[], None] = lambda: None,
+    config: MemoryConfig, place: Path, *, log_level: str, as_json: bool, made: Callable[[], None] = lambda: None
 ) -> None:
     """Serve this memory before its model's server until told to stop; the address is printed when it is known.
 

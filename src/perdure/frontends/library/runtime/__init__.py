@@ -1,14 +1,16 @@
 """The agent runtime: memories, tables, cache and tasks of agents, over one engine."""
 
-from perdure.frontends.library.runtime.documents import split_into_chunks
-from perdure.frontends.library.runtime.messages import (
+from perdure.frontends.library.runtime.shapes import (
+    MemoryType,
+    ModelType,
+    RuntimeMemory,
     is_document_memory,
     is_fragment_memory,
     is_metadata_of,
     memory_text,
     message_memory,
 )
-from perdure.frontends.library.runtime.shapes import MemoryType, ModelType, RuntimeMemory
+from perdure.pipeline.retrieval.fragment import split_into_chunks
 
 __all__ = [
     "MemoryType",

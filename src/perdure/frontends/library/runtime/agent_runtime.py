@@ -23,7 +23,7 @@ from perdure.engine.core.access import UNRESTRICTED, scoped
 from perdure.engine.engine import Engine
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import AsyncMemory, Memory
-from perdure.frontends.library.runtime.documents import RuntimeDocuments
+from perdure.frontends.library.runtime.memories import RuntimeDocuments
 from perdure.frontends.library.runtime.shapes import Given, read_memory
 from perdure.frontends.library.runtime.tables import RuntimeTables
 

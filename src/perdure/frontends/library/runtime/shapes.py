@@ -1,15 +1,15 @@
-"""Memories of the agent runtime: read them from callers' objects, and shape them for answers."""
+"""Memories of the agent runtime: read them from callers' objects, shape them for answers, and check their type."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-from perdure.domain.clock import read_moment
+from perdure.domain.clock import read_moment, system_clock
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, check_json, check_metadata
 from perdure.domain.records import camel, milliseconds, read_names, snake
@@ -152,3 +152,50 @@ def read_metadata(metadata: object) -> dict[str, Any]:
 def text_of(content: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The text of a content, and what stands beside it."""
     return str(content.get("text") or ""), {name: value for name, value in content.items() if name != "text"}
+
+
+def is_metadata_of(metadata: Mapping[str, Any] | None, kind: MemoryType | str) -> bool:
+    """Whether metadata is of a type: `is_metadata_of(memory.metadata, MemoryType.DOCUMENT)`."""
+    return metadata is not None and metadata.get("type") == kind
+
+
+def is_document_memory(memory: Given) -> bool:
+    """Whether a memory is a whole document."""
+    return is_metadata_of(read_memory(memory).metadata, MemoryType.DOCUMENT)
+
+
+def is_fragment_memory(memory: Given) -> bool:
+    """Whether a memory is a piece of a document."""
+    return is_metadata_of(read_memory(memory).metadata, MemoryType.FRAGMENT)
+
+
+def memory_text(memory: Given, default: str = "") -> str:
+    """What a memory says, or the default where it has no text."""
+    return read_memory(memory).text or default
+
+
+def message_memory(
+    *,
+    entity_id: str,
+    room_id: str,
+    content: Mapping[str, Any],
+    id: str | None = None,
+    agent_id: str | None = None,
+    embedding: Sequence[float] | None = None,
+) -> RuntimeMemory:
+    """A message for `create_memory(..., "messages")`, made now; its scope is private where an agent is named."""
+    now = milliseconds(system_clock())
+    return RuntimeMemory(
+        id=id,
+        entity_id=entity_id,
+        agent_id=agent_id,
+        room_id=room_id,
+        created_at=now,
+        content=read_content(content),
+        embedding=None if embedding is None else list(embedding),
+        metadata={
+            "type": MemoryType.MESSAGE.value,
+            "timestamp": now,
+            "scope": "shared" if agent_id is None else "private",
+        },
+    )

@@ -106,8 +106,7 @@ EmbeddingOption = Annotated[
     ),
 ]  # fmt: skip
 DimensionsOption = Annotated[
-    int | None,
-    typer.Option("--embedding-dimensions", min=1, help="Length of its vectors; default: ask the server."),
+    int | None, typer.Option("--embedding-dimensions", min=1, help="Length of its vectors; default: ask the server.")
 ]
 ExtractOption = Annotated[
     bool, typer.Option("--extract-with-upstream", help="Extract facts with the model itself instead of rules.")
@@ -170,7 +169,7 @@ def proxy(
         )
     serve.begin()
     # Heavy: pydantic; `perdure --help` must not wait for it.
-    from perdure.frontends.library.memory_client_settings import client_config
+    from perdure.frontends.library.memory_client_settings import client_config, embedder_settings
 
     gateway = {
         "default_retrieval_limit": top_k,
@@ -182,14 +181,12 @@ def proxy(
         "extract_with_upstream": extract_with_upstream,
     }
     folder, server = memory_path.expanduser(), embedding_base_url or base_url
+    dimensions = embedding_dimensions or _length_of(folder, embedding_model, server, api_key or None)
     config = client_config(
         memory_path=folder,
         openai_base_url=base_url,
         chat_api_key=api_key or None,
-        embedding_base_url=server,
-        embedding_model=embedding_model,
-        embedding_api_key=None,
-        embedding_dimensions=embedding_dimensions or _length_of(folder, embedding_model, server, api_key or None),
+        embedder=embedder_settings(embedding_model, server, api_key or None, dimensions),
         watch=True,  # with the app, which opens the memory when it starts
         git=git is not False,
         gateway=given(gateway),

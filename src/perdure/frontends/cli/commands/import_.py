@@ -1,4 +1,4 @@
-"""Read exports from a file, a folder, a zip, gzip or standard input, in pieces and without unpacking to disk."""
+"""The command import, which reads a file, a folder, a zip, gzip or standard input without unpacking to disk."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
 from perdure.domain.errors import InvalidInputError
+from perdure.domain.scope import Scope
 from perdure.frontends.cli.input_messages import STDIN
-from perdure.frontends.cli.output import advance, note, tell_usage
+from perdure.frontends.cli.open_memory import with_engine
+from perdure.frontends.cli.options import AgentOption, JsonOption, PathOption, RunOption, UserOption, folder
+from perdure.frontends.cli.output import advance, note, print_json, progress, tell_usage
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from perdure.engine.transfer.foreign import Part
     from perdure.engine.transfer.report import ImportReport
 
+AUTO = "auto"
+"""The value of --format that leaves it to the file."""
 SHOWN = 20
 """Refused lines that are printed; `--json` lists up to a thousand."""
 CHUNK = 1 << 18
@@ -308,3 +313,101 @@ def tell(report: ImportReport) -> None:
             f"the conversations made {', '.join(f'{count} {event}' for event, count in sorted(report.events.items()))}"
         )
     tell_usage(report.usage)
+
+
+# ------------------------------------------------------------------ the command
+
+
+def import_lines(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file, a folder or a zip; - reads standard input, gzip too.")
+    ],
+    *,
+    user_id: UserOption = None,
+    agent_id: AgentOption = None,
+    run_id: RunOption = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="perdure, mem0, chatgpt, claude or langgraph; auto detects it from the file.",
+        ),
+    ] = AUTO,
+    as_messages: Annotated[
+        bool,
+        typer.Option(
+            "--as-messages", help="Store chat messages as they are, without extracting facts.", show_default=False
+        ),
+    ] = False,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace",
+            metavar="LABELS",
+            help="Maps a LangGraph namespace to a scope, such as 'memories,{user_id}'; may be repeated.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read and check everything, but write nothing.", show_default=False)
+    ] = False,
+    as_json: JsonOption = False,
+    path: PathOption = None,
+) -> None:
+    """Import a perdure export, JSON Lines, or an export of mem0, ChatGPT, Claude or LangGraph.
+
+    A line is an object: one of an export; or messages (one conversation); or role and content (one message); or
+    memory (one fact, stored as it is). The last three take a scope (user_id, agent_id, run_id), metadata, timestamp,
+    type and expires_at; the scope options fill in what a line does not name.
+
+    Memories of mem0 and items of LangGraph are stored as facts with their id, scope, metadata and times. Chats of
+    ChatGPT and Claude are read oldest first, each with its own time; --user-id names their user.
+
+    Known items are skipped, so an interrupted import is finished by running it again; Ctrl-C prints the command that
+    continues. Later changes, deletions and erasures here are kept. Skipped content (tools, images, hidden messages) is
+    listed by reason. A bad line or item is reported and does not stop the others; the exit status is then 1.
+
+    Example: perdure import backup.jsonl
+
+    Example: perdure import chatgpt-export.zip --user-id ana --dry-run
+
+    Example: echo '{"memory": "Ana plays the cello"}' | perdure import - --user-id ana
+    """
+    # Heavy: the engine; `perdure --help` must not wait for it.
+    from perdure.engine.transfer.foreign import ImportOptions, import_parts, survey_parts
+    from perdure.pipeline.curation.importers.langgraph import NamespacePattern
+
+    wish = ImportOptions(
+        format=None if format == AUTO else format,
+        default=Scope(user_id, agent_id, run_id),
+        as_messages=as_messages,
+        patterns=[NamespacePattern.parse(text) for text in namespace or ()],
+    )
+    meter = Meter()
+    bundle = bundle_of(file, meter.read)
+    meter.size = bundle.size
+    try:
+        with progress("import", bundle.size or None) as bar:
+            meter.bar = bar
+            if dry_run:
+                report = survey_parts(bundle.parts, wish)
+            else:
+                report = with_engine(
+                    folder(path),
+                    lambda engine: import_parts(engine, bundle.parts, wish, meter.told, meter.kept),
+                    makes=True,
+                )
+    except KeyboardInterrupt:
+        again = {
+            "--user-id": user_id, "--agent-id": agent_id, "--run-id": run_id, "--path": str(folder(path)),
+            "--format": None if format == AUTO else format, "--namespace": namespace, "--as-messages": as_messages,
+        }  # fmt: skip
+        meter.interrupted(file, again, is_dry=dry_run)
+        raise
+    for name in bundle.others:
+        report.leave("a file that is no JSON", name)
+    if as_json:
+        print_json(report.model_dump())
+    tell(report)
+    if report.refused:
+        raise typer.Exit(1)
