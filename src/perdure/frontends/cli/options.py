@@ -37,13 +37,11 @@ def _scope_option(axis: str, who: str) -> Any:
     return typer.Option(f"--{axis}-id", f"--{axis}", metavar="ID", help=text, rich_help_panel="Scope")
 
 
+PATH_HELP = "Folder of the memory; default ~/.memory, or PERDURE_PATH."
 PathOption = Annotated[
     Path | None,
-    typer.Option(
-        "--path", metavar="DIR", callback=_chosen_folder, show_default=False,
-        help="Folder of the memory; default ~/.memory, or PERDURE_PATH.",
-    ),
-]  # fmt: skip
+    typer.Option("--path", metavar="DIR", callback=_chosen_folder, show_default=False, help=PATH_HELP),
+]
 UserOption = Annotated[str | None, _scope_option("user", "user")]
 AgentOption = Annotated[str | None, _scope_option("agent", "agent")]
 RunOption = Annotated[str | None, _scope_option("run", "session")]
@@ -62,6 +60,9 @@ FilterOption = Annotated[
         help='Only memories that match, such as \'{"tag": "work"}\' or \'{"created_at": {"gte": "2026-01-01"}}\'.',
     ),
 ]  # fmt: skip
+ThresholdOption = Annotated[
+    float | None, typer.Option("--threshold", metavar="SHARE", help="The least score, from 0 to 1.")
+]
 PresetOption = Annotated[
     str | None, typer.Option("--preset", metavar="NAME", help="Search preset: best (default), plain, router or proxy.")
 ]

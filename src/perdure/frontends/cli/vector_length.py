@@ -11,17 +11,18 @@ from perdure.backends.embedders.openai import MODELS
 from perdure.backends.http.upstream import HttpUpstream
 from perdure.domain.errors import ConfigError, UpstreamError
 from perdure.domain.text.readable import shown
+from perdure.frontends.library.memory_client_settings import is_served
 
 PATIENCE = 120.0
 """Seconds that the server has to embed one word; it may have to load the model first."""
 
 
 def length_of(folder: Path, model: str, base_url: str, api_key: str | None) -> int | None:
-    """Return the vector length of a server's model; None if it is a well-known model.
+    """Return the vector length of a server's model; None if it is a well-known model, or runs here.
 
     The folder's stored vectors are read before the server is asked. ConfigError if neither tells.
     """
-    if model in MODELS:
+    if model in MODELS or not is_served(model):
         return None
     stored: int | None = registry.build("vector_stores", "markdown", {"path": folder}).stored_dimension("memories")
     return stored or asyncio.run(_asked(model, base_url, api_key))

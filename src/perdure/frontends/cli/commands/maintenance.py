@@ -45,7 +45,7 @@ def prune(
     """
     scope = Scope(user_id, agent_id, run_id)
     demand_yes(yes or dry_run, f"this deletes what has decayed of {words_of(scope)}")
-    _tell(_removed(path, lambda engine: engine.maintenance.prune(scope, dry_run=dry_run)), as_json)
+    _remove(path, lambda engine: engine.maintenance.prune(scope, dry_run=dry_run), as_json)
 
 
 def expire(
@@ -66,7 +66,7 @@ def expire(
     """
     scope = Scope(user_id, agent_id, run_id)
     demand_yes(yes or dry_run, f"this deletes what has expired of {words_of(scope)}")
-    _tell(_removed(path, lambda engine: engine.maintenance.expire(scope, dry_run=dry_run)), as_json)
+    _remove(path, lambda engine: engine.maintenance.expire(scope, dry_run=dry_run), as_json)
 
 
 def quota(
@@ -88,7 +88,7 @@ def quota(
         raise ConfigError("there is no quota: set upkeep.max_memories_per_user", field="upkeep.max_memories_per_user")
     scope = Scope(user_id)
     demand_yes(yes or dry_run, f"this deletes what is beyond the quota of {words_of(scope)}")
-    _tell(_removed(path, lambda engine: engine.maintenance.quotas(scope, dry_run=dry_run)), as_json)
+    _remove(path, lambda engine: engine.maintenance.quotas(scope, dry_run=dry_run), as_json)
 
 
 def evict(
@@ -123,14 +123,12 @@ def evict(
 
         return await take(engine, scope, limit, dry_run=dry_run)
 
-    _tell(_removed(path, work), as_json)
+    _remove(path, work, as_json)
 
 
-def _removed(path: Path | None, work: Callable[[Engine], Awaitable[Removal]]) -> Removal:
-    return with_engine(folder(path), work)
-
-
-def _tell(removal: Removal, as_json: bool) -> None:
+def _remove(path: Path | None, work: Callable[[Engine], Awaitable[Removal]], as_json: bool) -> None:
+    """Carry out a removal and print what it removed."""
+    removal = with_engine(folder(path), work)
     if as_json:
         print_json(removal.model_dump())
         return

@@ -20,6 +20,7 @@ from perdure.frontends.cli.options import (
     PathOption,
     PresetOption,
     RunOption,
+    ThresholdOption,
     UserOption,
     folder,
 )
@@ -49,9 +50,7 @@ def search(
     agent_id: AgentOption = None,
     run_id: RunOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="How many at most.")] = 10,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", metavar="SHARE", help="The least score, from 0 to 1.")
-    ] = None,
+    threshold: ThresholdOption = None,
     filter: FilterOption = None,
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="WORD", help="Only memories of this type; may be repeated.")
@@ -118,9 +117,7 @@ def why_not(
     agent_id: AgentOption = None,
     run_id: RunOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="The limit of that search.")] = 10,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", metavar="SHARE", help="The least score, from 0 to 1.")
-    ] = None,
+    threshold: ThresholdOption = None,
     as_of: AsOfOption = None,
     include_past: PastOption = False,
     preset: PresetOption = None,

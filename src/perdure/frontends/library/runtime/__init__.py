@@ -1,7 +1,7 @@
 """The agent runtime: memories, tables, cache and tasks of agents, over one engine."""
 
+from perdure.domain.stored_memory import MemoryType
 from perdure.frontends.library.runtime.shapes import (
-    MemoryType,
     ModelType,
     RuntimeMemory,
     is_document_memory,

@@ -18,8 +18,6 @@ from perdure.domain.text.readable import check_unicode, shown
 from perdure.engine.agent_runtime.drafts import check_kind, shown_vector
 from perdure.engine.agent_runtime.memories import MemoryMatches
 
-__all__ = ["Given", "MemoryType", "ModelType", "RuntimeMemory", "read_content", "read_memory", "read_metadata"]
-
 
 class ModelType(StrEnum):
     """The models of `use_model`: there is one, the embedder."""

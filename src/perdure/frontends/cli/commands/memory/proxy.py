@@ -169,6 +169,7 @@ def proxy(
         )
     serve.begin()
     # Heavy: pydantic; `perdure --help` must not wait for it.
+    from perdure.frontends.cli.vector_length import length_of
     from perdure.frontends.library.memory_client_settings import client_config, embedder_settings
 
     gateway = {
@@ -181,7 +182,7 @@ def proxy(
         "extract_with_upstream": extract_with_upstream,
     }
     folder, server = memory_path.expanduser(), embedding_base_url or base_url
-    dimensions = embedding_dimensions or _length_of(folder, embedding_model, server, api_key or None)
+    dimensions = embedding_dimensions or length_of(folder, embedding_model, server, api_key or None)
     config = client_config(
         memory_path=folder,
         openai_base_url=base_url,
@@ -219,14 +220,6 @@ def _tell_others(folder: Path, config: MemoryConfig) -> None:
             file.write_text("\n".join([*lines, ""]), encoding="utf-8")
     except OSError as error:
         note(f"{file} cannot be written, so that other commands need settings of yours: {error.strerror}")
-
-
-def _length_of(folder: Path, model: str, server: str, api_key: str | None) -> int | None:
-    """Length of the vectors of a server's model, None where it need not be told."""
-    from perdure.frontends.cli.vector_length import length_of  # heavy, see above
-    from perdure.frontends.library.memory_client_settings import is_served
-
-    return length_of(folder, model, server, api_key) if is_served(model) else None
 
 
 def _tell(context: typer.Context) -> None:
