@@ -27,12 +27,7 @@ def place(messages: Messages, recalled: Recalled, injection: Injection, max_toke
     output.
     """
     found = list(messages)
-    beside: dict[str, Any] = {
-        "directives": recalled.directives,
-        "canonical": recalled.canonical,
-        "summary": recalled.summary,
-        "max_tokens": max_tokens,
-    }
+    beside = recalled.block_arguments(max_tokens)
     if injection == "system":
         return _apart(found, "system", system_block(recalled.hits, **beside))
     block, team = user_and_team_block(recalled.hits, **beside)

@@ -132,6 +132,11 @@ class Recalled:
         """Whether there is nothing to put into a prompt."""
         return not (self.hits or self.directives or self.canonical or self.summary)
 
+    def block_arguments(self, max_tokens: int) -> dict[str, Any]:
+        """Return the arguments of a prompt block beside the hits."""
+        named = {"directives": self.directives, "canonical": self.canonical, "summary": self.summary}
+        return {**named, "max_tokens": max_tokens}
+
 
 @dataclass(slots=True)
 class _Found:

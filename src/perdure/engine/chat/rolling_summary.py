@@ -220,29 +220,46 @@ class RollingSummaries:
     async def _write(self, scope: Scope, previous: MemoryItem | None, made: _Made, vector: Vector | None) -> None:
         kernel = self._kernel
         moment = kernel.clock.tick()
-        vectors: dict[str, Vector | None] = {}
         after = _item(scope, previous, made, moment) if made.text else None
-        keep = None
-        if previous is not None:
-            keep = version_of(previous, untold_at=moment)
-            point = await kernel.store.get(kernel.collection, previous.id)
-            vectors[keep.id] = None if point is None else point.vector
-        if after is not None:
-            vectors[after.id] = vector
-        change = Change(
-            id=new_id(),
-            event="DELETE" if after is None else "ADD" if previous is None else "UPDATE",
-            memory_id=summary_id(scope),
-            at=moment,
-            told_at=moment,
-            before=previous,
-            after=after,
-            keep=keep,
-            actor="gateway",
-            reason="summary",
-            sources=() if after is None else after.sources,
-        )
-        await kernel.commit([change], vectors)
+        await commit_summary(kernel, previous, after, vector, at=moment, told_at=moment, reason="summary")
+
+
+async def commit_summary(
+    kernel: Kernel,
+    before: MemoryItem | None,
+    after: MemoryItem | None,
+    vector: Vector | None,
+    *,
+    at: str,
+    told_at: str,
+    reason: str,
+) -> None:
+    """Commit a summary in place of the one before, which stays as a version; None as `after` deletes it.
+
+    The caller holds the lock of the scope.
+    """
+    item = after or before
+    assert item is not None, "a summary is written, replaced or deleted"
+    vectors = {} if after is None else {after.id: vector}
+    keep = None
+    if before is not None:
+        keep = version_of(before, untold_at=told_at)
+        point = await kernel.store.get(kernel.collection, before.id)
+        vectors[keep.id] = None if point is None else point.vector
+    change = Change(
+        id=new_id(),
+        event="DELETE" if after is None else "ADD" if before is None else "UPDATE",
+        memory_id=item.id,
+        at=at,
+        told_at=told_at,
+        before=before,
+        after=after,
+        keep=keep,
+        actor="gateway",
+        reason=reason,
+        sources=() if after is None else after.sources,
+    )
+    await kernel.commit([change], vectors)
 
 
 def _item(scope: Scope, previous: MemoryItem | None, made: _Made, moment: str) -> MemoryItem:

@@ -13,19 +13,19 @@ from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import read_moment
 from perdure.domain.errors import LLMError
-from perdure.domain.event import Change, Episode
+from perdure.domain.event import Episode
 from perdure.domain.filter import Condition, Not, all_of, eq
-from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
+from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session, SessionTurn
 from perdure.engine.aio.degrade import degrade
 from perdure.engine.chat.extraction import patience
+from perdure.engine.chat.rolling_summary import commit_summary
 from perdure.engine.chat.turns import is_forged
 from perdure.engine.core.access import visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lineage import SESSION
-from perdure.engine.core.rows import version_of
 from perdure.pipeline.curation.chat import SESSION_FACTS, day_of, is_chatter, session_text
 from perdure.pipeline.curation.llm.summary import session_by_model
 from perdure.pipeline.quarantine import suspect
@@ -166,25 +166,7 @@ class SessionSummaries:
                 derived_from=account.made_of,
                 quarantined=suspect(text, None),
             )
-            keep = None if before is None else version_of(before, untold_at=told_at)
-            vectors: dict[str, Vector | None] = {after.id: vector}
-            if keep is not None:
-                point = await kernel.store.get(kernel.collection, after.id)
-                vectors[keep.id] = None if point is None else point.vector
-            change = Change(
-                id=new_id(),
-                event="ADD" if before is None else "UPDATE",
-                memory_id=after.id,
-                at=moment,
-                told_at=told_at,
-                before=before,
-                after=after,
-                keep=keep,
-                actor="gateway",
-                reason="session",
-                sources=after.sources,
-            )
-            await kernel.commit([change], vectors)
+            await commit_summary(kernel, before, after, vector, at=moment, told_at=told_at, reason="session")
 
     async def _stand(self, parts: Sequence[MemoryItem], episodes: Sequence[Episode]) -> bool:
         """Whether nothing of it was forgotten meanwhile, which must not come back in it."""

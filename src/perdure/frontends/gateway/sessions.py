@@ -135,12 +135,5 @@ def _conversation(request: Request, gateway: Gateway, caller: Caller, whose: Who
 
 
 def _out(session: Session) -> SessionOut:
-    return SessionOut(
-        id=session.name,
-        session_id=session.id,
-        turns=session.turns,
-        read_turns=session.read_turns,
-        started_at=session.started_at,
-        last_at=session.last_at,
-        ended_at=session.ended_at,
-    )
+    shared = ("turns", "read_turns", "started_at", "last_at", "ended_at")
+    return SessionOut(id=session.name, session_id=session.id, **{name: getattr(session, name) for name in shared})

@@ -16,7 +16,7 @@ from perdure.engine.chat.settings import UpstreamSettings
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.overrides import FIELDS, without_ours
 from perdure.frontends.gateway.request_context import memory_headers
-from perdure.frontends.gateway.responses.chains import Chains, link_of
+from perdure.frontends.gateway.responses.chains import Chains
 from perdure.frontends.gateway.responses.items import (
     Item,
     asks_for_tools,
@@ -234,13 +234,9 @@ class Native:
             )
         if hearing.response_id is None or not ended or not self._asked.keeps_response:
             return
-        conversation = self._asked.in_session(hearing.response_id)
-        link = link_of(
+        link = self._asked.link(
             {"id": hearing.response_id, "model": hearing.model, "output": _spoken("assistant", hearing.text)},
             _inputs(self._asked.body.get("input")),
-            scope=conversation.scope,
-            session=conversation.session,
-            previous_id=self._asked.previous_id,
             is_native=True,
         )
         if self._chains.put(link, self._turn) is not None:

@@ -9,13 +9,14 @@ from typing import Any
 from perdure.domain.access import Caller
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
+from perdure.domain.session import Link
 from perdure.engine.chat.conversation_step import forces_tool, lately, words
 from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
 from perdure.engine.chat.settings import Conversation, Injection
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.gateway import Gateway, may_store
 from perdure.frontends.gateway.request_context import SESSION_HEADER, RequestContext
-from perdure.frontends.gateway.responses.chains import Chains, Kept, can_be_id, earlier_items, unknown_previous
+from perdure.frontends.gateway.responses.chains import Chains, Kept, can_be_id, earlier_items, link_of, unknown_previous
 from perdure.frontends.gateway.responses.items import (
     Item,
     ends_with_tool,
@@ -38,12 +39,7 @@ def placed(body: Mapping[str, Any], recalled: Recalled, injection: Injection, ma
     The two others are with or before the user's last message, where a request has one; what a team holds for CANONICAL
     stands in the instructions always. No other field and no other item is touched.
     """
-    remembered: dict[str, Any] = {
-        "directives": recalled.directives,
-        "canonical": recalled.canonical,
-        "summary": recalled.summary,
-        "max_tokens": max_tokens,
-    }
+    remembered = recalled.block_arguments(max_tokens)
     if injection == "system":
         return _instructed(body, system_block(recalled.hits, **remembered))
     block, team = user_and_team_block(recalled.hits, **remembered)
@@ -196,6 +192,18 @@ class ResponsesRequest:
             return None
         conversation = self.in_session(response_id)
         return PendingTurn(conversation=conversation, user=user, tools=tuple(self.tools), grant=self.context.grant)
+
+    def link(self, response: Mapping[str, Any], inputs: Sequence[Item], *, is_native: bool = False) -> Link:
+        """Build the record of a response in its chain."""
+        conversation = self.in_session(response["id"])
+        return link_of(
+            response,
+            inputs,
+            scope=conversation.scope,
+            session=conversation.session,
+            previous_id=self.previous_id,
+            is_native=is_native,
+        )
 
     def in_session(self, response_id: str | None) -> Conversation:
         """The conversation, in the session that a response of this id is of."""

@@ -15,7 +15,7 @@ from perdure.domain.text.readable import shown
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.overrides import without_ours
 from perdure.frontends.gateway.request_context import memory_headers
-from perdure.frontends.gateway.responses.chains import Chains, link_of, unknown_previous
+from perdure.frontends.gateway.responses.chains import Chains, unknown_previous
 from perdure.frontends.gateway.responses.from_chat import Event, ResponseWriter, has_finished, whole_as_chunk
 from perdure.frontends.gateway.responses.items import (
     OUTPUTS,
@@ -456,14 +456,7 @@ class Translated:
         response = self._writer.response
         if not self._asked.keeps_response or response["status"] == "failed":
             return
-        conversation = self._asked.in_session(self._response_id)
-        link = link_of(
-            response,
-            self._inputs,
-            scope=conversation.scope,
-            session=conversation.session,
-            previous_id=self._asked.previous_id,
-        )
+        link = self._asked.link(response, self._inputs)
         self._is_kept = await self._chains.kept(link, self._turn)
 
 
