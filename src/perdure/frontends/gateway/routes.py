@@ -29,7 +29,7 @@ class GatewayHealth(BaseModel):
 
 @router.get("/health", summary="What stands behind the gateway")
 async def health(request: Request) -> GatewayHealth:
-    """Asks nobody: no folder of this machine and no password of an address is told."""
+    """Describe the settings without contacting a server; paths and passwords are left out."""
     gateway = gateway_of(request)
     return GatewayHealth(
         status="ok",

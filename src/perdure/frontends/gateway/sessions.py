@@ -72,13 +72,13 @@ SessionName = Annotated[
 
 @router.get("/{session_id:path}", summary="How far a session has come")
 async def get_session(request: Request, session_id: SessionName, query: Annotated[Whose, Query()]) -> SessionOut:
-    """Its turns, and how many of them were read for facts; 404 too where it is another's."""
+    """Return its turns, and how many of them were read for facts; 404 also if it belongs to another user."""
     return _out(await _found(request, session_id, query))
 
 
 @router.post("/{session_id:path}/end", summary="End a session")
 async def end_session(request: Request, session_id: SessionName, body: Whose | None = None) -> EndedOut:
-    """Reads what is unread of it and keeps a summary of it as an episodic memory; a later turn opens it again."""
+    """Read its unread turns and store a summary as an episodic memory; a later turn opens it again."""
     if not may_store(caller_of(request)):
         raise ForbiddenError("this needs more than the role reader")
     session = await _found(request, session_id, body or Whose())

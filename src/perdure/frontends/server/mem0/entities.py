@@ -1,4 +1,4 @@
-"""mem0's entities: the users, agents, apps and runs that memories are kept for."""
+"""mem0's entities: the users, agents, apps and runs that own memories."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def entities(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     page_size: Annotated[int | None, Query(ge=1, le=10_000)] = None,
 ) -> dict[str, Any]:
-    """Everybody that memories are kept for, as far as the caller may see; all on one page unless asked otherwise."""
+    """List the owners of memories that the caller may see; all on one page unless `page_size` is given."""
     found = await personal.overview.owners(personal.walls)
     size = page_size or max(len(found), 1)
     first = (page - 1) * size
@@ -77,7 +77,7 @@ async def entities(
 
 @router.get("/v2/entities/{type}/{name:path}", summary="Get a user, agent, app or run", **answers(OwnerSummary))
 async def entity(type: EntityType, name: str, personal: ReadAccess) -> dict[str, Any]:
-    """What is kept for one of them."""
+    """Return one owner of memories."""
     scope = _scope(type, name)
     for owner in await personal.overview.owners(personal.inside(scope)):
         if (owner.axis, owner.name) == (ENTITY_TYPES[type], name):
@@ -89,7 +89,7 @@ async def entity(type: EntityType, name: str, personal: ReadAccess) -> dict[str,
     "/v2/entities/{type}/{name:path}", summary="Delete the memories of a user, agent, app or run", **answers(Deletion)
 )
 async def delete_entity(type: EntityType, name: str, personal: WriteAccess, erase: bool = False) -> dict[str, Any]:
-    """Remove all that is kept for one of them; nothing being left is no error, for it is what was asked."""
+    """Delete all memories of one owner; an owner without memories is no error."""
     scope = personal.inside(_scope(type, name))
     if erase:
         await personal.engine.forget(Forgetting(scope=scope, walls=personal.walls))
@@ -105,7 +105,7 @@ async def delete_entity(type: EntityType, name: str, personal: WriteAccess, eras
     **answers(Deletion),
 )
 async def delete_entity_by_id(type: EntityType, id: str, personal: WriteAccess, erase: bool = False) -> dict[str, Any]:
-    """The same by the `id` that the list tells of it, as clients before 1.0 send it, or by its name."""
+    """Delete all memories of one owner, by the `id` of the list, as clients before 1.0 send it, or by name."""
     return await delete_entity(type, id.removeprefix(f"{type}:"), personal, erase)
 
 
@@ -125,7 +125,7 @@ def _in_a_path(name: str) -> str:
 
 
 def entity_view(owner: Owner) -> dict[str, Any]:
-    """Somebody that memories are kept for; the name as it may stand in a path, where clients put it as it is."""
+    """Build the view of an owner; the name is encoded for paths, into which clients put it as it is."""
     name = _in_a_path(owner.name)
     return {
         "id": f"{_TYPE_OF[owner.axis]}:{name}",

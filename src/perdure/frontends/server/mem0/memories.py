@@ -104,7 +104,7 @@ PageSize = Annotated[int | None, Query(ge=1, le=1_000)]
 async def add(
     form: AddForm, personal: WriteAccess, idempotency_key: Annotated[str | None, Header()] = None
 ) -> dict[str, Any]:
-    """Read a conversation and keep its facts; they can be read when the answer comes, and its event tells of them."""
+    """Extract facts from a conversation and store them before the response is sent; its event lists them."""
     reach = resolve_one_scope(form.scope(), read_filters(form.filters), personal.walls)
     header = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
     key = form.idempotency_key or header or f"mem0:{uuid4()}"  # the event id needs one
@@ -128,7 +128,7 @@ async def add(
 )
 @router.post("/v3/memories/search", summary="Search memories (mem0)", **answers(SearchResults, FOUND))
 async def search(form: SearchForm, personal: ReadAccess) -> dict[str, Any]:
-    """The best memories of the scopes that the filters name."""
+    """Search the scopes that the filters name, best match first."""
     return await search_view(personal, form)
 
 
@@ -167,14 +167,14 @@ async def search_view(personal: PersonalMemory, form: SearchForm) -> dict[str, A
 
 @router.post("/v1/feedback", summary="Say what a memory is worth (mem0)", **answers(FeedbackResult))
 async def feedback(form: FeedbackForm, personal: WriteAccess) -> dict[str, Any]:
-    """Judge a memory: POSITIVE, NEGATIVE or VERY_NEGATIVE moves its importance; null takes the judgement back."""
+    """Rate a memory: POSITIVE, NEGATIVE or VERY_NEGATIVE changes its importance; null removes the rating."""
     item = await personal.memory.feedback(form.memory_id, form.feedback, reason=form.feedback_reason)
     return {"id": item.id, "feedback": item.metadata.get("feedback"), "feedback_reason": form.feedback_reason}
 
 
 @router.put("/v1/batch", summary="Change many memories (mem0)", **answers(Message))
 async def update(form: BatchForm, personal: WriteAccess) -> dict[str, str]:
-    """Change each of them; where one does not exist, or its change is wrong, none is changed."""
+    """Change several memories; if one does not exist, or its change is invalid, none is changed."""
     for place, entry in enumerate(form.memories):
         if entry.text is None and entry.metadata is None:
             raise InvalidInputError(f"memories[{place}] has no text and no metadata", field=f"memories[{place}].text")
@@ -190,7 +190,7 @@ async def update(form: BatchForm, personal: WriteAccess) -> dict[str, str]:
 
 @router.delete("/v1/batch", summary="Delete many memories (mem0)", **answers(Message))
 async def delete(form: BatchForm, personal: WriteAccess) -> dict[str, str]:
-    """Remove each of them; where one does not exist, none is removed."""
+    """Delete several memories; if one does not exist, none is deleted."""
     ids = await _ids(form, personal)
     for id in ids:
         await personal.memory.delete(id)
@@ -198,7 +198,7 @@ async def delete(form: BatchForm, personal: WriteAccess) -> dict[str, str]:
 
 
 async def _ids(form: BatchForm, personal: PersonalMemory) -> list[str]:
-    """The ids of the memories, each once; NotFoundError where one does not stand inside of the walls."""
+    """Return the ids of the memories, each once; NotFoundError for one outside the caller's scope."""
     return list(dict.fromkeys([(await personal.existing(entry.memory_id)).id for entry in form.memories]))
 
 
@@ -228,7 +228,7 @@ class Events(NumberedPage):
 
 
 class EventsQuery(ScopeFields):
-    """Whose events to tell of, and from where on."""
+    """The scope of the events, and where the page starts."""
 
     after: int = Field(0, ge=0, lt=2**63, description="`sequence` of the last event of the page before")
     page_size: int = Field(50, ge=1, le=500)
@@ -236,7 +236,7 @@ class EventsQuery(ScopeFields):
 
 @router.get("/v1/event/{id}", summary="Get an event", **answers(Event))
 async def event(id: str, personal: ReadAccess) -> dict[str, Any]:
-    """What became of an `add` in the last 24 hours, or of a deletion; or one line of a memory's history."""
+    """Return the result of an `add` of the last 24 hours, a deletion, or one event of a memory's history."""
     opened = unseal(id)
     if opened is None:
         record = await personal.overview.event(id, personal.walls)
@@ -262,7 +262,7 @@ async def _results(personal: PersonalMemory, key: object, scope: Scope) -> list[
 
 @router.get("/v1/events", summary="List events", **answers(Events))
 async def events(request: Request, query: Annotated[EventsQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
-    """Everything that happened inside of a scope, or of all that the caller may see, in order."""
+    """List the events of a scope, or of all that the caller may see, in order."""
     scope = personal.inside(query.scope())
     found = await personal.overview.events(scope, limit=query.page_size, after=query.after)
     full = len(found) == query.page_size
@@ -276,7 +276,7 @@ async def events(request: Request, query: Annotated[EventsQuery, Query()], perso
 
 
 def record_event_view(record: HistoryRecord) -> dict[str, Any]:
-    """One event as `GET /v1/events` tells of it: by the time that it is told it has succeeded."""
+    """Build the view of one event, which has succeeded by then."""
     result = {"id": record.memory_id, "event": record.event, "data": {"memory": record.new_value or record.old_value}}
     return {
         "id": record.id,

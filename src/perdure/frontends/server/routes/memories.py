@@ -74,7 +74,7 @@ IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", descripti
 
 @router.post("/v1/memories", summary="Remember a conversation", **answers(AddResult | list[MemoryEvent], ADDED))
 async def add(body: FactsAdd, personal: WriteAccess, idempotency_key: IdempotencyKey = None) -> Any:
-    """Read a conversation and keep its facts: each is added, updates or retires another, or was known."""
+    """Extract facts from a conversation and store them: each is new, changes or ends another, or is known already."""
     reach = resolve_one_scope(body.scope(), _filters(body.filters), personal.walls)
     told = None if idempotency_key is None else utf8_of(idempotency_key, "Idempotency-Key")
     key = body.idempotency_key if body.idempotency_key is not None else told
@@ -83,13 +83,13 @@ async def add(body: FactsAdd, personal: WriteAccess, idempotency_key: Idempotenc
 
 @router.get("/v1/memories/search", summary="Search memories", **answers(SearchResults, FOUND))
 async def search(query: Annotated[FactsSearch, Query()], personal: ReadAccess) -> dict[str, Any]:
-    """The memories that answer a question, best first."""
+    """Search for memories that answer a question, best first."""
     return await _search(personal, query)
 
 
 @router.post("/v1/memories/search", summary="Search memories, with a body", **answers(SearchResults, FOUND))
 async def search_by_body(body: FactsSearchBody, personal: ReadAccess) -> dict[str, Any]:
-    """The same, with filters, earlier messages and a window of time as JSON."""
+    """Search with a JSON body, which may hold filters, earlier messages and a time window."""
     return await _search(personal, body)
 
 
@@ -123,7 +123,7 @@ async def _search(personal: PersonalMemory, form: FactsSearch) -> dict[str, Any]
 
 @router.get("/v1/memories", summary="List memories", **answers(MemoryList | MemoryPage, LISTED))
 async def get_all(request: Request, query: Annotated[FactsList, Query()], personal: ReadAccess) -> dict[str, Any]:
-    """A page of a scope's memories, oldest first: by `cursor`, or by `page` as mem0's clients ask."""
+    """List one page of a scope's memories, oldest first, by `cursor` or by `page` number."""
     filters = _filters(query.filters)
     if query.is_numbered:
         return page_view(request, query, await operations.list_page(personal, query, filters))
@@ -146,19 +146,19 @@ async def get_all(request: Request, query: Annotated[FactsList, Query()], person
 
 @router.get("/v1/memories/{id}", summary="Get a memory", **answers(Memory, MEMORY))
 async def get(id: str, personal: ReadAccess) -> dict[str, Any]:
-    """One memory by its id."""
+    """Return a memory by its id."""
     return memory_view(await personal.existing(id))
 
 
 @router.put("/v1/memories/{id}", summary="Change a memory", **answers(Memory, MEMORY))
 async def update(id: str, body: UpdateBody, personal: WriteAccess) -> dict[str, Any]:
-    """Overwrite a memory's text, add to its metadata, or set when it began to hold and when it ends."""
+    """Replace a memory's text, add to its metadata, or set when it becomes valid and when it ends."""
     return memory_view(await operations.update(personal.of_project(body.org_id, body.project_id), id, body))
 
 
 @router.delete("/v1/memories/{id}", summary="Delete a memory", **answers(Deletion))
 async def delete(id: str, query: Annotated[DeleteQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
-    """Remove one memory; its history stays unless `erase` is true."""
+    """Delete a memory; its history stays unless `erase` is true."""
     count = await operations.delete(personal, id, erase=query.erase, linked=query.delete_linked)
     cascade = {"cascade_count": count} if query.delete_linked else {}
     return {"message": "Memory deleted successfully!", "id": id, **cascade}
@@ -166,7 +166,7 @@ async def delete(id: str, query: Annotated[DeleteQuery, Query()], personal: Writ
 
 @router.delete("/v1/memories", summary="Delete the memories of a scope", **answers(Deletion))
 async def delete_all(query: Annotated[DeleteAllQuery, Query()], personal: WriteAccess) -> dict[str, Any]:
-    """Remove all memories of one scope, or those of it that a filter lets through."""
+    """Delete all memories of one scope, or those that match a filter."""
     filters = read_filters(query.filters)
     if query.metadata is not None:
         metadata = read_filters({"metadata": query.metadata})
@@ -177,33 +177,33 @@ async def delete_all(query: Annotated[DeleteAllQuery, Query()], personal: WriteA
 
 @router.get("/v1/memories/{id}/history", summary="Get the history of a memory", **answers(list[HistoryEvent], HISTORY))
 async def history(id: str, personal: ReadAccess) -> list[dict[str, Any]]:
-    """Everything that happened to a memory, oldest first, its deletion included."""
+    """List the events of a memory, oldest first, its deletion included."""
     return [history_view(record) for record in await operations.history(personal, id)]
 
 
 @router.post("/v1/memories/{id}/feedback", summary="Rate a memory", **answers(Memory, MEMORY))
 async def feedback(id: str, body: FeedbackBody, personal: WriteAccess) -> dict[str, Any]:
-    """Judge a memory, which moves its importance and so how long it lasts; the last verdict counts, null is none."""
+    """Rate a memory, which changes its importance and lifetime; the last verdict counts, null removes it."""
     return memory_view(await personal.memory.feedback(id, body.verdict, reason=body.reason))
 
 
 @router.post("/v1/memories/{id}/trust", summary="Let a memory enter prompts", **answers(Memory, MEMORY))
 async def trust(id: str, personal: WriteAccess) -> dict[str, Any]:
-    """Take one memory out of quarantine; where it came from stays known, and undo takes it back."""
+    """Take a memory out of quarantine; its provenance stays recorded, and undo reverts this."""
     return memory_view(await personal.memory.trust(id))
 
 
 @router.post("/v1/memories/{id}/distrust", summary="Keep a memory out of prompts", **answers(Memory, MEMORY))
 async def distrust(id: str, personal: WriteAccess, body: DistrustBody | None = None) -> dict[str, Any]:
-    """Put one memory into quarantine: it is still found, and enters no prompt."""
+    """Put a memory into quarantine: searches still find it, and no prompt contains it."""
     return memory_view(await personal.memory.distrust(id, (body or DistrustBody()).reason))
 
 
 @router.post("/v1/reset", summary="Clear everything", **answers(Message))
 async def reset(body: ResetForm, service: CurrentService, personal: WriteAccess) -> dict[str, str]:
-    """Clear memories, history and messages of this server; keys stay. Where keys exist it needs an admin's.
+    """Clear memories, history and messages of this server; keys stay. An admin key is needed if keys exist.
 
-    The body says `{"confirm": true}`: nothing that sends none clears a memory.
+    The body must be `{"confirm": true}`, so that nothing is cleared by accident.
     """
     need_admin(service, personal.caller)
     await personal.memory.reset()
@@ -219,7 +219,7 @@ async def context(query: Annotated[ContextQuery, Query()], personal: ReadAccess)
 
 @router.post("/v1/forget", summary="Forget", **answers(ForgetReport))
 async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
-    """Take one memory, what a question finds, or a scope out of every place that held it; the report names each."""
+    """Remove a memory, the matches of a query, or a scope from every place that holds it; the report names each."""
     if body.id is None and body.query is None:
         body.scope().require_owner()  # a key that is bound to one has not named it
     view, ids = personal.at(body.scope())
@@ -231,7 +231,7 @@ async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
 
 @router.post("/v1/undo", summary="Take back an event", **answers(AddResult | list[MemoryEvent]))
 async def undo(body: UndoBody, personal: WriteAccess) -> Any:
-    """Take back one event by its inverse; 409 where a later one built on it."""
+    """Undo one event; 409 if a later event depends on it."""
     return added_view(await personal.memory.undo(body.event_id))
 
 
