@@ -26,7 +26,7 @@ def client_config(
     git: bool,
     gateway: dict[str, Any],
 ) -> MemoryConfig:
-    """The configuration of spec 002: files in `memory_path`, turns searched, updates that leave tombstones.
+    """Make the configuration of a client: files in `memory_path`, turns searched, updates that leave tombstones.
 
     ConfigError names what is wrong.
     """

@@ -136,7 +136,7 @@ def serving_config(place: Path, chosen: dict[str, Any], file: Path | None = None
 
 
 def checked(config: MemoryConfig, place: Path) -> ServerSettings:
-    """The server's settings; ConfigError where they would serve somebody who cannot be known (issue 6)."""
+    """The server's settings; ConfigError where they would serve somebody who cannot be known."""
     from perdure.frontends.server.auth.jwt import JwtVerifier
     from perdure.frontends.server.settings import ServerSecrets  # heavy, see above
     from perdure.frontends.server.settings import read_settings as read_server
