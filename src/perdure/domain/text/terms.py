@@ -7,9 +7,10 @@ and of a query every two neighbours together are one.
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from perdure.domain.text.pattern import Pattern
@@ -135,6 +136,70 @@ def _tidy(word: str) -> str:
     if word.endswith("ll") and _measure(word) > 1:
         word = word[:-1]
     return word
+
+
+_LIGHT_VOWELS = frozenset("aeiouy")
+_KEEP_DOUBLE = frozenset("lsfz")
+
+
+def light_stem(word: str, irregular: Mapping[str, str]) -> str:
+    """The stem of a folded English word: an irregular form's base, else without -s, -ed, -ing and a final -e.
+
+    A form that the table maps to itself only looks inflected ("wedding", "news"). Lighter than `stem`: it serves to
+    compare words in their grammatical forms, so "lives" and "living" are both "liv".
+    """
+    base = irregular.get(word)
+    if base is not None:
+        return base if irregular.get(base) == base else _bare(base)
+    return word if len(word) <= 3 or not word.isalpha() else _bare(_without_ending(word))
+
+
+def _without_ending(word: str) -> str:
+    if word.endswith(("ies", "ied")) and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    if word.endswith("ly") and len(word) > 6:
+        return word[:-2]
+    for ending in ("ing", "ed"):
+        root = word[: -len(ending)]
+        if word.endswith(ending) and len(root) >= 2 and _LIGHT_VOWELS & set(root):
+            doubled = len(root) > 2 and root[-1] == root[-2] and root[-1] not in _KEEP_DOUBLE
+            return root[:-1] if doubled else root
+    return word
+
+
+def _bare(word: str) -> str:
+    if len(word) > 3 and word.endswith("e"):
+        return word[:-1]
+    if len(word) > 3 and word.endswith("y") and word[-2] not in _LIGHT_VOWELS:
+        return word[:-1] + "i"
+    return word
+
+
+def without_accents(text: str, *, only_latin: bool = False) -> str:
+    """The text in compatibility form without combining marks; `only_latin` keeps those of other scripts."""
+    parts = unicodedata.normalize("NFKD", text)
+    if not only_latin:
+        return "".join(part for part in parts if not unicodedata.combining(part))
+    kept = "".join(part for part in parts if not (unicodedata.combining(part) and ord(part) < 0x0370))
+    return unicodedata.normalize("NFC", kept)
+
+
+def split_words(text: str, *, joined_by: str = "", underscore: bool = False) -> list[str]:
+    """The runs of letters and digits in a text, as they are written.
+
+    Any character of `joined_by` between two runs makes them one word; with `underscore`, `_` counts as a letter.
+    """
+    return _word_pattern(joined_by, underscore).findall(text)
+
+
+@cache
+def _word_pattern(joined_by: str, underscore: bool) -> re.Pattern[str]:
+    run = r"\w+" if underscore else r"[^\W_]+"
+    return re.compile(rf"{run}(?:[{re.escape(joined_by)}]{run})*" if joined_by else run)
 
 
 _UNSPACED = (

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.rules.slots import Reading, Slot, Value, comparable, fits, read
 from perdure.pipeline.lexicon import lines, pairs
 
@@ -149,7 +150,6 @@ def _of_topic(reading: Reading, text: str, initial: str | None) -> Line | None:
 ALIKE: Final = 0.60
 """Word Jaccard from which two texts are of one group (B12)."""
 
-_GROUPED_WORD = Pattern(r"\w+")
 
 _Read = tuple[Line | None, Step | None]
 
@@ -175,7 +175,7 @@ def groups(members: Sequence[Member]) -> tuple[tuple[str, ...], ...]:
     with the square of the number: meant for 100 (B12).
     """
     ordered = sorted(members, key=lambda member: (member.told_at, member.id))
-    words = [frozenset(_GROUPED_WORD.findall(member.text.casefold())) for member in ordered]
+    words = [frozenset(split_words(member.text.casefold(), underscore=True)) for member in ordered]
     read = [(line_of(member.text), step_of(member.text)) for member in ordered]
     parent = list(range(len(ordered)))
 

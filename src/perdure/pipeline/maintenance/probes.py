@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.text.terms import split_words
 from perdure.pipeline.lexicon import pairs, words
 
 # --- Probes: questions that a store's own contents answer
@@ -125,7 +125,7 @@ def _spread(terms: Sequence[str], most: int) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
+    return split_words(text.casefold(), underscore=True)
 
 
 def _digest(probe: Probe) -> bytes:

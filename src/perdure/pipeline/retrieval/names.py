@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import without_accents
 from perdure.pipeline.lexicon import words
 
 SHOUTED = 0.5
@@ -143,8 +143,7 @@ def _is_ordinary(word: str) -> bool:
 
 def _fold(word: str) -> str:
     """A word without case and diacritics."""
-    spread = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(letter for letter in spread if not unicodedata.combining(letter))
+    return without_accents(word.casefold())
 
 
 @cache

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from perdure.domain.errors import ConfigError
-from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words
 from perdure.pipeline.retrieval.rescoring import HALF_LIFE_DAYS, half_life_decay
 
 # Budget: which memories fit into so many tokens, the best first.
@@ -40,8 +40,6 @@ logger = logging.getLogger("perdure")
 
 TOKENS_PER_WORD: Final = 1.3
 """001's estimate of a text's length: tokens = ceil(1.3 x words) (B11)."""
-
-_WORD = Pattern(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +180,7 @@ def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
 
 def _words(text: str) -> frozenset[str]:
     """The words of a text; one without any, such as a row of pictures, is a word by itself."""
-    return frozenset(_WORD.findall(text.lower())) or frozenset((text.strip(),))
+    return frozenset(split_words(text.lower(), underscore=True)) or frozenset((text.strip(),))
 
 
 @lru_cache(maxsize=256)

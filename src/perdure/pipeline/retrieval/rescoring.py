@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, Slots
-from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.rules.slots import read_slots
 
 # --- Words and letters beside meaning
@@ -43,8 +43,6 @@ K1, B = 1.2, 0.75
 """BM25's saturation of a repeated word, and its share of the text's length (B9)."""
 GRAM: Final = 3
 """Letters in a gram (B9)."""
-
-_TOKEN = Pattern(r"[^\W_]+")
 
 
 def hybrid(query: str, texts: Sequence[str], cosines: Sequence[float], mode: str = "weighted") -> list[float]:
@@ -102,7 +100,7 @@ def gram_likeness(query: str, text: str) -> float:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.lower())
+    return split_words(text.lower())
 
 
 def _grams(text: str) -> set[str]:

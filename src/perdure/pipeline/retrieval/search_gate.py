@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words, without_accents
 from perdure.pipeline.lexicon import lines
 
 # --- Whether memory is searched
@@ -18,7 +18,6 @@ from perdure.pipeline.lexicon import lines
 LONGEST = 160
 """Characters beyond which a text is no plain question: what is told in it may well be known here."""
 
-_WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBER = r"\(*-?\d[\d,.]*\)*"
 _SUM = Pattern(
     rf"(?:what(?:'s| is)|calculate|compute|how much is)?\s*{_NUMBER}(?:(?:\s*[+*^×÷]\s*|\s[-/x]\s){_NUMBER})+[\s=?]*",
@@ -39,7 +38,7 @@ def is_general(query: str) -> bool:
     if _SUM.fullmatch(text):
         return True
     asking, pointing, phrases = _lexicon()
-    found = _WORD.findall(text.lower().replace("’", "'"))
+    found = split_words(text.lower().replace("’", "'"), joined_by="'’")
     if not found or found[0] not in asking or not pointing.isdisjoint(found):
         return False
     plain = f" {' '.join(found)} "
@@ -100,7 +99,6 @@ def _social() -> tuple[frozenset[tuple[str, ...]], frozenset[str]]:
 
 # --- Which type of memory comes first
 
-_WORDS = Pattern(r"\w+(?:'\w+)*")
 
 PROCEDURAL: Final = "procedural"
 """The type of memories that say how something is done (001 §3)."""
@@ -142,5 +140,6 @@ def _phrases() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _spaced(text: str) -> str:
     """The words in lower case with a space on each side, without accents, which are often left out in questions."""
-    letters = unicodedata.normalize("NFKD", text.lower().replace("’", "'"))
-    return f" {' '.join(_WORDS.findall(''.join(each for each in letters if not unicodedata.combining(each))))} "
+    plain = without_accents(text.lower().replace("’", "'"))
+    words = split_words(plain, joined_by="'", underscore=True)
+    return f" {' '.join(words)} "

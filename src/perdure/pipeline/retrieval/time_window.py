@@ -15,13 +15,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.domain.text.dates import SEASONS, months_on
 from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words
 from perdure.pipeline.lexicon import lines, pairs, words
 
 # Dates as people write them: "7 May 2023", "May 7th", "2023-05-07", "in May", "summer of 2022", "in 2023".
-
-SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""The months in which the seasons begin (north of the equator)."""
 
 PARTS = {
     "first week of": (1, 7),
@@ -226,7 +225,6 @@ _SIDE = Pattern(r"\b(?P<side>since|before|prior to|after|until|till|up to|by|sta
 _LAST = Pattern(r"\b(?P<which>last|this|past) $", re.I)
 _FROM = Pattern(r"\b(?:between|from)(?: the)? $", re.I)
 _TO = Pattern(r"\s*(?:,? ?and|to|until|till|through|-|–)(?: the)?\s*", re.I)
-_WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHIFT = {"day": 1, "week": 7, "weekend": 7, "month": 31} | dict.fromkeys(_DAY_OF, 7)
 _FINENESS: dict[Grain, int] = {"day": 0, "week": 1, "month": 2, "season": 3, "span": 4, "year": 5}
@@ -320,8 +318,8 @@ def _in_year(month: int, days: tuple[int, int] | None, season: bool, year: int) 
     """A month, a season that begins with it, or days of it, in a year; None if there is no such day."""
     start = _first(year, month)
     if season:
-        return Window(start, _months_on(start, 3), "season")
-    end = _months_on(start, 1)
+        return Window(start, months_on(start, 3), "season")
+    end = months_on(start, 1)
     if days is None:
         return Window(start, end, "month")
     last = start + timedelta(days=days[1])
@@ -370,7 +368,7 @@ def _relative(text: str, now: datetime) -> Window | None:
     if found["back"]:
         count, unit = _number(found["back"]), found["of"].lower()
         if unit in ("month", "year"):
-            return Window(_months_on(today, -count * (12 if unit == "year" else 1)), _next(today), "span")
+            return Window(months_on(today, -count * (12 if unit == "year" else 1)), _next(today), "span")
         return Window(today - timedelta(days=count * (7 if unit == "week" else 1)), _next(today), "span")
     if found["span"]:
         return _named(today, found["which"].lower() == "this", found["span"].lower())
@@ -387,8 +385,8 @@ def _ago(today: datetime, count: int, unit: str) -> Window:
         day = today - timedelta(days=7 * count)
         return Window(day - timedelta(days=3), day + timedelta(days=4), "week")
     if unit == "month":
-        month = _months_on(today.replace(day=1), -count)
-        return Window(month, _months_on(month, 1), "month")
+        month = months_on(today.replace(day=1), -count)
+        return Window(month, months_on(month, 1), "month")
     return Window(_first(today.year - count), _first(today.year - count + 1), "year")
 
 
@@ -400,8 +398,8 @@ def _named(today: datetime, this: bool, span: str) -> Window | None:
         start = monday - timedelta(days=7 * back)
         return Window(start + timedelta(days=5 if span == "weekend" else 0), start + timedelta(days=7), "week")
     if span == "month":
-        month = _months_on(today.replace(day=1), -back)
-        return Window(month, _months_on(month, 1), "month")
+        month = months_on(today.replace(day=1), -back)
+        return Window(month, months_on(month, 1), "month")
     if span == "year":
         return Window(_first(today.year - back), _first(today.year - back + 1), "year")
     if span in _DAY_OF:
@@ -409,9 +407,9 @@ def _named(today: datetime, this: bool, span: str) -> Window | None:
         day = today + timedelta(days=ahead if this else (ahead - 7 if ahead >= 0 else ahead))
         return Window(day, _next(day), "day")
     start = _first(today.year, SEASONS[span])
-    if not this and _months_on(start, 3) > today:
+    if not this and months_on(start, 3) > today:
         start = start.replace(year=today.year - 1)
-    return Window(start, _months_on(start, 3), "season")
+    return Window(start, months_on(start, 3), "season")
 
 
 def closeness(window: Window, days: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -444,7 +442,7 @@ def _moved(edge: datetime, units: int, grain: Grain) -> float:
     """The day number of an edge so many months (month, season) or days on."""
     if grain in ("month", "season"):
         try:
-            return _day_number(_months_on(edge, units))
+            return _day_number(months_on(edge, units))
         except ValueError:  # beyond the calendar
             return np.inf if units > 0 else -np.inf
     return _day_number(edge) + units
@@ -475,7 +473,7 @@ def asks_when(question: str) -> bool:
 def _phrases_in(text: str, name: str) -> int:
     """How often phrases of a lexicon file stand in a text, word by word."""
     table = _phrases(name)
-    found = _WORD.findall(text.lower())
+    found = split_words(text.lower(), joined_by="'’")
     return sum(
         any(tuple(found[at : at + len(phrase)]) == phrase for phrase in table[word])
         for at, word in enumerate(found)
@@ -511,12 +509,6 @@ def _first(year: int, month: int = 1) -> datetime:
 
 def _next(day: datetime) -> datetime:
     return day + timedelta(days=1)
-
-
-def _months_on(edge: datetime, months: int) -> datetime:
-    """The first of the month so many months on."""
-    index = edge.year * 12 + edge.month - 1 + months
-    return _first(index // 12, index % 12 + 1)
 
 
 def _day_number(moment: datetime) -> float:

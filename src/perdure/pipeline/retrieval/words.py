@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import unicodedata
-
-from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words, without_accents
 from perdure.pipeline.lexicon import words
 
-_TOKEN = Pattern(r"[^\W_]+")
 SHARED_PREFIX = 4
 """Letters that two words must share at their start to count as one: "training" and "trains", not "train" and "tree"."""
 
 
 def tokens(text: str) -> list[str]:
     """Lower-case words and numbers without diacritics, in order."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    return _TOKEN.findall("".join(character for character in folded if not unicodedata.combining(character)))
+    return split_words(without_accents(text.casefold()))
 
 
 def word_score(query: str, text: str) -> float:

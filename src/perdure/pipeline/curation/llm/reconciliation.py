@@ -14,7 +14,7 @@ from perdure.backends.llms.base import LLM
 from perdure.domain.errors import InvalidInputError, LLMError
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.memory import MemoryItem
-from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.llm.parsing import Operation, Reading, UnreadableAnswer, parse_operations
 from perdure.pipeline.prompts import load
 
@@ -24,7 +24,6 @@ _SAME_STATEMENT: Final = 0.8
 """Share of a fact's words in a memory from which a NONE that names only the memory is taken to mean that fact."""
 _SAME_MATTER: Final = 0.5
 """Share of a fact's words in an operation's text from which an operation without a fact is taken to be about it."""
-_WORD = Pattern(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +216,8 @@ def _likeness(case: Case, fact: Fact, operation: Operation) -> float:
     text = operation.text
     if operation.event in ("DELETE", "NONE") and item is not None:
         text = item.memory
-    words = set(_WORD.findall(fact.text.casefold()))
-    return len(words & set(_WORD.findall(text.casefold()))) / len(words) if words else 0.0
+    words = set(split_words(fact.text.casefold(), underscore=True))
+    return len(words & set(split_words(text.casefold(), underscore=True))) / len(words) if words else 0.0
 
 
 _QUOTED_ANSWER: Final = 2_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ from perdure.backends.llms.base import LLM
 from perdure.domain.errors import LLMError
 from perdure.domain.message import Message, transcript
 from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.chat import is_refusal
 from perdure.pipeline.curation.llm.parsing import find_json, without_thoughts
 from perdure.pipeline.prompts import load
@@ -25,7 +25,6 @@ NOTHING: Final = frozenset({"", "none", "null", "nothing", "n/a", "no summary", 
 _DEBRIS = Pattern(r"```|[{\[]\s*\"|\"\s*[}\]]|\"\w+\"\s*:|^\s*[{}\[\]]|<\|\w+\|>")
 _ECHOED: Final = 10
 """Words in a row that a text shares with its instructions by more than chance."""
-_WORD = Pattern(r"\w+(?:['’]\w+)*")
 
 
 def junk(text: str, *, longest: int, prompt: str, labels: Sequence[str] = ()) -> str | None:
@@ -55,7 +54,7 @@ def _repeats(text: str, prompt: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(_WORD.pattern, text.lower())
+    return split_words(text.lower(), joined_by="'’", underscore=True)
 
 
 # A session told by a model, as an event (001 §6 step 5, V65).

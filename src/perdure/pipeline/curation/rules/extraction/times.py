@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from perdure.domain.text.dates import SEASONS, months_on
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.extraction import grammar
 
@@ -13,7 +14,6 @@ MONTHS = {
     for number, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
 }
 DAYS = {name: number for number, name in enumerate(["mon", "tue", "wed", "thu", "fri", "sat", "sun"])}
-SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 NUMBERS = {
     name: number + 1
     for number, name in enumerate(
@@ -148,7 +148,7 @@ def _relative(which: str, span: str, anchor: datetime) -> datetime | None:
     if span == "weekend":
         return today + timedelta(days=5 - today.weekday() + 7 * step)
     if span == "month":
-        return _months(today, step)
+        return months_on(today, step)
     if span == "year":
         return datetime(anchor.year + step, 1, 1, tzinfo=UTC)
     if span[:3] in DAYS and span not in SEASONS and not span.startswith("mar"):
@@ -170,15 +170,10 @@ def _count(word: str) -> int:
 def _back(anchor: datetime, count: int, unit: str) -> datetime:
     today = _midnight(anchor)
     if unit == "month":
-        return _months(today, -count)
+        return months_on(today, -count)
     if unit == "year":
-        return _months(today, -12 * count)
+        return months_on(today, -12 * count)
     return today - timedelta(days=count * (7 if unit == "week" else 1))
-
-
-def _months(day: datetime, step: int) -> datetime:
-    index = day.year * 12 + day.month - 1 + step
-    return day.replace(year=index // 12, month=index % 12 + 1, day=1)
 
 
 def _midnight(moment: datetime) -> datetime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ from importlib.resources import files
 from perdure.domain.graph import DEFAULT_TYPE, Entity, Mention, entity_key
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.readable import is_unicode
+from perdure.domain.text.terms import without_accents
 from perdure.pipeline import lexicon
 from perdure.pipeline.lexicon import word_set
 
@@ -313,8 +313,7 @@ def _only(names: Sequence[str]) -> str | None:
 
 def _core(name: str) -> tuple[str, ...]:
     """The words that make a name: small letters, no accents, titles, articles or forms of firms."""
-    plain = unicodedata.normalize("NFKD", _GENITIVE.sub("", name.strip()))
-    plain = "".join(each for each in plain if not unicodedata.combining(each)).casefold().replace(".", "")
+    plain = without_accents(_GENITIVE.sub("", name.strip())).casefold().replace(".", "")
     words = [word for word in _BREAKS.split(plain) if word]
     while len(words) > 1 and (words[0] in _TITLES or words[0] == "the"):
         words = words[1:]

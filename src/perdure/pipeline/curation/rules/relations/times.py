@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from perdure.domain.clock import iso
+from perdure.domain.text.dates import SEASONS, months_on
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.lexicon import pairs
 
@@ -23,7 +24,6 @@ _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b(?![-/]\d)"
 _OF_YEAR = rf"(?:,? (?:of |in )?{_YEAR})?"
 _ORDER = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4}
-_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _COUNTS = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
     "ten": 10, "eleven": 11, "twelve": 12,
@@ -72,8 +72,8 @@ def read_period(text: str, place: int, reference: Reference) -> tuple[Period, in
 
 def _month_of(year: int, month: int, months: int = 1) -> Period:
     """So many months from the first of one."""
-    last = year * 12 + month - 1 + months
-    return Period(datetime(year, month, 1, tzinfo=UTC), datetime(last // 12, last % 12 + 1, 1, tzinfo=UTC))
+    start = datetime(year, month, 1, tzinfo=UTC)
+    return Period(start, months_on(start, months))
 
 
 def _day(year: int, month: int, day: int) -> Period | None:
@@ -140,7 +140,7 @@ def _month(found: re.Match[str], reference: Reference) -> Period | None:
 
 
 def _season(found: re.Match[str], reference: Reference) -> Period | None:
-    month = _SEASONS[found["season"].lower()]
+    month = SEASONS[found["season"].lower()]
     if found["year"]:
         return _month_of(int(found["year"]), month, 3)
     return _near(lambda year: _month_of(year, month, 3), reference)
@@ -193,7 +193,7 @@ _PATTERNS: tuple[tuple[str, _Read], ...] = (
     (rf"{_MONTH} (?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?\b(?:,? {_YEAR})?", _month_day),
     (rf"(?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?(?: of)? {_MONTH}(?:,? {_YEAR})?", _month_day),
     (rf"(?:early |mid-?|late )?{_MONTH}{_OF_YEAR}", _month),
-    (rf"(?:the )?(?P<season>{'|'.join(_SEASONS)})\b{_OF_YEAR}", _season),
+    (rf"(?:the )?(?P<season>{'|'.join(SEASONS)})\b{_OF_YEAR}", _season),
     (rf"(?:early |mid-?|late )?{_YEAR}", _year),
     (r"(?:the )?(?P<which>last|this|next|previous|current) (?P<unit>week|month|quarter|year)\b", _beside),
     (rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s? ago\b", _ago),

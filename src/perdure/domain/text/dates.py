@@ -1,0 +1,17 @@
+"""Calendar arithmetic and names that every reader of dates shares."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""The months in which the seasons begin (north of the equator)."""
+
+
+def months_on(moment: datetime, months: int) -> datetime:
+    """The first of the month so many months later (or, below zero, earlier), at the same time of day.
+
+    ValueError beyond the years that a datetime holds.
+    """
+    index = moment.year * 12 + moment.month - 1 + months
+    return moment.replace(year=index // 12, month=index % 12 + 1, day=1)
