@@ -47,7 +47,7 @@ def test_what_remembers_loads_what_it_needs(tmp_path: Path) -> None:
     loaded = loaded_by("add", "I live in Lisbon.", "--user-id", "ana", "--path", str(at.path))
     assert {
         "perdure.pipeline.curation.rules.extraction.conversation_reader",
-        "perdure.pipeline.curation.rules.slots.read",
+        "perdure.pipeline.curation.rules.slots",
     } <= loaded
     assert at.texts() == ["User lives in Lisbon"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
-from perdure.pipeline.curation.rules.slots.read import read
+from perdure.pipeline.curation.rules.slots import read
 from perdure.pipeline.lexicon import lines, words
 from perdure.pipeline.prompting.quoting import STATE, estimate_tokens, framed, one_line
 

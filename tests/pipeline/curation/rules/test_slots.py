@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.curation.rules.slots import Value, comparable, fits, read, read_slots
-from perdure.pipeline.curation.rules.slots.lexicon_sets import is_kind_of
-from perdure.pipeline.curation.rules.slots.scan import fold, scan, stem
+from perdure.pipeline.curation.rules.slots.scan import fold, is_kind_of, scan, stem
 from perdure.pipeline.curation.rules.slots.typed import type_values
 
 

@@ -1,8 +1,9 @@
-"""The extraction half of the rules curator: messages in, small third-person facts out; no model, no network.
+"""Extract small third-person facts from messages by rules: no model, no network.
 
-Order of work for each message of a user: unwrap lines, clean, sentences, drop, standing instructions, procedures,
-clauses, resolve references, complete the subject, third person, worthiness; then the whole is deduplicated. The modules
-of that work are imported by the first message: a program that only searches never loads them.
+Each message of a user is unwrapped, cleaned and split into sentences. Of these, instructions, procedures and clauses
+become statements: references are resolved, the subject is completed and put into the third person, and statements that
+say too little are dropped. The facts are then deduplicated. The first message imports the modules that do this, so a
+program that only searches never loads them.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 
-# Cut a long conversation to the characters that are read for facts, at the end of a sentence.
+# Cutting a long conversation to the characters that are read, at the end of a sentence.
 
 LONGEST_ANSWER = 4000
-"""Characters at the end of an assistant's message that are read: what a user's next words may answer."""
+"""Characters read at the end of an assistant's message, which the user's next words may answer."""
 
 _END = Pattern(r"[.!?\u2026]+[\"')\]\u201d\u2019\u00bb]*(?=\s|\Z)|[\u3002\uff01\uff1f]|\n\s*(?=\n)")
 _SPACE = Pattern(r"\s+")
@@ -80,20 +81,18 @@ def _is_shortened(end: str) -> bool:
     return (len(last) == 1 and last.isupper()) or last.lower() in lexicon.pairs("wrapping.tsv")["shortened"].split()
 
 
-# Contexts: what reading a conversation came to so far is kept, so that its next message is not read after all others.
-#
-# Of a conversation that goes on, each message would else be read again as context to each of those that follow it.
+# A cache of the state after each conversation: without it, every message would be read again as context of later ones.
 
 MOST_CONVERSATIONS = 512
-"""Conversations that are kept, those read last."""
+"""Conversations in the cache; the least recently read ones leave it."""
 MOST_DRAFTS = 200
-"""Drafts of a conversation that is kept: some kilobytes each at most. A longer one is read anew."""
+"""Drafts of a cached conversation, some kilobytes each at most; longer conversations are not cached."""
 
 
 class Contexts:
-    """What was read of contexts, by all of their messages; for any number of threads.
+    """A thread-safe cache of the state after each context, keyed by a digest of the messages.
 
-    What is kept is a function of the messages alone: with it or without, the same facts are read.
+    The state depends on the messages alone, so the cache never changes which facts are read.
     """
 
     def __init__(self) -> None:
@@ -101,7 +100,7 @@ class Contexts:
         self._guard = threading.Lock()
 
     def begun(self, context: Sequence[Message]) -> tuple[int, Discourse]:
-        """How many of the context's first messages need not be read, and what they came to."""
+        """Return how many of the first messages are cached, and a copy of the state after them."""
         marks = _marks(context)
         with self._guard:
             for count in range(len(marks), 0, -1):
@@ -112,7 +111,7 @@ class Contexts:
         return 0, Discourse()
 
     def keep(self, context: Sequence[Message], count: int, talk: Discourse) -> None:
-        """Keep what the whole context came to, in place of what its first `count` messages did."""
+        """Store the state after the whole context, in place of the one after its first `count` messages."""
         marks = _marks(context)
         if not marks or len(talk.drafts) > MOST_DRAFTS:
             return
@@ -128,7 +127,7 @@ class Contexts:
 
 
 def _marks(context: Sequence[Message]) -> list[bytes]:
-    """A digest of all messages up to each; none where a moment is missing, which is then that of the reading."""
+    """Digest all messages up to each; empty where a timestamp is missing, since "now" would then take its place."""
     marks: list[bytes] = []
     said = hashlib.blake2b(digest_size=16)
     for message in context:
@@ -144,9 +143,9 @@ def _marks(context: Sequence[Message]) -> list[bytes]:
 __all__ = ["Contexts", "beginning", "extract"]
 
 LONGEST_CONTEXT = 48
-"""Messages of context that are read, a millisecond each: callers show fewer, as many as tell the people of a life."""
+"""Messages of context that are read, about a millisecond each; callers usually pass fewer."""
 SESSION_GAP = timedelta(hours=1)
-"""A silence after which a conversation is a new one (anchors/recall.md): names stay known, "it" means nothing yet."""
+"""A silence after which a new conversation begins: names stay known, "it" refers to nothing yet."""
 
 
 def extract(
@@ -157,12 +156,11 @@ def extract(
     max_facts: int | None = None,
     contexts: Contexts | None = None,
 ) -> list[Fact]:
-    """The facts that users state in `messages`, in the order of telling; deterministic, linear, and it never raises.
+    """Extract the facts that users state in `messages`, in order; deterministic, linear in time, and never raises.
 
     `context` holds the messages just before, for references and open questions; nothing is extracted from it.
     `Fact.sources` are positions in `messages`. Relative times count from a message's timestamp, else from `now`.
-    `max_facts` keeps the first so many. `contexts` know what earlier calls read of the context, and of this one's too
-    afterwards.
+    `max_facts` limits the result to the first so many. `contexts` caches the state after the context across calls.
     """
     context = context[-LONGEST_CONTEXT:]
     done, talk = (0, Discourse()) if contexts is None else contexts.begun(context)
@@ -200,7 +198,7 @@ def _read(message: Message, at: int, talk: Discourse) -> None:
 
 
 def _distinct(drafts: list[Draft]) -> list[Draft]:
-    """Without repeats, and without a statement that a longer one holds word for word."""
+    """Drop repeats that differ only in case and white space."""
     kept: dict[str, Draft] = {}
     for draft in drafts:
         key = " ".join(draft.text.lower().split())

@@ -136,7 +136,6 @@ _IN_LAW = Pattern(r"\b(mother|father|sister|brother|son|daughter|mum|mom|dad)s?[
 _AMPM = Pattern(r"(\d)\s?([ap])\.\s?m\b\.?", re.I)
 _LAUGH = Pattern(r"(?<=\w)[,.]? (?:lo+l+|lmf?ao+|ha(?:ha)+h?|he(?:he)+|rofl)\b[.,!]* ?", re.I)
 _WORD = Pattern(r"(?<![\w'@#/.-])[A-Za-z0-9'/][\w'-]*(?:/(?!\w)|/o\b)?")
-_NUMBER_WORD = {"2": "to", "4": "for"}
 
 
 @dataclass(slots=True)
@@ -155,11 +154,6 @@ class Cleaned:
     def _kept(self, mark: str) -> str:
         place = ord(mark) - FIRST_MARK
         return self.kept[place] if place < len(self.kept) else ""
-
-
-def has_mark(text: str) -> bool:
-    """Whether a quotation, a link or code stands in the text."""
-    return _MARKS.search(text) is not None
 
 
 def without_marks(text: str) -> str:

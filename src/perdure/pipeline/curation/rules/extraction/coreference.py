@@ -264,14 +264,13 @@ def _names_something(rest: list[str]) -> bool:
 
 def _is_day(lead: str) -> bool:
     """Whether the words before "it is" name days that come again ("mondays", "every other friday", "weekends")."""
-    return (
+    return bool(
         re.fullmatch(
             r"(?:(?:on|and|but|every|every other|most) )*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends|"
             r"weekdays|mornings|evenings|nights|lunchtimes|summers|winters|tues|thurs|weds|fri|sat|sun)",
             lead,
             re.I,
         )
-        is not None
     )
 
 

@@ -60,7 +60,6 @@ _OPENS_BADLY = Pattern(
     r"those are|not (?:since|that|even))\b",
     re.I,
 )
-_SPEAKER = Pattern(r"\bUSER\b")
 _CAPITAL_INSIDE = Pattern(
     r"(?<=[a-z] )(?:The|At|In|On|Of|And|But|For|With|Is|Are|Was|Has|It|Its|My|We|He|She|They) (?=[a-z])"
 )
@@ -173,11 +172,10 @@ def is_word_problem(low: str) -> bool:
     """ "I have 12 apples and give 5 to Sam, how many left": numbers and a sum to do."""
     if len(low) > 400 or len(re.findall(r"\d+", low)) < 2:
         return False
-    return (
+    return bool(
         re.search(
             r"how (?:many|much)\b[^?]{0,60}\b(?:left|remain\w*|altogether|in all|in total|total|each get|change)\b", low
         )
-        is not None
     )
 
 

@@ -336,10 +336,6 @@ def find_wish(sentence: str) -> Order | None:
     return None
 
 
-LONGEST_MATTER = 200
-"""Characters: what is longer is no name of something told."""
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request and the sentence around it.

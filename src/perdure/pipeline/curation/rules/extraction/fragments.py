@@ -40,7 +40,7 @@ def plain_statement(sentence: sentences.Sentence, at: int, talk: Discourse) -> l
         return []
     parts = resolved.split()
     verb = grammar.find_verb(parts, grammar.skip_adverbials(parts))
-    if not 0 < verb <= _LATEST_VERB or not _definite(parts):
+    if not 0 < verb <= _LATEST_VERB or not statements.specific(parts):
         return []
     fact = statements.finish(resolved, talk)
     if not statements.worthy(fact, talk):
@@ -66,14 +66,6 @@ def _is_no_statement(text: str) -> bool:
         or filters.is_chatter(text)
         or filters.is_question(text, False)
         or filters.is_request(text)
-    )
-
-
-def _definite(parts: list[str]) -> bool:
-    """Whether a number, a name or a time stands in it."""
-    return any(
-        grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) or any(char.isdigit() for char in part)
-        for part in parts
     )
 
 
@@ -175,10 +167,7 @@ def _worth_keeping(words: list[str]) -> bool:
 
 def valued(text: str) -> bool:
     """Whether a piece holds a typed value: a number, money, a date, a time or a proper name."""
-    parts = text.split()
-    return corrections.typed(text) is not None or any(
-        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
-    )
+    return corrections.typed(text) is not None or statements.holds_value(text.split())
 
 
 def of_topic(text: str, said: str, talk: Discourse, *, told: bool) -> str:
@@ -398,13 +387,6 @@ def _labelled(text: str, talk: Discourse, sentence: statements.Sentence) -> list
     return [statements.make(fact, "labelled", talk, sentence.source)]
 
 
-def _specific(text: str) -> bool:
-    return any(
-        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part))
-        for part in text.split()
-    )
-
-
 _MEASURE = Pattern(
     r"^(?P<label>[a-z][a-z' -]{2,30}?) (?P<value>(?:[$€£]?\d[\w.,:/%-]*)(?: ?(?:cm|kg|lbs?|k|am|pm|euros?|"
     r"pounds|quid|dollars|a month|a week|per month|months?|years?|%))?)$",
@@ -441,13 +423,12 @@ def _measured(text: str, talk: Discourse, sentence: statements.Sentence) -> list
 def _closing(text: str) -> bool:
     """ "sundays shut", "closed mondays": hours of the place spoken of."""
     low = text.lower()
-    return (
+    return bool(
         re.fullmatch(
             r"(?:(?:on )?\w+days?(?: and \w+days?)? (?:shut|closed|open|off|free)|(?:shut|closed|open|off) "
             r"(?:on )?\w+days?)\b.{0,30}",
             low,
         )
-        is not None
     )
 
 
@@ -463,9 +444,7 @@ def _nobody_sure(text: str, sentence: statements.Sentence) -> bool:
 def _tells(text: str) -> bool:
     """Whether a fragment holds a number, a name, a time, a negation, or two content words."""
     parts = text.split()
-    if any(
-        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
-    ):
+    if statements.holds_value(parts):
         return True
     content = [
         part for part in map(grammar.bare, parts) if len(part) > 1 and part not in lexicon.words("prepositions.txt")
@@ -492,7 +471,9 @@ def _may_share(sentence: statements.Sentence, text: str) -> bool:
 def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: str) -> list[Draft]:
     if talk.task or (talk.asks and not talk.about_self and not talk.own):
         return []
-    if grammar.bare(text.split(maxsplit=1)[0]) in {"for", "with", "about", "of", "as"} and not _specific(text):
+    if grammar.bare(text.split(maxsplit=1)[0]) in {"for", "with", "about", "of", "as"} and not statements.holds_value(
+        text.split()
+    ):
         return []
     head = grammar.bare(text.split(maxsplit=1)[0])
     if (head in grammar.bases() or head in grammar.thirds()) and head not in lexicon.words("nounish.txt"):
@@ -509,7 +490,9 @@ def _of_topic(text: str, talk: Discourse, sentence: statements.Sentence, joint: 
     if not fact:
         return []
     if not (talk.own or sentence.kept):
-        if (talk.about_self or not talk.asks) and (_specific(text) or re.match(r"no \w+", text, re.I)):
+        if (talk.about_self or not talk.asks) and (
+            statements.holds_value(text.split()) or re.match(r"no \w+", text, re.I)
+        ):
             talk.waiting.append(Draft(fact, (sentence.source,), "fragment", 0.5))
         return []
     return [statements.make(fact, "fragment", talk, sentence.source)]

@@ -101,14 +101,13 @@ def _with_comma(sentence: str) -> str:
 
 def is_process(label: str) -> bool:
     """Whether a label names a way of doing ("new eczema routine")."""
-    return (
+    return bool(
         re.search(
             r"\b(?:process|procedure|routine|workflow|protocol|recipe|method|ritual|drill|flow|sequence|lock-?up|"
             r"shutdown|rollback)\b|^[a-z]+ing (?:up|down|out|off)\b",
             label,
             re.I,
         )
-        is not None
     )
 
 

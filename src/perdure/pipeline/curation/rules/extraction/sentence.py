@@ -211,10 +211,7 @@ def _merged(pieces: list[sentences.Clause]) -> list[sentences.Clause]:
     if not opening or grammar.subject_of(second.split()) != "first":
         return pieces
     parts = first.split()
-    told = any(
-        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
-    )
-    text = f"{first}, {second}" if told and len(parts) < 6 else second
+    text = f"{first}, {second}" if statements.holds_value(parts) and len(parts) < 6 else second
     return [sentences.Clause(text, ""), *pieces[2:]]
 
 

@@ -423,13 +423,12 @@ def _infinitive_pair(previous: str, parts: list[str]) -> bool:
     head = grammar.bare(parts[0])
     if head not in grammar.bases() or head in grammar.AUXILIARIES:
         return False
-    return (
+    return bool(
         re.search(
             r"\bto \w+[^,]*$|\b(?:can|can't|will|won't|would|could|should|must|might|may|don't|doesn't|"
             r"didn't|let)\b[^,]*$",
             previous,
         )
-        is not None
     )
 
 

@@ -180,6 +180,13 @@ def _does(parts: list[str], verb: int) -> str:
     return ""
 
 
+def holds_value(parts: list[str]) -> bool:
+    """Whether one of the words is a number, a name or a time."""
+    return any(
+        grammar.is_number(part) or grammar.is_name(part) or grammar.is_time_word(grammar.bare(part)) for part in parts
+    )
+
+
 def specific(predicate: list[str]) -> bool:
     """Whether a predicate holds a number, a name, a code or a time."""
     return any(

@@ -39,8 +39,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     uncovered,
 )
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read, read_slots
-from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of
-from perdure.pipeline.curation.rules.slots.scan import scan
+from perdure.pipeline.curation.rules.slots.scan import concept_of, scan
 from perdure.pipeline.curation.rules.slots.typed import type_values
 from perdure.pipeline.lexicon import pairs as table
 from perdure.pipeline.lexicon import words as entries

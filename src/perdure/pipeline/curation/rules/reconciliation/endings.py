@@ -19,8 +19,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     verbs_agree,
 )
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value
-from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, fold_set, stems
-from perdure.pipeline.curation.rules.slots.scan import fold
+from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, stems
 from perdure.pipeline.lexicon import lines
 
 # Succession: posts and duties that pass from one to another when someone leaves.

@@ -32,10 +32,8 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     uncovered,
 )
 from perdure.pipeline.curation.rules.reconciliation.replacement import DISTINGUISHING, topic_of, topics_agree
-from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, comparable, fits, read
-from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, fold_set, is_kind_of
-from perdure.pipeline.curation.rules.slots.read import answers
-from perdure.pipeline.curation.rules.slots.scan import fold
+from perdure.pipeline.curation.rules.slots import USER, Chunk, Reading, Value, answers, comparable, fits, read
+from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, is_kind_of
 from perdure.pipeline.lexicon import pairs as table
 from perdure.pipeline.lexicon import words
 

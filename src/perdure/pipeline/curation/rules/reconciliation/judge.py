@@ -34,7 +34,7 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
 )
 from perdure.pipeline.curation.rules.reconciliation.replacement import judge_replaces
 from perdure.pipeline.curation.rules.slots import USER, Party, Reading, Value, comparable, fits, read
-from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, is_kind_of
+from perdure.pipeline.curation.rules.slots.scan import concept_of, is_kind_of
 
 # Refinement: whether a new fact says what a memory says, and more.
 

@@ -9,8 +9,7 @@ from typing import Literal
 
 from perdure.domain.fact import Neighbour
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Party, Reading, Slot, Value, comparable, fits
-from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, fold_set, is_kind_of, kinds, relations
-from perdure.pipeline.curation.rules.slots.scan import fold
+from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, is_kind_of, kinds, relations
 from perdure.pipeline.lexicon import words
 
 

@@ -25,9 +25,8 @@ from perdure.pipeline.curation.rules.reconciliation.pairing import (
     uncovered,
     verbs_agree,
 )
-from perdure.pipeline.curation.rules.slots import Chunk, Reading, comparable, fits
-from perdure.pipeline.curation.rules.slots.lexicon_sets import concept_of, fold_set, is_kind_of
-from perdure.pipeline.curation.rules.slots.read import Answer, answers
+from perdure.pipeline.curation.rules.slots import Answer, Chunk, Reading, answers, comparable, fits
+from perdure.pipeline.curation.rules.slots.scan import concept_of, fold_set, is_kind_of
 from perdure.pipeline.lexicon import lines, word_set
 
 # Another value in words: statements that say of one subject, with one verb, that it is something else.
@@ -237,7 +236,6 @@ def _differ(one: Answer, two: Answer) -> bool:
     return not told and not any(covers(one.words, word) for word in two.words)
 
 
-_SETTLED = frozenset({"be", "", "chang", "mov", "be call"})
 DISTINGUISHING = word_set("replacement.distinguishing")
 
 
@@ -463,7 +461,3 @@ def _same_matter(new: Reading, old: Reading) -> bool:
 def _purposes(reading: Reading) -> set[str]:
     """What something is used for ("uses Linear for planning"): another purpose is another attribute."""
     return {concept for chunk in reading.chunks if chunk.lead == "for" for concept in chunk.concepts}
-
-
-def _vague(chunks: tuple[Chunk, ...]) -> bool:
-    return all(not chunk.values for chunk in chunks)

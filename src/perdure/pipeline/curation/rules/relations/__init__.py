@@ -1,1 +1,1 @@
-"""Reads entities and relations out of memories, resolves names, and tells for how long a relation holds (000 §4.5)."""
+"""Extract entities and relations from memories, resolve names, and derive when each relation holds."""

@@ -294,7 +294,7 @@ def _subject(text: str, times: Times, *, me: str | None, last: str | None) -> Cl
     return None
 
 
-# What a question asks the graph for: names that may be entities, and the time that it asks about (X66).
+# What a question asks the graph for: names that may be entities, and the time that it asks about.
 
 MOST_WORDS = 4
 """Words of a name in small letters."""

@@ -1,7 +1,7 @@
-"""Entities and relations read by a language model: the two tool calls of 000 §4.5, each asked again once.
+"""Extract entities and relations with a language model: two tool calls, each retried once.
 
-What a model answers is checked, never trusted: a relation between entities that it did not name, or in another shape
-than it was asked for, is none. The text goes into the question as quoted data.
+Answers are validated: a relation between entities that the model did not name, or of another shape than the schema
+asks for, is dropped. The text goes into the question as quoted data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from perdure.pipeline.prompts import load
 T = TypeVar("T")
 TRIES: Final = 2
 MOST: Final = 100
-"""Entities, or relations, of one memory that are taken."""
+"""Entities, or relations, kept of one memory."""
 
 ENTITIES_TOOL: Final[Mapping[str, Any]] = {
     "name": "extract_entities",
@@ -46,7 +46,7 @@ ENTITIES_TOOL: Final[Mapping[str, Any]] = {
         },
     },
 }
-"""000 §4.5, to the letter."""
+"""The schema of the first call; its wording is part of the public contract."""
 
 RELATIONS_TOOL: Final[Mapping[str, Any]] = {
     "name": "extract_relations",
@@ -74,7 +74,7 @@ RELATIONS_TOOL: Final[Mapping[str, Any]] = {
         },
     },
 }
-"""000 §4.5, and for which time a relation holds, where the text says so."""
+"""The schema of the second call, with the time for which a relation holds."""
 
 _SAME_TOOL: Final[Mapping[str, Any]] = {
     "name": "same_entity",

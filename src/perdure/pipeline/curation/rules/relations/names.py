@@ -15,7 +15,7 @@ from perdure.domain.text.terms import without_accents
 from perdure.pipeline import lexicon
 from perdure.pipeline.lexicon import word_set
 
-# Entities that a caller names in a memory's metadata: `{"entities": [{"name": "Alice", "type": "person"}]}` (X57).
+# Entities that a caller names in a memory's metadata: `{"entities": [{"name": "Alice", "type": "person"}]}`.
 
 LONGEST_NAME = 200
 """Characters: a longer one is a text, and no name."""
@@ -24,7 +24,7 @@ MOST = 200
 
 
 def read_mentions(value: object) -> tuple[Mention, ...]:
-    """The entities of a list, each once, in its order; an entry without a name is skipped, a type defaults (X58).
+    """The entities of a list, each once, in its order; an entry without a name is skipped, a type defaults.
 
     An entry is `{name, type, description}` or a name alone. Whatever is of another shape is no entity, and no error.
     """

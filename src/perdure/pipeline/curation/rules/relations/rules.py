@@ -1,7 +1,7 @@
-"""Entities and relations read out of a text by rules: no model, no key, no network (000 §4.5, 004 X65; T33, T34).
+"""Extract entities and relations from a text by rules: no model, no key, no network.
 
-What only asks, supposes, hopes, quotes or denies states nothing, and in doubt nothing is read: a relation that is
-missing is found by search all the same, one that is wrong misleads.
+Questions, suppositions, hopes, quotations and denials state nothing, and in doubt nothing is extracted: search still
+finds the memory of a missing relation, but a wrong relation misleads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The times in a clause, taken out of it: "Alice was the lead until Q2" is "Alice was the lead", ending with Q1.
 
-"Until Q2" ends at the start of Q2. So all of Q1 is inside, a question about Q1 gets it (004), and it meets "from Q2"
+"Until Q2" ends at the start of Q2. So all of Q1 is inside, a question about Q1 gets it, and it meets "from Q2"
 without a gap or an overlap. A single day is included, as in "until 30 April", and so is what "through Q2" names.
 """
 

@@ -1,4 +1,4 @@
-"""For which time each relation holds, read off all that memories state of it (004 X65 to X67).
+"""Derive when each relation holds from all statements about it.
 
 A statement ends another only where both are of one pair ("Alice is no longer the lead") or of one slot (another lead of
 the same project), never because they resemble each other. Both are kept: the one that ended is an edge with an end.

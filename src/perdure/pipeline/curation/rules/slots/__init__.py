@@ -1,6 +1,534 @@
 """Typed slots: what a statement says, as subject, attribute and value in canonical form."""
 
-from perdure.pipeline.curation.rules.slots.read import read, read_slots
-from perdure.pipeline.curation.rules.slots.scan import USER, Chunk, Mood, Party, Reading, Slot, Value, comparable, fits
+from __future__ import annotations
 
-__all__ = ["USER", "Chunk", "Mood", "Party", "Reading", "Slot", "Value", "comparable", "fits", "read", "read_slots"]
+import re
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+
+from perdure.domain.memory import Slots
+from perdure.pipeline.curation.rules.slots.scan import (
+    ARTICLES,
+    NAME,
+    SINCE,
+    USER,
+    Chunk,
+    Mood,
+    Party,
+    Reading,
+    Slot,
+    Token,
+    Value,
+    comparable,
+    concept_of,
+    fits,
+    fold,
+    fold_set,
+    is_kind_of,
+    phrase_starts,
+    relations,
+    rewrite,
+    scan,
+    stem,
+    stem_set,
+    synonyms,
+)
+from perdure.pipeline.curation.rules.slots.subject import Predicate, Subject, read_predicate, read_subject
+from perdure.pipeline.curation.rules.slots.typed import type_values
+from perdure.pipeline.lexicon import lines, pairs, words
+
+__all__ = [
+    "USER",
+    "Answer",
+    "Chunk",
+    "Mood",
+    "Party",
+    "Reading",
+    "Slot",
+    "Value",
+    "answers",
+    "comparable",
+    "fits",
+    "read",
+    "read_slots",
+]
+
+# Phrases: runs of words that stand for one concept ("can't stand", "gave up", "better half") as one token.
+
+
+def join_phrases(tokens: list[Token]) -> list[Token]:
+    """The tokens with each known phrase as one token, whose stem is its concept ("" if the phrase says nothing)."""
+    joined: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        length, concept = _longest(tokens, place)
+        token = tokens[place]
+        if length == 0:
+            joined.append(token)
+            place += 1
+            continue
+        last = tokens[place + length - 1]
+        low = " ".join(part.low for part in tokens[place : place + length])
+        name = token.name and length == 1
+        joined.append(replace(token, low=low, stem=concept, end=last.end, name=name))
+        place += length
+    return joined
+
+
+def _longest(tokens: list[Token], place: int) -> tuple[int, str]:
+    """Tokens and concept of the longest phrase that begins at a place; articles inside a phrase are passed over."""
+    table = synonyms()
+    limit = phrase_starts().get(tokens[place].stem, 0) if tokens[place].value is None else 0
+    key: list[str] = []
+    best = (0, "")
+    for at in range(place, len(tokens)):
+        token = tokens[at]
+        if len(key) >= limit or token.stop or token.value is not None:
+            break
+        if key and token.low in ARTICLES:
+            continue
+        key.append(token.stem)
+        concept = table.get(tuple(key))
+        if concept is not None:
+            best = (at - place + 1, concept)
+    return best
+
+
+# Converse verbs: "Marek sold User the tent" and "User bought the tent from Marek" read alike.
+
+
+@cache
+def _converses() -> dict[str, str]:
+    """Stem of each verb of the giving side to the verb of the taking side."""
+    table: dict[str, str] = {}
+    for line in lines("reconcile_converses.tsv"):
+        giving, _, taking = line.partition("\t")
+        table[stem(giving)] = concept_of(taking)
+    return table
+
+
+def turn_round(reading: Reading, giving: str) -> Reading | None:
+    """The reading from the taking side, where the verb it was said with has one and says who takes; else None."""
+    taking = _converses().get(giving)
+    if taking is None or reading.topic:
+        return None
+    for place, chunk in enumerate(reading.chunks):
+        taker = _taker(chunk, first=place == 0)
+        if taker is None:
+            continue
+        giver = _as_concepts(reading.party)
+        if not giver:
+            return None
+        rest = [*reading.chunks[:place], *reading.chunks[place + 1 :]]
+        kept = tuple(concept for concept in chunk.concepts if concept not in taker[1]) if not chunk.lead else ()
+        if kept:
+            rest.insert(0, replace(chunk, concepts=kept, names=chunk.names - taker[1]))
+        source = Chunk("from", giver, frozenset(giver) - {USER})
+        concepts = (reading.concepts - {reading.verb} - taker[1]) | {taking} | set(giver)
+        return replace(
+            reading,
+            party=taker[0],
+            verb=taking,
+            chunks=(*rest, source),
+            concepts=concepts,
+            names=(reading.names | source.names) - taker[1],
+            slots=(),
+            mood=replace(reading.mood, ended=False),
+        )
+    return None
+
+
+def by_relation(reading: Reading) -> Reading | None:
+    """ "User reports to Paula" as a statement about the user's boss; "is married to Ana" as one about the spouse."""
+    if reading.party.kind != "user" or reading.topic or not reading.chunks:
+        return None
+    chunk = reading.chunks[0]
+    relation = {"marri": "spouse"}.get(reading.verb) or relations().get((reading.verb,))
+    if relation is None or not chunk.names or set(chunk.concepts) != chunk.names:
+        return None
+    slot = Slot("name", chunk.concepts, chunk.values, names=chunk.names, start=chunk.start, end=chunk.end)
+    told = replace(chunk, lead="")
+    return replace(
+        reading,
+        party=Party("relative", relation),
+        verb="be",
+        chunks=(told, *reading.chunks[1:]),
+        slots=(slot,),
+        concepts=reading.concepts - {reading.verb},
+    )
+
+
+def _taker(chunk: Chunk, *, first: bool) -> tuple[Party, frozenset[str]] | None:
+    """Who a phrase names as the taking side: after "to", or as the first of two objects."""
+    if chunk.lead not in ("to", "") or (not chunk.lead and not first) or not chunk.concepts:
+        return None
+    if chunk.concepts[0] == USER:
+        return Party("user"), frozenset({USER})
+    names = [concept for concept in chunk.concepts if concept in chunk.names]
+    if chunk.lead == "to" and names and len(names) == len(chunk.concepts):
+        return Party("named", name=" ".join(names)), frozenset(names)
+    if not chunk.lead and names and chunk.concepts[0] in chunk.names and len(chunk.concepts) > 1:
+        return Party("named", name=chunk.concepts[0]), frozenset({chunk.concepts[0]})
+    return None
+
+
+def _as_concepts(party: Party) -> tuple[str, ...]:
+    if party.kind == "user":
+        return (USER,)
+    return tuple(party.name.split()) or ((party.relation,) if party.relation else ())
+
+
+# Frames: which single-valued attributes of a person a predicate fills ("is based in Graz": home, Graz).
+
+CLASSES = {"occupation": "role", "diet": "diet", "marital": "status", "handedness": "handedness", "faith": "faith"}
+"""Kinds of thing that someone "is", each with the attribute that it fills."""
+MAX_AGE = 120
+_GIVES = frozenset({"be", "", "mov", "call", "becom", "read", "say"})
+"""Verbs that give a named attribute its value."""
+_THINGS = frozenset({"car", "phone"})
+"""Attributes that are things: "the car is in the garage" tells where it is, not which it is."""
+_AGE_WORDS = ("year", "old", "age")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`verb [words] [lead] *`: the value stands after the words in the first phrase, or in the phrase with the lead."""
+
+    attribute: str
+    verb: str
+    words: tuple[str, ...]
+    lead: str
+
+
+@cache
+def frames() -> dict[str, tuple[Frame, ...]]:
+    """The frames of `reconcile_frames.tsv` by their verb's concept, the most specific first."""
+    table: dict[str, list[Frame]] = {}
+    leads = fold_set("reconcile_leads.txt")
+    for line in lines("reconcile_frames.tsv"):
+        attribute, _, pattern = line.partition("\t")
+        parts = [token.low for token in scan(pattern.replace("*", " "))]
+        verb, rest = concept_of(parts[0]), parts[1:]
+        lead = rest.pop() if rest and rest[-1] in leads else ""
+        frame = Frame(attribute.strip(), verb, tuple(concept_of(word) for word in rest), lead)
+        table.setdefault(verb, []).append(frame)
+    return {verb: tuple(sorted(found, key=lambda f: (-len(f.words), -bool(f.lead)))) for verb, found in table.items()}
+
+
+def fill(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> tuple[Slot, ...]:
+    """The attributes that a predicate fills, each once; a party that is a thing has none."""
+    if party.kind == "thing":
+        return ()
+    slots: dict[str, Slot] = {}
+    for frame in frames().get(verb, ()):
+        slot = _match(frame, chunks)
+        if slot is not None:
+            slots.setdefault(slot.attribute, slot)
+    if verb in _marital():
+        slots.setdefault("status", Slot("status", (verb,)))
+    for slot in _at_company(verb, chunks):
+        slots.setdefault(slot.attribute, slot)
+    for slot in _by_quantity(party, verb, chunks):
+        slots.setdefault(slot.attribute, slot)
+    if verb in ("be", "becom", "work", "turn", "promot", ""):
+        for slot in _classes(verb, chunks, party):
+            slots.setdefault(slot.attribute, slot)
+    return tuple(slots.values())
+
+
+def _match(frame: Frame, chunks: tuple[Chunk, ...]) -> Slot | None:
+    if not chunks:
+        return None
+    first = chunks[0]
+    if any(value.kind == "ordinal" for value in first.values):
+        return None  # a second job is not the job
+    if frame.attribute == "partner" and any(_class_of(chunk) == "occupation" and not chunk.names for chunk in chunks):
+        return None  # who sees a doctor is not together with one
+    if frame.attribute == "home" and not frame.words and not first.lead and first.concepts:
+        return None  # the sofa has moved, not its owner
+    if frame.words:
+        if first.lead or first.concepts[: len(frame.words)] != frame.words:
+            return None
+        if not frame.lead:
+            rest = first.concepts[len(frame.words) :]
+            if not rest and not first.values and len(chunks) > 1:
+                return None
+            return _slot(frame.attribute, first, rest) if rest or first.values else None
+    for chunk in chunks:
+        if chunk.lead == frame.lead and (chunk.concepts or chunk.values):
+            return _slot(frame.attribute, chunk, chunk.concepts)
+        if not frame.lead and chunk.lead:
+            return None
+    return None
+
+
+def _slot(attribute: str, chunk: Chunk, concepts: tuple[str, ...]) -> Slot:
+    return Slot(attribute, concepts, chunk.values, names=chunk.names, start=chunk.start, end=chunk.end)
+
+
+@cache
+def _attribute_nouns() -> dict[str, str]:
+    return {concept_of(noun): attribute for noun, attribute in pairs("reconcile_attributes.tsv").items()}
+
+
+def named_attribute(party: Party, topic: tuple[str, ...], verb: str, chunks: tuple[Chunk, ...]) -> tuple[Slot, ...]:
+    """The attribute that a noun names ("User's salary is 61,000"), where its owner is a person."""
+    if len(topic) != 1 or party.kind == "thing" or not chunks or verb not in _GIVES:
+        return ()
+    attribute = _attribute_nouns().get(topic[0])
+    placed = chunks[0].lead and (attribute in _THINGS or chunks[0].lead not in ("on", "at", "in", "to", "by"))
+    if attribute is None or placed:
+        return ()
+    return (_slot(attribute, chunks[0], chunks[0].concepts),)
+
+
+@cache
+def _marital() -> frozenset[str]:
+    """Verbs that tell a marital status: marries, is divorced, is engaged."""
+    return frozenset(concept_of(verb) for verb in ("marry", "divorce", "engage", "separate", "widow"))
+
+
+def _at_company(verb: str, chunks: tuple[Chunk, ...]) -> list[Slot]:
+    """ "is now at BigTech Inc": being at a company is working there."""
+    if verb not in ("be", ""):
+        return []
+    firms = frozenset(concept_of(word) for word in words("reconcile_firms.txt"))
+    return [
+        _slot("employer", chunk, chunk.concepts)
+        for chunk in chunks
+        if chunk.lead in ("at", "with") and chunk.names & firms
+    ][:1]
+
+
+def _by_quantity(party: Party, verb: str, chunks: tuple[Chunk, ...]) -> list[Slot]:
+    """A person who is so many kilos, or so many metres tall."""
+    if verb not in ("be", "weigh", "measur", "") or not chunks or chunks[0].lead not in ("", "to", "at"):
+        return []
+    chunk = chunks[0]
+    if len(chunk.values) != 1 or chunk.values[0].kind != "measure":
+        return []
+    attribute = {"mass": "weight", "length": "height"}.get(chunk.values[0].unit)
+    tall = concept_of("tall") in chunk.concepts or not chunk.concepts
+    return [_slot(attribute, chunk, ())] if attribute and tall else []
+
+
+def _classes(verb: str, chunks: tuple[Chunk, ...], party: Party) -> list[Slot]:
+    """What someone is: an occupation, a diet, a marital status, so many years old."""
+    found: list[Slot] = []
+    for chunk in chunks:
+        if chunk.lead not in ("", "as", "to"):
+            continue
+        kind = _class_of(chunk)
+        if kind:
+            found.append(_slot(CLASSES[kind], chunk, chunk.concepts))
+        elif verb in ("be", "turn", "becom") and chunk is chunks[0] and _is_age(chunk):
+            found.append(_slot("age", chunk, ()))
+        if not chunk.lead and not chunk.concepts:
+            break
+    if party.kind == "relative" and not found and verb == "be" and chunks and _is_name(chunks[0]):
+        found.append(_slot("name", chunks[0], chunks[0].concepts))
+    return found
+
+
+def _class_of(chunk: Chunk) -> str:
+    for concept in reversed(chunk.concepts):
+        if concept in chunk.names:
+            continue
+        if concept in fold_set("reconcile_kin.txt"):
+            break  # somebody's husband is nothing by trade
+        for kind in CLASSES:
+            if concept != concept_of(kind) and is_kind_of(concept, concept_of(kind)):
+                return kind
+        break
+    return ""
+
+
+def _is_age(chunk: Chunk) -> bool:
+    if len(chunk.values) != 1 or chunk.lead:
+        return False
+    value = chunk.values[0]
+    aged = set(chunk.concepts) <= {concept_of(word) for word in _AGE_WORDS}
+    return value.kind == "number" and aged and 0 < value.amount <= MAX_AGE
+
+
+def _is_name(chunk: Chunk) -> bool:
+    return not chunk.lead and bool(chunk.names) and set(chunk.concepts) == set(chunk.names) and not chunk.values
+
+
+LIGHT_VERBS = frozenset({"be", "have", "do", "get", "own", "keep", "becom", "allow", "call", "name", ""})
+"""Verbs that say little of their own: what they are about is in their phrases."""
+
+
+def _goes_to(predicate: Predicate) -> bool:
+    """Whether a thing "goes to" a value: "the rent goes to 1,020 from May"."""
+    first = predicate.chunks[0] if predicate.chunks else None
+    return predicate.verb in ("go", "com") and first is not None and first.lead in ("to", "up", "down")
+
+
+def _moves_to_value(predicate: Predicate) -> bool:
+    """Whether it is no place but a value that something moves to: "User's physio moved to once a week"."""
+    first = predicate.chunks[0] if predicate.chunks else None
+    return predicate.verb == "mov" and first is not None and bool(first.values) and not first.concepts
+
+
+@lru_cache(maxsize=8192)
+def read(text: str) -> Reading:
+    """The reading of one statement; of a text without a predicate, its words as the topic."""
+    rewritten = rewrite(text)
+    tokens = join_phrases(type_values(scan(rewritten.text)))
+    subject = read_subject(tokens)
+    predicate = read_predicate(tokens, subject.place)
+    if (subject.topic and (predicate.verb == "mov" or _goes_to(predicate))) or _moves_to_value(predicate):
+        predicate = replace(predicate, mood=replace(predicate.mood, changed=True))
+    if rewritten.denied:
+        mood = replace(predicate.mood, denied=True, negated=not predicate.mood.negated)
+        predicate = replace(predicate, mood=mood)
+    if subject.partner:
+        chunks = (*predicate.chunks, Chunk("with", subject.partner, frozenset(subject.partner)))
+        predicate = replace(predicate, chunks=chunks)
+    reading = _assemble(rewritten.text, subject, predicate)
+    return replace(reading, turned=turn_round(reading, predicate.said) or by_relation(reading))
+
+
+def _assemble(text: str, subject: Subject, predicate: Predicate) -> Reading:
+    concepts = [*subject.topic, *([] if predicate.verb in LIGHT_VERBS else [predicate.verb])]
+    names = set(subject.names)
+    values = list(subject.values)
+    for chunk in predicate.chunks:
+        concepts.extend(chunk.concepts)
+        names |= chunk.names
+        values.extend(chunk.values)
+    if subject.topic and subject.values:
+        slots: tuple[Slot, ...] = ()  # a second car is not the car
+    elif subject.topic:
+        slots = named_attribute(subject.party, subject.topic, predicate.verb, predicate.chunks)
+    else:
+        slots = fill(subject.party, predicate.verb, predicate.chunks)
+    return Reading(
+        text=text,
+        party=subject.party,
+        topic=subject.topic,
+        topic_values=subject.values,
+        topic_names=subject.names,
+        verb=predicate.verb,
+        chunks=predicate.chunks,
+        mood=predicate.mood,
+        slots=slots,
+        replaced=predicate.replaced,
+        replaced_values=predicate.replaced_values,
+        concepts=frozenset(concept for concept in concepts if concept),
+        names=frozenset(names),
+        values=tuple(values),
+        qualifier=subject.qualifier,
+    )
+
+
+def read_slots(text: str) -> Slots | None:
+    """Subject, attribute and value of a statement in canonical words, or None where no predicate was read.
+
+    Two statements with equal subject and attribute speak of the same thing; `polarity` is False where it is denied.
+    """
+    reading = read(text)
+    if not reading.topic and not reading.verb and not reading.chunks:
+        return None
+    party = reading.party
+    owner = party.name if party.kind == "named" else " ".join(part for part in (party.relation, party.name) if part)
+    subject = owner or ("user" if party.kind == "user" else "")
+    if reading.slots:
+        attribute = reading.slots[0].attribute
+        value = " ".join(reading.slots[0].concepts) or _raw(reading.text, reading.slots[0].start, reading.slots[0].end)
+    else:
+        attribute = " ".join(reading.topic) or reading.verb
+        value = _raw(reading.text, reading.chunks[0].start, reading.chunks[-1].end) if reading.chunks else ""
+        if party.kind == "thing":
+            subject, attribute = attribute, reading.verb
+    if not subject or not attribute:
+        return None
+    return Slots(subject, attribute, value, not (reading.mood.negated or reading.mood.ended))
+
+
+def _raw(text: str, start: int, end: int) -> str:
+    return text[start:end] if 0 <= start < end else ""
+
+
+# Answers: the questions that a statement answers, in one of several shapes ("the clay comes from Leiria": whence).
+
+_PARTS = {
+    "{THEC}": r"(?:[Tt]he|User's) ",
+    "{THE}": r"(?:the |User's |their )",
+    "{WHO}": r"(?P<v>(?!User (?!'))(?!(?:It|He|She|They|This|That|There)\b)[^\W\d_a-z][^,;:]{1,50}?)",
+    "{WHO2}": r"(?!User )(?!(?:It|He|She|They|This|That|There)\b)[^\W\d_a-z][^,;:]{1,50}?",
+    "{MATTER}": r"(?P<m>[\w][\w' -]{1,35}?)",
+    "{END}": rf"(?: for User| for (?:the|their) [a-z]+|,? now| already|{SINCE})*",
+    "{NAME}": NAME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One question that a statement answers: its kind, what it is asked of, the answer's words, and its names."""
+
+    kind: str
+    matter: tuple[str, ...]
+    words: frozenset[str]
+    names: frozenset[str]
+    named: bool = False
+    """Whether a name says what it is asked of ("Bea walks Waffle")."""
+
+
+@lru_cache(maxsize=8192)
+def answers(text: str) -> tuple[Answer, ...]:
+    """The questions that a statement in its plain shape (see `rewrite`) answers, in the order of the table."""
+    found: list[Answer] = []
+    for kind, pattern in _shapes():
+        match = pattern.match(text)
+        if match is None:
+            continue
+        parts = match.groupdict()
+        asked = kind + stem(fold(parts["k"].split()[0])) if parts.get("k") else kind
+        said = _content(parts["v"])
+        names = frozenset(concept for concept, name in said if name)
+        asked_of = _content(parts.get("m") or "")
+        matter = tuple(concept for concept, _ in asked_of)
+        words = frozenset(concept for concept, _ in said if _answers(kind, concept))
+        if words and (matter or not parts.get("m")):
+            found.append(Answer(asked, matter, words, names, bool(asked_of) and all(name for _, name in asked_of)))
+    return tuple(found)
+
+
+def _answers(kind: str, concept: str) -> bool:
+    """Whether a word can answer a kind of question: a rate is a number, a colour one of the colours."""
+    if kind == "colour":
+        return is_kind_of(concept, concept_of("colour"))
+    return kind == "rate" or not concept[0].isdigit()
+
+
+def _content(phrase: str) -> list[tuple[str, bool]]:
+    """The concepts and values of a phrase in order, each with whether it is a name."""
+    light, leads = stem_set("reconcile_light.txt"), fold_set("reconcile_leads.txt")
+    found: list[tuple[str, bool]] = []
+    tokens = join_phrases(type_values(scan(phrase)))
+    for place, token in enumerate(tokens):
+        if token.low == "'s" and place + 1 < len(tokens) and not tokens[place + 1].name:
+            found.clear()  # "Isla's brother Fergus" is not Isla
+        elif token.value is not None:
+            found.append((token.low, False))
+        elif (
+            token.stem
+            and not token.stop
+            and ((token.name and token.start > 0) or token.stem not in light)
+            and token.low not in (*leads, "user", "'s")
+        ):
+            found.append((token.stem, token.name))
+    return found
+
+
+@cache
+def _shapes() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    table = []
+    for line in lines("reconcile_answers.tsv"):
+        kind, _, pattern = line.partition("\t")
+        for name, part in _PARTS.items():
+            pattern = pattern.replace(name, part)
+        table.append((kind, re.compile(pattern)))
+    return tuple(table)

@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from perdure.pipeline.curation.rules.slots.lexicon_sets import fold_set, relations, stem_set
-from perdure.pipeline.curation.rules.slots.scan import USER, Chunk, Mood, Party, Token, Value, stem
+from perdure.pipeline.curation.rules.slots.scan import (
+    USER,
+    Chunk,
+    Mood,
+    Party,
+    Token,
+    Value,
+    fold_set,
+    relations,
+    stem,
+    stem_set,
+)
 from perdure.pipeline.lexicon import pairs, word_set, words
 
 _LONGEST_RELATION = 4
@@ -296,7 +306,6 @@ _MODALS = frozenset(["will", "would", "can", "could", "must", "should", "might",
 _TENSE = frozenset({"be", "have", "do"})
 _HOLDING = frozenset(["has", "have", "owns", "own"])
 """Forms of having: what follows is the object, unless it is a participle ("has moved")."""
-_PRESENT = frozenset(["is", "are", "am", "has", "have", "do", "does", "be", "being"])
 _FLAGS = {
     "@end": {"ended": True},
     "@nolonger": {"ended": True},

@@ -168,14 +168,13 @@ def typed(text: str) -> tuple[str, str] | None:
 
 def is_cued(text: str) -> bool:
     """Whether a text opens with a word of correction ("make that", "sorry")."""
-    return (
+    return bool(
         re.match(
             r"(?:ah|oh|um|er|well|no|nope|ok)?,? ?(?:make (?:it|that)|sorry|actually|no,? wait|wait,? no|wait|hang on|"
             r"hold on|no,? hang on|correction|i meant|oops|scratch that|strike that|typo|my mistake|pardon)\b",
             text,
             re.I,
         )
-        is not None
     )
 
 
