@@ -19,7 +19,8 @@ from perdure.pipeline.curation.llm import summary
 from perdure.pipeline.curation.rules.extraction import times as extraction_times
 from perdure.pipeline.curation.rules.relations import names as relation_names
 from perdure.pipeline.curation.rules.relations import times as relation_times
-from perdure.pipeline.curation.rules.slots import scan, typed
+from perdure.pipeline.curation.rules.slots.scan import fold, scan, stem
+from perdure.pipeline.curation.rules.slots.typed import type_values
 from perdure.pipeline.maintenance import probes
 from perdure.pipeline.prompting import compaction
 from perdure.pipeline.retrieval import names as index_names
@@ -32,7 +33,7 @@ NOW = datetime(2026, 3, 14, 10, 30, tzinfo=UTC)
 READERS: dict[str, dict[str, Callable[[str], Any]]] = {
     "stems": {
         "porter": terms.words,
-        "slots": lambda line: [scan.stem(scan.fold(word)) for word in line.split()],
+        "slots": lambda line: [stem(fold(word)) for word in line.split()],
         "compaction": lambda line: [compaction._stem(word) for word in line.split()],
     },
     "words": {
@@ -46,12 +47,12 @@ READERS: dict[str, dict[str, Callable[[str], Any]]] = {
         "probes": probes._words,
         "names": lambda line: [index_names._fold(word) for word in line.split()],
         "entities": relation_names._core,
-        "slots": lambda line: [[token.low, token.stem, token.name] for token in scan.scan(line)],
+        "slots": lambda line: [[token.low, token.stem, token.name] for token in scan(line)],
     },
     "dates": {
         "extraction": lambda line: extraction_times.validity(line, NOW),
         "relations": lambda line: [asdict(relation_times.take_times(line, NOW, way)) for way in (-1, 0, 1)],
-        "slots": lambda line: [asdict(token.value) for token in typed.type_values(scan.scan(line)) if token.value],
+        "slots": lambda line: [asdict(token.value) for token in type_values(scan(line)) if token.value],
         "retrieval": lambda line: [time_window.temporal_words(line), time_window.parse(line, NOW)],
     },
 }
