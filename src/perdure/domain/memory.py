@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 from perdure.domain.errors import InvalidInputError
@@ -138,8 +138,8 @@ class Answer:
         return self.model_dump().get(key, default)
 
     def model_dump(self) -> dict[str, Any]:
-        """The result as plain JSON-ready values."""
-        raise NotImplementedError  # every result class says how
+        """The result as plain JSON-ready values: its fields, unless the class says otherwise."""
+        return asdict(cast(Any, self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
-"""Building an engine from its configuration: everything is checked, nothing is opened and no model is loaded."""
+"""Build an engine from its configuration: check everything, open nothing, load no model."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,25 @@ from perdure.backends.embedders.base import Embedder
 from perdure.backends.graphs.base import GraphStore
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.llms.base import LLM
+from perdure.backends.markdown.base import FileStore
 from perdure.backends.rerankers.base import Reranker
 from perdure.backends.vector_stores.base import VectorStore
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import ConfigError
-from perdure.engine.config.config import LLMConfig, MemoryConfig
-from perdure.engine.config.model_roles import asked_by_role
+from perdure.domain.message import Message
+from perdure.engine.config.config import LLMConfig, MemoryConfig, asked_by_role
 from perdure.engine.core.collections import check_stored, stored_shape
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
+from perdure.engine.graph.sync import GraphSync
+from perdure.engine.maintenance.tasks import Quotas
+from perdure.engine.markdown.file_sync import FileSync
 from perdure.engine.write.curator import Curator, LLMCurator, RulesCurator
+from perdure.pipeline.curation.rules.extraction import extract
+from perdure.pipeline.curation.rules.reconciliation import decide
+from perdure.pipeline.curation.rules.slots import read_slots
+from perdure.pipeline.retrieval.question import read_question
+from perdure.pipeline.retrieval.search_gate import is_general, should_search
 
 
 def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bool = False) -> Engine:
@@ -71,8 +81,11 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         reader=curator if config.extraction_llm is None else reader_by(config, config.extraction_llm, extractor),
         clock=clock,
         fresh_store=fresh_store,
+        change_observer=None if fresh_graph is None else partial(GraphSync, fresh=fresh_graph),
+        file_observer=partial(FileSync, watch=store.watched) if isinstance(store, FileStore) else None,
+        quota=Quotas,
     )
-    return Engine(kernel, fresh_graph)
+    return Engine(kernel)
 
 
 def _as_the_files_were(config: MemoryConfig, store: VectorStore, embedder: Embedder) -> Embedder:
@@ -140,7 +153,7 @@ def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
 
 
 def reader_by(config: MemoryConfig, named: LLMConfig, llm: LLM | None) -> Curator:
-    """Who reads what the gateway hears, by the model of 001's role `memory_extraction` (V61), or by a borrowed one."""
+    """The curator of conversations through the gateway, with the role `memory_extraction` or a caller's model."""
     assert llm is not None, "it was built from its configuration"
     role = asked_by_role(named, max_tokens=500, temperature=0.1)
     return LLMCurator(llm, label=_label(named), **role, **_asked(config))
@@ -162,3 +175,21 @@ def _label(config: LLMConfig) -> str:
     """
     settings = registry.load("llms", config.provider).Settings(**config.config).model_dump(exclude={"api_key"})
     return json.dumps([config.provider, settings], sort_keys=True, default=str)
+
+
+_SAID = "I moved to Oslo last week. My sister Ana works at the harbour and has two dogs."
+
+
+def load_rules() -> None:
+    """Read a sentence and a question by the rules: their modules, word files and patterns are then in place.
+
+    It takes some tenths of a second, which else the first messages' answers would wait for.
+    """
+    now = datetime.now(UTC)
+    for fact in extract([Message("user", _SAID)], now=now):
+        decide(fact, [])
+        read_slots(fact.text)
+    for question in ("Where does Ana work?", "What did I do last week?"):
+        should_search(question)
+        is_general(question)
+        read_question(question, now=now)

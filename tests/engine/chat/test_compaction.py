@@ -22,7 +22,7 @@ from perdure.domain.session import Session
 from perdure.engine.chat.compaction import JOB, Compaction
 from perdure.engine.chat.settings import GatewaySettings
 from perdure.engine.chat.turn_log import own_session
-from perdure.engine.write.forget import Request
+from perdure.engine.requests import ForgetRequest
 from perdure.pipeline.prompting.compaction import COVERED, rendered, turns_of
 from perdure.pipeline.prompting.quoting import estimate_tokens
 from tests.contracts.ledgers.ledger_worker import awaited
@@ -289,7 +289,7 @@ async def test_a_state_goes_with_what_it_was_made_of_and_is_built_anew_without_i
         state = await built(opened, compressing)
         assert (state["budget"], state["home"]) == ("$10,000", "Lisbon")
         (budget,) = [item for item in await opened.rows() if "budget" in item.memory]
-        report = await opened.engine.forget(Request(scope=ANN, id=budget.id))
+        report = await opened.engine.forget(ForgetRequest(scope=ANN, id=budget.id))
         assert {place.place: (place.count, place.status) for place in report.places}["sessions"] == (1, "erased")
         assert (await session(opened)).state == {}
         await compressing(talk(), request([*texts, "and now?"]))
@@ -305,9 +305,9 @@ async def test_a_forgotten_scope_takes_its_sessions(tmp_path: Path) -> None:
         await say(opened, TEXTS[:12])
         await compressing(talk(), request(TEXTS[:13]))
         await built(opened, compressing)
-        look = await opened.engine.forget(Request(scope=ANN, dry_run=True))
+        look = await opened.engine.forget(ForgetRequest(scope=ANN, dry_run=True))
         assert ("sessions", 1, "found") in [(place.place, place.count, place.status) for place in look.places]
-        await opened.engine.forget(Request(scope=ANN))
+        await opened.engine.forget(ForgetRequest(scope=ANN))
         ledger = opened.engine.kernel.ledger
         assert ledger is not None
         assert await ledger.sessions.list(Scope()) == []

@@ -13,7 +13,7 @@ from perdure.engine.chat import memory_writer, session_reader
 from perdure.engine.chat.session_reader import FailedTurns
 from perdure.engine.chat.settings import Dialect
 from perdure.engine.chat.turn_log import own_session
-from perdure.engine.write.forget import Request
+from perdure.engine.requests import ForgetRequest
 from tests.engine.chat.talks import ANN, World, facts, read_calls, run, scripted, talk
 
 pytestmark = pytest.mark.covers("K41", "V6", "V7", "V65")
@@ -110,7 +110,7 @@ def test_what_is_forgotten_while_a_model_reads_it_is_not_learned(dialect: Dialec
             while not read_calls(opened.llm):
                 await asyncio.sleep(0.005)
         if whole:
-            await opened.engine.forget(Request(scope=ANN))
+            await opened.engine.forget(ForgetRequest(scope=ANN))
         else:
             await ledger.hide_episodes([each.id for each in (await ledger.list_episodes(ANN, 10)).episodes])
         await asyncio.sleep(0.3)
@@ -190,7 +190,7 @@ def test_what_a_model_told_of_a_message_goes_with_the_message(tmp_path: Path) ->
         await opened.remembering.written()
         assert any("4711" in row.memory for row in await opened.rows() if row.source == "session")
         (message,) = [row for row in await opened.rows("messages") if "4711" in row.memory]
-        await opened.engine.forget(Request(scope=ANN, id=message.id))
+        await opened.engine.forget(ForgetRequest(scope=ANN, id=message.id))
         assert await opened.facts() == ["User has a dog named Rex"]
 
     rules = [

@@ -13,8 +13,8 @@ import pytest
 from perdure.backends.ledgers.base import Ledger
 from perdure.domain.errors import VectorStoreError
 from perdure.engine.aio import priority
+from perdure.engine.aio.calls import background
 from perdure.engine.aio.priority import PriorityGate
-from perdure.engine.aio.tasks import background
 from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import GatewaySettings

@@ -11,8 +11,7 @@ from perdure.domain.filter import eq
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.chat.rolling_summary import summary_id, summary_of
-from perdure.engine.requests import Query
-from perdure.engine.write.forget import Request
+from perdure.engine.requests import ForgetRequest, Query
 from tests.engine.chat.talks import ANN, World, facts, run, scripted, talk
 
 pytestmark = pytest.mark.covers("A21", "K6", "K17", "K27", "K53", "K57")
@@ -226,7 +225,7 @@ def test_what_is_forgotten_leaves_the_summary_which_is_made_anew_of_what_is_left
         await opened.settle()
         wife = next(row for row in await opened.rows() if "Anne" in row.memory)
         home = next(row for row in await opened.rows() if "Lisbon" in row.memory)
-        await opened.engine.forget(Request(scope=Scope(), id=wife.id))
+        await opened.engine.forget(ForgetRequest(scope=Scope(), id=wife.id))
         assert await summary(opened) is None
         kernel = opened.engine.kernel
         rows = await kernel.store.list(kernel.collection, eq("kind", "summaries"))

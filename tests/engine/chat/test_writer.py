@@ -19,7 +19,7 @@ from perdure.engine.chat.memory_reader import injected
 from perdure.engine.chat.settings import Dialect
 from perdure.engine.chat.turn_log import PendingTurn, own_session
 from perdure.engine.chat.turns import dialect_of
-from perdure.engine.write.forget import Request
+from perdure.engine.requests import ForgetRequest
 from perdure.pipeline.prompting.quoting import CUT
 from tests.engine.chat.talks import ANN, World, facts, read_calls, run, scripted, talk, user, world
 
@@ -143,7 +143,7 @@ def test_nothing_that_was_injected_is_learned_again_from_an_answer_that_repeats_
         await opened.say(talk(), ["I live in Lisbon"])
         await opened.settle()
         (fact,) = await opened.rows()
-        await opened.engine.forget(Request(scope=ANN, id=fact.id))
+        await opened.engine.forget(ForgetRequest(scope=ANN, id=fact.id))
         await injected(kernel, ANN, [fact])
         await opened.say(talk("s2", "responses"), ["What do you know?", "Yes, right."], "User lives in Lisbon.")
         await opened.remembering.end_session("s2", ANN)

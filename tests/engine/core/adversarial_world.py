@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure import Scope
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.engine.write.add import Message
+from perdure.domain.message import Message
 from perdure.engine.write.curator import Judgement, Reading
 
 

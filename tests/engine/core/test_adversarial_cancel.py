@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import AsyncMemory, ClosedError, MemoryItem
-from perdure.engine.aio.lifecycle import RunOnce
+from perdure.engine.aio.calls import RunOnce
 from perdure.engine.maintenance.doctor import examine
 
 ANA = {"user_id": "ana"}

@@ -21,12 +21,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from perdure import ConflictError, MemoryItem, NotFoundError, Scope
 from perdure.domain.clock import iso, parse_moment
-from perdure.engine.arguments import read_forget
+from perdure.domain.message import Message
 from perdure.engine.build import build
 from perdure.engine.config.config import read_config
-from perdure.engine.requests import Query
+from perdure.engine.requests import Addition, Query, read_forget
 from perdure.engine.write import add
-from perdure.engine.write.add import Addition, Message
 from tests.engine.core.adversarial_world import Happened, Line, PlainCurator, State, is_valid, key_of
 
 T = TypeVar("T")

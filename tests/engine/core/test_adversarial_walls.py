@@ -99,7 +99,7 @@ def test_visible_is_what_stands_behind_the_same_walls(
 
 
 def engine_addition(text: str, scope: Scope) -> Any:
-    from perdure.engine.write.add import Addition
+    from perdure.engine.requests import Addition
 
     return Addition(messages=[Message("user", text)], scope=scope, infer=False, metadata={"tag": "a"})
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from perdure.domain.errors import EmbeddingError
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 
 
 def test_a_memorys_text_is_told_to_the_caller_and_to_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,9 +13,8 @@ from perdure import Memory
 from perdure.domain.errors import ForbiddenError, NotFoundError, ScopeError
 from perdure.domain.graph import Entity, Neighbor
 from perdure.domain.scope import Scope
-from perdure.engine.graph.arguments import GraphQuery
-from perdure.engine.requests import Query
-from perdure.engine.team.member import read_member
+from perdure.engine.requests import GraphQuery, Query
+from perdure.engine.team.items import read_member
 from perdure.frontends.library.portal import PORTAL
 from tests.engine.graph.worlds import ANA, config, edges, put, remember, team_item
 

@@ -19,13 +19,11 @@ from perdure.domain.scope import Scope
 from perdure.engine.build import build
 from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
-from perdure.engine.requests import Query
+from perdure.engine.requests import ForgetRequest, Query
 from perdure.engine.transfer import backup_erasure
-from perdure.engine.transfer.backup import BackupReport, backup
+from perdure.engine.transfer.backup import BackupReport, backup, restore
 from perdure.engine.transfer.backup_erasure import made_backups
-from perdure.engine.transfer.restore import restore
 from perdure.engine.transfer.sealed_file import check_sealed
-from perdure.engine.write.forget import Request
 from tests.engine.transfer.transfers import ANA, BEN, export, load, rifts, run, say
 
 pytestmark = pytest.mark.covers("V80")
@@ -41,7 +39,7 @@ def restored(path: Path, file: Path, *, into_existing: bool = False, reembed: bo
     return run(path, lambda engine: restore(engine, file, into_existing=into_existing, reembed=reembed), **config)
 
 
-def forgotten(path: Path, request: Request, **config: Any) -> ErasureReport:
+def forgotten(path: Path, request: ForgetRequest, **config: Any) -> ErasureReport:
     return run(path, lambda engine: engine.forget(request), **config)
 
 
@@ -202,7 +200,7 @@ from perdure.engine.build import build
 from perdure.engine.config.config import read_config
 from perdure.engine.transfer import sealed_file as sealed, transfer, writer as intake
 from perdure.engine.transfer.backup import backup
-from perdure.engine.transfer.restore import restore
+from perdure.engine.transfer.backup import restore
 
 what, path, file, after = sys.argv[1:]
 transfer.CHUNK = 4
@@ -275,10 +273,10 @@ def test_what_is_forgotten_is_erased_from_the_backups_too(lived: Path, tmp_path:
     for file in files:
         backed_up(lived, file)
     assert all("Lisbon" in text_of(file) and "Porto" in text_of(file) for file in files)
-    dry = forgotten(lived, Request(scope=ANA, query="Porto Lisbon", threshold=0.2, dry_run=True))
+    dry = forgotten(lived, ForgetRequest(scope=ANA, query="Porto Lisbon", threshold=0.2, dry_run=True))
     assert [place.status for place in dry.places if place.place == "backups"] == ["found"]
     assert "Lisbon" in text_of(files[0])
-    report = forgotten(lived, Request(scope=ANA, query="Porto Lisbon", threshold=0.2))
+    report = forgotten(lived, ForgetRequest(scope=ANA, query="Porto Lisbon", threshold=0.2))
     (place,) = [place for place in report.places if place.place == "backups"]
     assert place.status == "erased" and place.count > 0
     for file in files:
@@ -295,7 +293,7 @@ def test_what_is_forgotten_is_erased_from_the_backups_too(lived: Path, tmp_path:
 def test_a_whole_scope_leaves_them_and_others_stay(lived: Path, tmp_path: Path) -> None:
     file = tmp_path / "one.jsonl.gz"
     backed_up(lived, file)
-    forgotten(lived, Request(scope=ANA))
+    forgotten(lived, ForgetRequest(scope=ANA))
     text = text_of(file)
     for gone in ("Lisbon", "Porto", "peanuts", "word for word", "喝茶", "brought back"):
         assert gone not in text
@@ -311,7 +309,7 @@ def test_backups_that_cannot_be_reached_are_told_of_and_paid_later(lived: Path, 
     backed_up(lived, moved)
     (tmp_path / "stick").rename(tmp_path / "drawer")
     moved.unlink()
-    report = forgotten(lived, Request(scope=BEN))
+    report = forgotten(lived, ForgetRequest(scope=BEN))
     (place,) = [place for place in report.places if place.place == "backups"]
     assert place.status == "pending" and report.pending
     assert "one.jsonl.gz: it lies on" in place.note and "two.jsonl.gz is not where it was written" in place.note
@@ -338,7 +336,7 @@ def test_a_deletion_alone_leaves_backups_as_they_are(lived: Path, tmp_path: Path
     file = tmp_path / "one.jsonl.gz"
     backed_up(lived, file)
     before = file.read_bytes()
-    report = forgotten(lived, Request(scope=BEN, erase=False))
+    report = forgotten(lived, ForgetRequest(scope=BEN, erase=False))
     assert file.read_bytes() == before and "backups" not in {place.place for place in report.places}
 
 
@@ -351,7 +349,7 @@ def test_two_processes_that_forget_at_once_both_reach_the_file(lived: Path, tmp_
         config = read_config({"path": lived, "embedder": {"provider": "hashed"}})
         engines = [build(config), build(config)]
         await asyncio.gather(
-            *(engine.forget(Request(scope=scope)) for engine, scope in zip(engines, (ANA, BEN), strict=True))
+            *(engine.forget(ForgetRequest(scope=scope)) for engine, scope in zip(engines, (ANA, BEN), strict=True))
         )
         for engine in engines:
             await engine.close()

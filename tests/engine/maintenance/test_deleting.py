@@ -14,8 +14,7 @@ from perdure.domain.errors import QuotaError
 from perdure.domain.memory import MemoryItem, Slots, Tags
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
-from perdure.engine.maintenance.deletion import Removal
-from perdure.engine.maintenance.eviction import evict
+from perdure.engine.maintenance.deletion import Removal, evict
 from perdure.engine.maintenance.tasks import is_exempt
 from perdure.frontends.library.portal import PORTAL
 from tests.conftest import Open

@@ -20,8 +20,7 @@ from perdure.engine.engine import Engine
 from perdure.engine.maintenance import consistency, doctor
 from perdure.engine.maintenance.consistency import pages
 from perdure.engine.maintenance.doctor import Diagnosis, examine, repair
-from perdure.engine.write.add import Addition
-from perdure.engine.write.forget import Request
+from perdure.engine.requests import Addition, ForgetRequest
 from tests.engine.transfer.test_transfer import ANA, export, live_a_little, run, say
 
 Work = Callable[[Engine], Awaitable[Any]]
@@ -90,7 +89,7 @@ def test_looking_changes_nothing(lived: Path) -> None:
 def test_every_way_of_keeping_is_healthy(tmp_path: Path, updates: str, episodes: str) -> None:
     async def work(engine: Engine) -> Diagnosis:
         await live_a_little(engine)
-        await engine.forget(Request(scope=Scope(user_id="ben")))
+        await engine.forget(ForgetRequest(scope=Scope(user_id="ben")))
         await say(engine, "Forget that I am allergic to peanuts.")
         return await examine(engine)
 

@@ -18,7 +18,7 @@ from perdure.domain.errors import LedgerError, VectorStoreError
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.doctor import examine
-from perdure.engine.write.forget import Request
+from perdure.engine.requests import ForgetRequest
 from tests.engine.maintenance.test_doctor import all_rows, kinds, mend
 from tests.engine.transfer.transfers import export, live_a_little, load, run, say
 from tests.frontends.cli.runs import HASHED as CLI_HASHED
@@ -88,8 +88,8 @@ def test_the_command_line_says_it_and_mends_it(tmp_path: Path) -> None:
 
 def test_an_empty_store_that_should_be_empty_is_not_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(tmp_path, live_a_little)
-    run(tmp_path, lambda engine: engine.forget(Request(scope=Scope(user_id="ana"))))
-    run(tmp_path, lambda engine: engine.forget(Request(scope=Scope(user_id="ben"))))
+    run(tmp_path, lambda engine: engine.forget(ForgetRequest(scope=Scope(user_id="ana"))))
+    run(tmp_path, lambda engine: engine.forget(ForgetRequest(scope=Scope(user_id="ben"))))
     assert run(tmp_path, all_rows) == {}
     assert run(tmp_path, examine).healthy
     lose(tmp_path)
@@ -118,7 +118,7 @@ def test_all_comes_back_as_it_was(tmp_path: Path, updates: str, episodes: str) -
         await live_a_little(engine)
         await say(engine, "My sister Nora lives in Rome.")
         await say(engine, "Forget that I am allergic to peanuts.")
-        await engine.forget(Request(scope=Scope(user_id="ben")))
+        await engine.forget(ForgetRequest(scope=Scope(user_id="ben")))
 
     run(tmp_path, live, **how)
     rows, past = run(tmp_path, all_rows, **how), export(tmp_path, **how)
@@ -138,7 +138,7 @@ def test_what_was_forgotten_never_comes_back(tmp_path: Path) -> None:
         kept = await say(engine, "I live in Lisbon.")
         said = await say(engine, secret, infer=False)
         await engine.revise.update(said[0].id, f"{secret}, still", {})
-        await engine.forget(Request(scope=Scope(), id=said[0].id))
+        await engine.forget(ForgetRequest(scope=Scope(), id=said[0].id))
         gone = await say(engine, "A word that was taken back", infer=False)
         await engine.revise.delete(gone[0].id)
         assert kept

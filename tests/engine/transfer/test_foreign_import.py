@@ -11,8 +11,8 @@ import pytest
 
 from perdure.domain.errors import ScopeError
 from perdure.domain.scope import Scope
+from perdure.engine.requests import ForgetRequest
 from perdure.engine.transfer.foreign import ImportOptions, import_parts
-from perdure.engine.write.forget import Request
 from perdure.pipeline.curation.importers.langgraph import NamespacePattern
 from tests.engine.transfer.foreign_imports import is_sound, load, memories, messages, part, run
 from tests.pipeline.curation.importers.samples import (
@@ -134,7 +134,7 @@ def test_what_stands_under_its_id_already_stays_and_that_is_told(tmp_path: Path)
 def test_a_deleted_memory_does_not_come_back(tmp_path: Path) -> None:
     load(tmp_path, [[OPEN, EXPIRING]])
     run(tmp_path, lambda engine: engine.revise.delete(OPEN["id"]))
-    run(tmp_path, lambda engine: engine.forget(Request(scope=Scope(), id=EXPIRING["id"])))
+    run(tmp_path, lambda engine: engine.forget(ForgetRequest(scope=Scope(), id=EXPIRING["id"])))
     assert load(tmp_path, [[OPEN, EXPIRING]]).new == 0
     assert memories(tmp_path) == []
 
@@ -223,7 +223,7 @@ def test_a_forgotten_message_does_not_come_back(tmp_path: Path) -> None:
     texts = ["I have a cat called Miso.", "Nice", "I live in Lisbon.", "Nice"]
     load(tmp_path, [plain_chatgpt(1, texts, T0)])
     cat = next(item for item in memories(tmp_path) if "Miso" in item.memory)
-    run(tmp_path, lambda engine: engine.forget(Request(scope=Scope(), id=cat.id)))
+    run(tmp_path, lambda engine: engine.forget(ForgetRequest(scope=Scope(), id=cat.id)))
     before = messages(tmp_path)
     assert not any("Miso" in content for _, content, _ in before)
     report = load(tmp_path, [plain_chatgpt(1, texts, T0)])

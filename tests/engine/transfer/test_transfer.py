@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from perdure.domain.errors import ConflictError
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
+from perdure.engine.requests import ForgetRequest
 from perdure.engine.transfer import transfer, writer
 from perdure.engine.transfer.transfer import import_archive
-from perdure.engine.write.forget import Request
 from tests.engine.transfer.transfers import ANA, export, live_a_little, load, records, rifts, run, say
 
 # ------------------------------------------------------------------ there and back
@@ -117,7 +117,7 @@ def test_a_scope_is_exported_alone(lived: Path) -> None:
 
 def test_erased_text_is_not_in_an_archive_and_its_history_stays(lived: Path, tmp_path: Path) -> None:
     async def forget_the_cat(engine: Engine) -> None:
-        await engine.forget(Request(scope=Scope(user_id="ben")))
+        await engine.forget(ForgetRequest(scope=Scope(user_id="ben")))
 
     run(lived, forget_the_cat)
     lines = export(lived)
@@ -218,7 +218,7 @@ def test_what_was_changed_here_since_stays(lived: Path, tmp_path: Path) -> None:
         erased = texts["deleted and brought back"]
         await engine.revise.update(home.id, "User lives in Braga", {})
         await engine.revise.delete(gone.id)
-        await engine.forget(Request(scope=Scope(), id=erased.id))
+        await engine.forget(ForgetRequest(scope=Scope(), id=erased.id))
         return home.id, gone.id, erased.id
 
     home, gone, erased = run(tmp_path / "copy", change)
@@ -258,7 +258,7 @@ def test_an_archive_without_its_history_is_given_one(lived: Path, tmp_path: Path
 
 
 def test_an_erased_event_comes_back_unreadable(lived: Path, tmp_path: Path) -> None:
-    run(lived, lambda engine: engine.forget(Request(scope=Scope(user_id="ben"))))
+    run(lived, lambda engine: engine.forget(ForgetRequest(scope=Scope(user_id="ben"))))
     lines = export(lived)
     load(tmp_path / "copy", lines)
     event = next(line["id"] for line in records(lines, "history") if line.get("erased"))

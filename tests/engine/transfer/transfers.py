@@ -14,9 +14,9 @@ from perdure.engine.build import build
 from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.doctor import examine
+from perdure.engine.requests import Addition
 from perdure.engine.transfer.report import ImportReport
 from perdure.engine.transfer.transfer import export_archive, import_archive
-from perdure.engine.write.add import Addition
 
 T = TypeVar("T")
 ANA = Scope(user_id="ana")

@@ -15,7 +15,7 @@ from starlette.types import Message
 
 from perdure.backends.http.upstream import HttpUpstream
 from perdure.domain.errors import UpstreamError
-from perdure.engine.aio.batch_queue import BatchQueue
+from perdure.engine.aio.worker import BatchQueue
 from tests.frontends.gateway.scripts import Play, Reply, delta, event
 from tests.frontends.gateway.test_chat import PATH, ask, episodes, settled
 from tests.frontends.gateway.upstream import Upstream

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perdure import Memory, MemoryTool
 from perdure.backends.markdown.layout import file_of, path_at
-from perdure.engine.markdown.tool_paths import Refused, absolute, read_path
+from perdure.engine.markdown.tool_files import Refused, absolute, read_path
 from tests.frontends.library.memory_tools import ANA, do, opened, paths, refused, text_of
 
 ESCAPES = [

@@ -14,11 +14,12 @@ from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.records import read_uuid
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
+from perdure.engine.requests import invalid
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
 DIGITS = 6
-"""Decimals to which the values of a given vector are kept (C3)."""
+"""Decimals to which the values of a given vector are kept."""
 LONGEST_TABLE = 200
 """Characters of a table's name."""
 OWN_TABLES = frozenset({"summaries"})
@@ -42,7 +43,7 @@ class Draft:
     vector: Vector | None = None
     """The caller's own; else the text is embedded."""
     unique: bool | None = None
-    """True: only if there is none like it (Z28). None: the flag tells whether there was (C4)."""
+    """True: only if there is none like it. None: the flag tells whether there was."""
 
     def item(self, moment: str, *, unique: bool) -> MemoryItem:
         """The memory, told at this moment."""
@@ -100,10 +101,10 @@ def document_of(metadata: Mapping[str, Any]) -> Any:
 
 
 def check_kind(metadata: Mapping[str, Any]) -> None:
-    """InvalidInputError where metadata lacks what its type demands: a fragment's `documentId` and `position` (Z4)."""
+    """InvalidInputError where metadata lacks what its type demands: a fragment's `documentId` and `position`."""
     kind = metadata.get("type")
     if kind is not None and not isinstance(kind, str):
-        raise InvalidInputError(f"metadata.type must be text, not {shown(kind)}", field="metadata.type", value=kind)
+        raise invalid("metadata.type", "text", kind)
     if kind != "fragment":
         return
     document, position = document_of(metadata), metadata.get("position")
@@ -126,11 +127,7 @@ def read_table(value: object) -> str:
     if value is None or value == "":
         raise InvalidInputError("tableName is required", field="tableName", value=value)
     if not isinstance(value, str) or len(value) > LONGEST_TABLE or not value.strip() or "\x00" in value:
-        raise InvalidInputError(
-            f"tableName must be text of up to {LONGEST_TABLE} characters, not {shown(value)}",
-            field="tableName",
-            value=value,
-        )
+        raise invalid("tableName", f"text of up to {LONGEST_TABLE} characters", value)
     return check_unicode(str(value), "tableName")
 
 
@@ -145,12 +142,12 @@ def read_own_table(value: object) -> str:
 
 
 def read_vector(value: object, dimension: int, name: str = "embedding") -> Vector:
-    """A caller's vector, of finite numbers and the embedder's dimension, rounded to six decimals (C3).
+    """A caller's vector, of finite numbers and the embedder's dimension, rounded to six decimals.
 
     The reference turns what is not finite into 0, which makes another vector of it: here it is InvalidInputError.
     """
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise InvalidInputError(f"{name} must be a list of numbers, not {shown(value)}", field=name, value=value)
+        raise invalid(name, "a list of numbers", value)
     if len(value) != dimension:
         raise InvalidInputError(
             f"{name} must have {dimension} numbers, as the embedder's vectors have, not {len(value)}",

@@ -1,4 +1,4 @@
-"""The embedding queue: memories that stand without a vector get one later, by priority (checklist C11)."""
+"""The embedding queue: memories that stand without a vector get one later, by priority."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.backends.vector_stores.base import Vector
-from perdure.domain.errors import InvalidInputError
-from perdure.domain.text.readable import shown
 from perdure.engine.agent_runtime.drafts import shown_vector
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
+from perdure.engine.requests import invalid
 
 logger = logging.getLogger("perdure")
 
@@ -47,9 +46,7 @@ class _Waiting:
 def read_priority(value: object) -> str:
     """high, normal or low."""
     if value not in PRIORITIES:
-        raise InvalidInputError(
-            f"priority must be one of {', '.join(PRIORITIES)}, not {shown(value)}", field="priority", value=value
-        )
+        raise invalid("priority", f"one of {', '.join(PRIORITIES)}", value)
     return str(value)
 
 

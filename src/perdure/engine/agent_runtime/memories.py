@@ -21,12 +21,11 @@ from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.records import LAST, moment_of
 from perdure.domain.scope import Scope
 from perdure.engine.agent_runtime.drafts import Draft, carries, document_of, says
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import reaches, visible
 from perdure.engine.core.batch import Batch
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import fragments_of, summaries_of
+from perdure.engine.core.lookup import fragments_of, summaries_of
 from perdure.engine.read.access_counts import AccessCounts, recalled
 from perdure.pipeline.curation.rules.reconciliation import says_nothing_new
 from perdure.pipeline.curation.rules.reconciliation.evidence import alignment
@@ -34,17 +33,17 @@ from perdure.pipeline.maintenance.probes import folded
 from perdure.pipeline.retrieval.rescoring import bm25
 from perdure.pipeline.retrieval.words import word_score
 
-# Likeness: which memory a new one would repeat, for spec 003's `unique` (C4).
+# Duplicates: which memory a new one would repeat, for `unique`.
 
 SAME_AS_STORED = 0.95
-"""Cosine from which two memories are alike (C4)."""
+"""Cosine from which two memories are alike."""
 NEAREST = 8
 """Memories that are looked at."""
 STATEMENT = 300
 """Characters up to which a near vector tells anything: of longer texts models and rules read the beginning alone."""
 _AXES = ("user_id", "agent_id", "run_id", "world_id")
 _APART = ("swapped_numbers", "swapped_times", "names_both")
-"""What makes near-equal sentences different facts: "on Monday" and "on Tuesday" have a cosine of .985 (U8)."""
+"""What makes near-equal sentences different facts: "on Monday" and "on Tuesday" have a cosine of .985."""
 
 
 async def is_near(kernel: Kernel, draft: Draft, vector: Vector | None) -> bool:
@@ -100,7 +99,7 @@ def _text(payload: Mapping[str, Any]) -> str:
     return str(payload.get("memory", ""))
 
 
-# Reading an agent's memories: newest first by room, time and flag, by their ids, and by what they mean (spec 003).
+# Reads: newest first by room, time and flag; by id; and by meaning.
 
 FEW = 1_000
 """Rows up to which a table is read whole, to find its newest."""
@@ -210,8 +209,8 @@ class MemoryReader:
     ) -> list[MemoryMatches]:
         """At most `count` memories that are like the query, or like the vector that stands for it.
 
-        `score` is the cosine as a score in [0, 1] (U11), at least `floor`. The best come first; where the query's words
-        are given, its share of them counts as much as the meaning in that order, and loses no memory (C7).
+        `score` is the cosine as a score in [0, 1], at least `floor`. The best come first; where the query's words
+        are given, its share of them counts as much as the meaning in that order, and loses no memory.
         """
         kernel = self._kernel
         if vector is None and query is not None:
@@ -251,7 +250,7 @@ def _is_seen(scope: Scope, row: Point) -> bool:
 
 ACTOR, REASON = "runtime", "explicit"
 AT_A_TIME = 100
-"""Memories that are deleted in one batch (C9)."""
+"""Memories that are deleted in one batch."""
 
 SAME = 0.999
 """The cosine from which two vectors are taken for one text's: a service's differ a little from call to call."""
@@ -290,7 +289,7 @@ class Memories:
     """Creates, updates and deletes; `pending` hears of what could not be embedded.
 
     Ids of agents, entities, rooms and worlds are scope values, kept as they are given and never made into UUIDs: the
-    entity `ana` of a runtime is the user `ana` of every other way in (U7).
+    entity `ana` of a runtime is the user `ana` of every other way in.
     """
 
     def __init__(self, kernel: Kernel, pending: Pending) -> None:
@@ -302,7 +301,7 @@ class Memories:
     async def create(self, draft: Draft, walls: Scope) -> str:
         """Keep a memory and answer with its id: that of the one it repeats, where it was to be unique and is not.
 
-        An id that stands already inside of the walls changes nothing (C3); ConflictError for one that stands elsewhere.
+        An id that stands already inside of the walls changes nothing; ConflictError for one that stands elsewhere.
         """
         kernel = self._kernel
         if draft.id is not None and await self._stands(draft.id, walls):
@@ -489,3 +488,20 @@ def _is_alike(one: Vector, other: Vector) -> bool:
     """Whether two vectors are one text's."""
     lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
     return lengths == 0.0 or float(np.dot(one, other)) / lengths > SAME
+
+
+def levenshtein(one: str, other: str, most: int) -> int | None:
+    """How many letters must be put in, taken out or changed to make one text the other; None for more than `most`.
+
+    By rows of the matrix, which ends as soon as every way is too long (Wagner and Fischer 1974).
+    """
+    if abs(len(one) - len(other)) > most:
+        return None
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, start=1):
+        above, row = row, [place]
+        for column, beside in enumerate(other, start=1):
+            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (letter != beside)))
+        if min(row) > most:
+            return None
+    return row[-1] if row[-1] <= most else None

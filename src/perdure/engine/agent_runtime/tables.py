@@ -1,13 +1,15 @@
-"""The way to a runtime's tables: what a record names is there before it is, and memories go when their room does."""
+"""A runtime's tables, tasks and runs: records are made with all that they name, and rooms go with their memories."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure.backends.ledgers.repositories.base import Query, RuntimeTables, Where
-from perdure.domain.errors import ForbiddenError, NotFoundError
+from perdure.domain.errors import ForbiddenError, LedgerError, NotFoundError
+from perdure.domain.records import LAST
 from perdure.domain.runtime import (
     Agent,
     CacheEntry,
@@ -16,19 +18,23 @@ from perdure.domain.runtime import (
     ChannelType,
     Component,
     Entity,
+    LogEntry,
     MessageServer,
     R,
     Record,
     Relationship,
     Room,
+    RunPage,
+    RunSummary,
     ServerAgent,
+    Task,
     World,
     milliseconds,
 )
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine.agent_runtime.memories import Memories, MemoryQuery
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import UNRESTRICTED, scoped
 from perdure.engine.core.kernel import Kernel
 
@@ -75,7 +81,7 @@ class Tables:
     # ------------------------------------------------------------------ keeping
     @guarded
     async def add(self, records: Sequence[Record]) -> list[bool]:
-        """Keep records, and tell of each whether it was new; what they name and is not there is made (C19)."""
+        """Keep records, and tell of each whether it was new; what they name and is not there is made."""
         for record in records:
             self._check_walls(type(record), {name: getattr(record, name) for name in record.KEY})
         ledger = await self._ledger()
@@ -92,7 +98,7 @@ class Tables:
         rooms: Iterable[str] = (),
         worlds: Iterable[str] = (),
     ) -> None:
-        """See to it that an agent and what it speaks of are there (C19); where they are, this only reads.
+        """See to it that an agent and what it speaks of are there; where they are, this only reads.
 
         A room of the agent's own id is its own, of type SELF.
         """
@@ -186,7 +192,7 @@ class Tables:
         return await self.remove(Room, {"agent_id": agent_id, "id": id}) > 0
 
     async def remove_rooms(self, agent_id: str, where: Where) -> int:
-        """Let go of rooms, first of the memories in them (C16); how many rooms there were."""
+        """Let go of rooms, first of the memories in them; how many rooms there were."""
         mine = {**where, "agent_id": agent_id}
         for room in await self.find(Query(noun=Room, where=mine)):
             await self._forget(Scope(agent_id=agent_id, run_id=room.id))
@@ -256,3 +262,201 @@ def _agent(id: str, now: int) -> Agent:
 def _room(id: str, agent_id: str, now: int) -> Room:
     type = ChannelType.SELF if id == agent_id else ChannelType.GROUP
     return Room(id=id, agent_id=agent_id, type=type.value, created_at=now)
+
+
+EVENT = "run_event"
+"""The type of the entries that tell of runs."""
+_COUNTED = {"action": "actions", "useModel": "modelCalls", "evaluator": "evaluators"}
+"""What entries are counted as, by their type up to a colon."""
+_OWN = frozenset({"runId", "status", "messageId", "roomId", "entityId", "startTime", "endTime", "duration"})
+
+
+async def run_page(
+    tables: Tables,
+    agent_id: str,
+    *,
+    limit: int,
+    room_id: str | None = None,
+    entity_id: str | None = None,
+    status: str | None = None,
+    since: int | None = None,
+    until: int | None = None,
+) -> RunPage:
+    """At most `limit` runs, the latest first: those of a room, an entity or a status, begun between two times."""
+    where = {"agent_id": agent_id, **_given(room_id=room_id, entity_id=entity_id)}
+    events = await tables.find(Query(noun=LogEntry, where={**where, "type": EVENT}))
+    runs = [run for run in summaries(events) if status in (None, run.status) and _is_within(run, since, until)]
+    page = runs[:limit]
+    if page:
+        first = min(run.started_at for run in page)
+        entries = await tables.find(Query(noun=LogEntry, where={"agent_id": agent_id}, since=first))
+        page = [counted(run, entries) for run in page]
+    return RunPage(runs=tuple(page), total=len(runs), has_more=len(runs) > len(page))
+
+
+def _given(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _is_within(run: RunSummary, since: int | None, until: int | None) -> bool:
+    return (since is None or run.started_at >= since) and (until is None or run.started_at <= until)
+
+
+def summaries(events: Iterable[LogEntry]) -> list[RunSummary]:
+    """The runs that entries, oldest first, tell of, the latest begun first."""
+    of_run: dict[str, list[LogEntry]] = {}
+    for event in events:
+        run = event.body.get("runId")
+        if isinstance(run, str) and run:
+            of_run.setdefault(run, []).append(event)
+    runs = [_summary(run, entries) for run, entries in of_run.items()]
+    return sorted(runs, key=lambda run: run.started_at, reverse=True)
+
+
+def _summary(run_id: str, events: Sequence[LogEntry]) -> RunSummary:
+    said: dict[str, Any] = {}
+    for event in events:
+        said.update({name: value for name, value in event.body.items() if value is not None})
+    started = _time(said.get("startTime"))
+    started = events[0].created_at if started is None else started
+    status = str(said.get("status", "started"))
+    ended = _time(said.get("endTime"))
+    if ended is None and status != "started":
+        ended = events[-1].created_at
+    return RunSummary(
+        run_id=run_id,
+        status=status,
+        started_at=started,
+        ended_at=ended,
+        duration_ms=_time(said.get("duration")) if ended is None else ended - started,
+        message_id=_word(said.get("messageId")),
+        room_id=_word(said.get("roomId")) or events[-1].room_id,
+        entity_id=_word(said.get("entityId")) or events[-1].entity_id,
+        metadata={name: value for name, value in said.items() if name not in _OWN},
+    )
+
+
+def counted(run: RunSummary, entries: Iterable[LogEntry]) -> RunSummary:
+    """The run with how many entries are of it."""
+    counts = {"actions": 0, "modelCalls": 0, "evaluators": 0, "errors": 0}
+    for entry in entries:
+        if entry.body.get("runId") != run.run_id:
+            continue
+        kind = _COUNTED.get(entry.type.partition(":")[0])
+        if kind is not None:
+            counts[kind] += 1
+        if entry.body.get("error") or entry.body.get("status") == "error":
+            counts["errors"] += 1
+    return replace(run, counts=counts)
+
+
+def _time(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+logger = logging.getLogger("perdure")
+
+REPEAT = "repeat"
+"""The tag of a task that is due again after it was done, `metadata.updateInterval` milliseconds later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who does the tasks of a name."""
+
+    name: str
+    execute: Callable[[Task], Awaitable[Any]]
+    validate: Callable[[Task], Awaitable[bool]]
+    """Whether a task is to be done now; else it stays due."""
+
+
+class Tasks:
+    """The tasks of runtimes, by their time."""
+
+    def __init__(self, kernel: Kernel, tables: Tables) -> None:
+        self._kernel = kernel
+        self._tables = tables
+        self._owed: dict[tuple[str, str], dict[str, Any]] = {}
+        """What the ledger could not be told of tasks that were worked on: they are taken until it is."""
+
+    async def due(self, agent_id: str, limit: int | None = None) -> list[Task]:
+        """The tasks whose time has come and that are not completed, soonest first."""
+        now = self._tables.now()
+        return await self._tables.find(Query(noun=Task, where={"agent_id": agent_id}, due=now, limit=limit))
+
+    async def complete(self, agent_id: str, id: str) -> bool:
+        """Complete a task: it is not due any more, or, where it repeats, at its next time. False for an unknown one."""
+        task = await self._tables.one(Task, {"agent_id": agent_id, "id": id})
+        if task is None:
+            return False
+        return await self._tables.change(Task, {"agent_id": agent_id, "id": id}, _done(task, self._tables.now()))
+
+    @guarded
+    async def run(self, agent_id: str, workers: Mapping[str, Worker]) -> list[Task]:
+        """Have what is due done by the worker of its name; the tasks that were, completed or due again.
+
+        A task is taken while it is worked on, so that no two processes do it, and free again where its process dies.
+        One that its worker refuses or fails at stays due; the failure is logged. Where the ledger fails, what was done
+        is told to it by the next call.
+        """
+        ledger = (await self._kernel.required_ledger()).runtime
+        for (agent, id), owed in list(self._owed.items()):
+            await ledger.settle(agent, id, owed)
+            self._owed.pop((agent, id), None)
+        done: list[Task] = []
+        for each in await self.due(agent_id):
+            task = await ledger.take(agent_id, each.id, self._tables.now()) if each.name in workers else None
+            if task is not None:
+                changes: dict[str, Any] = {}
+                try:
+                    if await _did(task, workers[task.name]):
+                        changes = _done(task, self._tables.now())
+                finally:
+                    try:
+                        stood = await ledger.settle(agent_id, task.id, changes)
+                    except LedgerError:
+                        self._owed[agent_id, task.id] = changes
+                        raise
+                if stood and changes:
+                    done.append(replace(task, **changes))
+        return done
+
+
+def with_due(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A new task's fields, due at `metadata.scheduledFor`, as spec 003 writes it, where they do not say when."""
+    when = _scheduled(given.get("metadata"))
+    return {**given, "due_at": when} if given.get("due_at") is None and when is not None else dict(given)
+
+
+def moved(changes: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """A task's changes, due at their `metadata.scheduledFor` where that is another than it had."""
+    when = _scheduled(changes.get("metadata"))
+    return dict(changes) if when in (None, _scheduled(task.metadata)) else {**changes, "due_at": when}
+
+
+def _scheduled(metadata: object) -> Any:
+    return metadata.get("scheduledFor") if isinstance(metadata, Mapping) else None
+
+
+async def _did(task: Task, worker: Worker) -> bool:
+    """Whether the worker did the task; its error is not the caller's, who has others to do."""
+    try:
+        if not await worker.validate(task):
+            return False
+        await worker.execute(task)
+    except Exception as error:  # whatever it is, a task must not stop those after it
+        logger.warning("the task %s failed, and stays due: %s", task.id, type(error).__name__)
+        return False
+    return True
+
+
+def _done(task: Task, now: int) -> dict[str, Any]:
+    """The changes that complete a task."""
+    interval = task.metadata.get("updateInterval")
+    if REPEAT in task.tags and isinstance(interval, (int, float)) and not isinstance(interval, bool) and interval > 0:
+        return {"due_at": min(now + int(interval), LAST), "updated_at": now}
+    return {"completed_at": now, "updated_at": now}

@@ -19,7 +19,7 @@ from perdure.backends import registry
 from perdure.backends.http.service import NO_KEY
 from perdure.backends.llms.base import LLM
 from perdure.domain.errors import ConfigError, DependencyError
-from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.calls import degrade, never_fail
 from perdure.engine.build import reader_by
 from perdure.engine.chat.extraction import PATIENCE
 from perdure.engine.chat.settings import GatewaySettings

@@ -12,14 +12,13 @@ from perdure.domain.event import AddResult
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.chat.conversation_step import ConversationStep
 from perdure.engine.chat.memory_reader import Recalled, RecallRequest
 from perdure.engine.chat.settings import Conversation
 from perdure.engine.config.config import MemoryConfig
 from perdure.engine.engine import Engine
-from perdure.engine.requests import Query
-from perdure.engine.write.add import Addition
+from perdure.engine.requests import Addition, Query
 from perdure.pipeline.curation.llm.parsing import without_thoughts
 from perdure.pipeline.prompting.context_block import render
 from perdure.pipeline.prompts import load

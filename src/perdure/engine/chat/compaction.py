@@ -23,8 +23,7 @@ from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message, text_of
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import degrade, shielded
 from perdure.engine.aio.worker import Worker, is_ending
 from perdure.engine.chat.extraction import patience
 from perdure.engine.chat.memory_reader import marks_of

@@ -17,8 +17,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.chat.settings import Dialect, GatewaySettings
 from perdure.engine.chat.turns import is_forged
-from perdure.engine.config.config import MemoryConfig
-from perdure.engine.config.model_roles import seconds_of
+from perdure.engine.config.config import MemoryConfig, seconds_of
 from perdure.engine.engine import Engine
 from perdure.engine.read.profile import unnoted
 from perdure.engine.write.add import FORGOTTEN

@@ -17,17 +17,15 @@ from perdure.domain.filter import Filter, Not, all_of, eq
 from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade, never_fail
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import LateTasks, degrade, guarded, never_fail
 from perdure.engine.aio.priority import PriorityGate
-from perdure.engine.aio.tasks import LateTasks
 from perdure.engine.chat.rolling_summary import told_summary
 from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.chat.turns import SMALL_TALK
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
 from perdure.engine.requests import Query
-from perdure.engine.team.member import Member, read_member
+from perdure.engine.team.items import Member, read_member
 from perdure.engine.team.reads import TeamReader
 from perdure.engine.write.provenance import bare_sentence
 from perdure.pipeline.curation.rules.relations.clauses import sentences

@@ -20,9 +20,8 @@ from perdure.domain.job import Job
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session
-from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.calls import degrade, never_fail, shielded
 from perdure.engine.aio.priority import PriorityGate
-from perdure.engine.aio.tasks import shielded
 from perdure.engine.aio.worker import Worker, is_ending
 from perdure.engine.chat.caller_model import CallerModels, ModelGrant
 from perdure.engine.chat.extraction import Extraction

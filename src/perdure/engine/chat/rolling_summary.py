@@ -19,11 +19,11 @@ from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, matches
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.chat.extraction import patience
 from perdure.engine.core.access import TRUSTED, visible
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import SESSION
+from perdure.engine.core.lookup import SESSION
 from perdure.engine.core.rows import version_of
 from perdure.engine.write.change_set import cosine
 from perdure.pipeline.curation.llm.summary import Learned, summary_by_model

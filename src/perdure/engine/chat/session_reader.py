@@ -16,7 +16,7 @@ from perdure.domain.errors import QuotaError
 from perdure.domain.event import Episode, MemoryEvent
 from perdure.domain.memory import MemoryItem
 from perdure.domain.session import Session, SessionTurn
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.chat.caller_model import CallerModels
 from perdure.engine.chat.extraction import OVERLAP, Extracted, Extraction
 from perdure.engine.chat.rolling_summary import RollingSummaries, is_current
@@ -24,7 +24,7 @@ from perdure.engine.chat.session_summary import SessionSummaries, sitting
 from perdure.engine.chat.settings import Dialect, GatewaySettings
 from perdure.engine.chat.turns import dialect_of
 from perdure.engine.engine import Engine
-from perdure.engine.maintenance.eviction import evict
+from perdure.engine.maintenance.deletion import evict
 from perdure.pipeline.curation.chat import has_drifted, tells_a_topic
 
 TRIES = 3

@@ -19,13 +19,13 @@ from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session, SessionTurn
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.chat.extraction import patience
 from perdure.engine.chat.rolling_summary import commit_summary
 from perdure.engine.chat.turns import is_forged
 from perdure.engine.core.access import visible
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import SESSION
+from perdure.engine.core.lookup import SESSION
 from perdure.pipeline.curation.chat import SESSION_FACTS, day_of, is_chatter, session_text
 from perdure.pipeline.curation.llm.summary import session_by_model
 from perdure.pipeline.quarantine import suspect

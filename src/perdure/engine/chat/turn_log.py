@@ -19,10 +19,9 @@ from perdure.domain.job import Job
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Said, Session, SessionTurn, no_jobs
-from perdure.engine.aio.batch_queue import BatchQueue
-from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.calls import degrade, never_fail, shielded
 from perdure.engine.aio.priority import PriorityGate
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.worker import BatchQueue
 from perdure.engine.chat.caller_model import CallerModels, ModelGrant
 from perdure.engine.chat.extraction import OVERLAP, Extraction
 from perdure.engine.chat.rolling_summary import RollingSummaries, is_current

@@ -15,9 +15,9 @@ from perdure.backends.registry import missing_driver
 from perdure.backends.validation import config_error
 from perdure.domain.errors import ConfigError
 from perdure.engine.chat.settings import GatewaySettings
-from perdure.engine.maintenance.settings import UpkeepSettings
+from perdure.pipeline.maintenance.retention import GRACE_DAYS, INITIAL_DAYS, THRESHOLD
 
-# The settings file of spec 001 §10, read as perdure's own settings (V59).
+# The settings file of spec 001 §10, read as perdure's own settings.
 #
 # `memory` and `external_models` are 001's tables; every other table of the file is perdure's own, and stands above
 # what these two come to. A model whose role is none of the memory's is the router's, and is left to it.
@@ -73,7 +73,7 @@ class _Model(_Table):
 
 
 _TOKENS: Mapping[Role, int] = {"memory_rewrite": 100, "memory_extraction": 500}
-"""Tokens of an answer where the file names no number (V24, V61)."""
+"""Tokens of an answer where the file names no number."""
 
 
 def is_router_file(values: Mapping[str, Any]) -> bool:
@@ -106,7 +106,7 @@ def _gateway(memory: _Memory) -> dict[str, Any]:
 
 
 def _embedder(embedding: _Embedding, milvus: _Milvus | None) -> dict[str, Any]:
-    """The embedder; ConfigError where its vectors would not fit the collection (V60)."""
+    """The embedder; ConfigError where its vectors would not fit the collection."""
     name = embedding.model.rpartition("/")[2].lower()
     dimension = embedding.dimension or (MINILM_DIMENSION if name == MINILM else None)
     if name == MINILM and dimension != MINILM_DIMENSION:
@@ -249,7 +249,7 @@ ChosenGraphStore = Annotated[GraphStoreConfig | None, BeforeValidator(_without_n
 
 
 class ApproversConfig(Section):
-    """How many admins must approve a promotion to each level; 0 is at once (X50)."""
+    """How many admins must approve a promotion to each level; 0 is at once."""
 
     WORKING: int = Field(0, ge=0, description="For EPHEMERAL to WORKING")
     VALIDATED: int = Field(1, ge=0, description="For WORKING to VALIDATED")
@@ -272,6 +272,34 @@ class CustomPrompts(Section):
 
     fact_extraction: str | None = Field(None, description="System prompt for reading facts out of a conversation")
     update_decision: str | None = Field(None, description="System prompt for deciding what becomes of a fact")
+
+
+class UpkeepSettings(BaseModel):
+    """What a server does by itself and how often, and what its commands go by; 0 hours is never."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    expire_hours: float = Field(1.0, ge=0, description="Hours between two deletions of what is past its expires_at")
+    prune_hours: float = Field(0.0, ge=0, description="Hours between two deletions of what has decayed")
+    quota_hours: float = Field(1.0, ge=0, description="Hours between two looks for users beyond their quota")
+    consolidate_hours: float = Field(0.0, ge=0, description="Hours between two mergings of what belongs together")
+    reflect_hours: float = Field(0.0, ge=0, description="Hours between two readings for insights")
+    backup_hours: float = Field(0.0, ge=0, description="Hours between two backups")
+
+    consolidate_from: int = Field(
+        20, ge=2, description="Memories that somebody must have before any of theirs are merged"
+    )
+    initial_strength_days: float = Field(INITIAL_DAYS, gt=0, description="S0 of R = e^(-t/S), in days")
+    prune_threshold: float = Field(THRESHOLD, ge=0, le=1, description="R below which a memory is pruned")
+    grace_days: float = Field(GRACE_DAYS, ge=0, description="Days for which a fact is new, and is never pruned")
+
+    max_memories_per_user: int = Field(0, ge=0, description="Memories that one user may have; 0 is any number")
+    when_full: Literal["evict", "refuse"] = Field(
+        "evict", description="Whether a full user's least valued memories go, or new ones are refused"
+    )
+
+    backup_folder: Path | None = Field(None, description="Where backups are written; by default `backups` in `path`")
+    backups_kept: int = Field(7, ge=1, description="Scheduled backups that are kept, the newest")
 
 
 class MemoryConfig(BaseSettings):
@@ -469,3 +497,16 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merge(merged[key], value) if nested else value
     return merged
+
+
+def asked_by_role(named: LLMConfig | None, *, max_tokens: int, temperature: float) -> Mapping[str, Any]:
+    """The `max_tokens` and `temperature` of a call: the role's own, or None where the model's settings name one."""
+    given = named.config if named is not None else {}
+    own: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature}
+    return {name: None if name in given else value for name, value in own.items()}
+
+
+def seconds_of(named: LLMConfig | None) -> float | None:
+    """Seconds that an answer may take: the model's `timeout` (`llm_timeout_seconds`); None where nothing names one."""
+    given = named.config.get("timeout") if named is not None else None
+    return float(given) if isinstance(given, (int, float)) else None

@@ -1,23 +1,38 @@
-"""A batch: the changes that one call makes to memories that it names, and the vectors of the rows that they leave."""
+"""The changes that one call makes to memories that it names, and the vectors of the rows that they leave."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import MonotonicClock
 from perdure.domain.event import Change
-from perdure.domain.memory import MemoryItem, new_id
+from perdure.domain.memory import MemoryItem, new_id, text_hash
+from perdure.domain.scope import Scope
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import live_row
 from perdure.engine.core.rows import version_of
 
 
 @dataclass(slots=True)
 class Batch:
-    """Changes in the order in which they are made."""
+    """Changes in the order in which they are made.
+
+    Each has an `actor` and a `reason`; `undoes` names the event that it takes back.
+    """
 
     clock: MonotonicClock
     changes: list[Change] = field(default_factory=list)
     vectors: dict[str, Vector | None] = field(default_factory=dict)
+
+    def _note(
+        self, event: Literal["ADD", "UPDATE", "DELETE"], id: str, at: str, *, told_at: str | None = None, **fields: Any
+    ) -> None:
+        self.changes.append(
+            Change(id=new_id(), event=event, memory_id=id, at=at, told_at=told_at or at, **fields),
+        )
 
     def add(
         self,
@@ -31,15 +46,18 @@ class Batch:
     ) -> None:
         """Write a memory that does not stand, dated as it says: a new one, or one that was deleted.
 
-        With one that was deleted the messages come back that went with it (`hides`).
+        With a deleted one its messages (`hides`) are shown again.
         """
         self.vectors[item.id] = vector
-        self.changes.append(
-            Change(
-                id=new_id(), event="ADD", memory_id=item.id, at=item.updated_at, told_at=item.told_at, after=item,
-                actor=actor, reason=reason, undoes=undoes, hides=hides,
-            )
+        self._note(
+            "ADD", item.id, item.updated_at, told_at=item.told_at,
+            after=item, actor=actor, reason=reason, undoes=undoes, hides=hides,
         )  # fmt: skip
+
+    def revive(self, item: MemoryItem, vector: Vector | None, **how: Any) -> None:
+        """Write a deleted memory again, told now, as its next version; `how` is as for `add`."""
+        moment = self.clock.tick()
+        self.add(item.with_(updated_at=moment, told_at=moment, version=item.version + 1), vector, **how)
 
     def replace(
         self,
@@ -58,11 +76,9 @@ class Batch:
         after = after.with_(updated_at=moment, told_at=moment, version=before.version + 1)
         self.vectors[after.id] = vector
         self.vectors[keep.id] = old_vector
-        self.changes.append(
-            Change(
-                id=new_id(), event="UPDATE", memory_id=after.id, at=moment, told_at=moment, before=before,
-                after=after, keep=keep, actor=actor, reason=reason, undoes=undoes,
-            )
+        self._note(
+            "UPDATE", after.id, moment,
+            before=before, after=after, keep=keep, actor=actor, reason=reason, undoes=undoes,
         )  # fmt: skip
 
     def remove(
@@ -76,13 +92,57 @@ class Batch:
         hides: tuple[str, ...] = (),
         replaced_by: str | None = None,
     ) -> None:
-        """Take a memory away, whose text stays as a version; it says which other memory took its place, if one did."""
+        """Delete a memory and keep its text as a version, which names the memory that took its place, if one did."""
         moment = self.clock.tick()
         keep = version_of(before, untold_at=moment, replaced_by=replaced_by)
         self.vectors[keep.id] = vector
-        self.changes.append(
-            Change(
-                id=new_id(), event="DELETE", memory_id=before.id, at=moment, told_at=moment, before=before,
-                keep=keep, actor=actor, reason=reason, undoes=undoes, hides=hides,
-            )
+        self._note(
+            "DELETE", before.id, moment,
+            before=before, keep=keep, actor=actor, reason=reason, undoes=undoes, hides=hides,
         )  # fmt: skip
+
+
+async def edit(
+    kernel: Kernel,
+    id: str,
+    walls: Scope,
+    change: Callable[[MemoryItem], MemoryItem],
+    *,
+    actor: str,
+    reason: str,
+    text: str | None = None,
+    even_if_same: bool = False,
+) -> MemoryItem:
+    """Put what `change` makes of a memory in its place, in the lock of its scope; the old one stays as a version.
+
+    `text` is the memory's new text, if it has one, which is embedded. Nothing is written where nothing changes, unless
+    `even_if_same`. NotFoundError where no such memory stands inside of the walls.
+    """
+    scope = (await live_row(kernel, id, walls))[0].scope
+    vector = None if text is None else await kernel.embedding.query(text)
+    async with kernel.lock(scope):
+        before, row = await live_row(kernel, id, walls)
+        after = change(before)
+        if after == before and not even_if_same:
+            return before
+        batch = Batch(kernel.clock)
+        batch.replace(before, after, row.vector, row.vector if text is None else vector, actor=actor, reason=reason)
+        await kernel.commit(batch.changes, batch.vectors)
+    return batch.changes[0].item
+
+
+def new_memory(kernel: Kernel, text: str, scope: Scope, *, id: str | None = None, **fields: Any) -> MemoryItem:
+    """A memory that is told now, under an id of the caller's or a new one."""
+    moment, id = kernel.clock.tick(), id or new_id()
+    return MemoryItem(
+        id=id,
+        memory=text,
+        hash=text_hash(text),
+        scope=scope,
+        created_at=moment,
+        updated_at=moment,
+        told_at=moment,
+        valid_from=moment,
+        lineage_id=id if kernel.config.updates == "supersede" else None,
+        **fields,
+    )

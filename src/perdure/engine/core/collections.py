@@ -1,4 +1,4 @@
-"""Which collection holds the memories: each re-embedding makes the next generation, dropping the last is the switch.
+"""Collection versions: re-embedding makes the next one, and dropping the last one switches to it.
 
 Generations are `memories`, `memories--2`, `memories--3`...: the lowest that exists is the one in use, a higher one is
 being made. So the store alone says which is which, and there is no moment at which there are two or none.
@@ -58,7 +58,7 @@ async def open_collection(store: VectorStore, base: str, embedder: Embedder) -> 
 
 
 def check_stored(store: VectorStore, base: str, embedder: Embedder) -> None:
-    """ConfigError if what lies on this machine was embedded by another model; nothing is opened to find out (V60)."""
+    """ConfigError if what lies on this machine was embedded by another model; nothing is opened to find out."""
     found = _in_use(store, base)
     if found is not None:
         _check_embedder(*found, embedder)
@@ -85,7 +85,7 @@ def _check_embedder(collection: str, made_for: Shape, embedder: Embedder) -> Non
 
 
 def _another_embedder(collection: str, made: str, embedder: Embedder) -> ConfigError:
-    """The error to raise where the memories were embedded by another model than is configured (V60, U21)."""
+    """The error to raise where the memories were embedded by another model than is configured."""
     return ConfigError(
         f"the collection {collection!r} holds vectors of {made}, but the embedder {embedder.name!r} makes those of"
         f" {embedder.label!r} with {embedder.dimension} dimensions: configure the embedder it was made with, run"

@@ -1,4 +1,4 @@
-"""Embedding with the failures that spec 000 §14.3 and U21 allow: one text that fails costs that text alone."""
+"""Embed texts; a text that fails costs that text alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perdure.backends.embedders.base import Embedder
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.errors import EmbeddingError, NotFoundError
 from perdure.domain.memory import LIVE
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.pipeline.retrieval.directives import directive, preference
 from perdure.pipeline.retrieval.names import proper_nouns
 from perdure.pipeline.retrieval.scope_index import Cues, pack, passages
@@ -28,7 +28,7 @@ SERVICE_WIDE = frozenset({"connection", "authentication", "quota"})
 """Codes of failures that every text would meet: after the retries of the batch, no further ones are waited for."""
 
 EMBED_MISSING = 256
-"""Memories without a vector that are embedded at a time, once an embedder is there (U21)."""
+"""Memories without a vector that are embedded at a time, once an embedder is there."""
 
 _NOT_STORED = "not stored, because it could not be embedded"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -30,9 +31,7 @@ from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, Memo
 from perdure.domain.job import Job
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import Lifecycle, RunOnce
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import Lifecycle, RunOnce, degrade, shielded
 from perdure.engine.config.config import MemoryConfig
 from perdure.engine.core.collections import embedded_elsewhere, generations, open_collection
 from perdure.engine.core.embedding import Embedding, embed_missing, with_derived
@@ -48,64 +47,59 @@ from perdure.engine.core.rows import (
 from perdure.engine.core.store_identity import LossCheck
 from perdure.engine.write.curator import Answers, Curator
 
-# Following: what is derived from the memories outside of the store is kept up with every change (DESIGN §3).
-
 
 class ChangeObserver(Protocol):
-    """Work that follows changes; it never fails a write, and never holds one up where there is a queue."""
+    """Derives data from changes outside of the store; never fails a write, nor delays one where there is a queue."""
 
     def jobs(self, changes: Sequence[Change]) -> list[Job]:
-        """The work that these changes make, for the ledger to keep beside them."""
+        """Return the jobs of these changes, for the ledger to keep in the same transaction."""
 
     async def at_once(self, changes: Sequence[Change], warnings: list[str]) -> None:
-        """Do that work now, where no ledger keeps it; a warning says what had to be given up."""
+        """Do the jobs now, where there is no ledger; append a warning for each that failed."""
 
     async def arrived(self, items: Sequence[MemoryItem]) -> None:
-        """Memories came into the store without a change: they were imported as they stand."""
+        """Note memories that were imported into the store without a change."""
 
     def wake(self) -> None:
-        """There may be work."""
+        """Look for jobs now."""
 
     async def close(self) -> None:
-        """Stop, leaving what is not done to the next one, and let go of everything."""
+        """Stop, and leave the jobs that are not done to the next process."""
 
     def forsake(self) -> None:
-        """This process was forked: begin anew, and leave open connections to the parent."""
+        """Start afresh after a fork, and leave open connections to the parent process."""
 
 
 class Quota(Protocol):
-    """How many memories one user may have (V75)."""
+    """Limits how many memories one user may have."""
 
     async def check(self, changes: Sequence[Change]) -> None:
-        """QuotaError where these changes go beyond, and further memories are refused."""
+        """Raise QuotaError where these changes exceed the limit and the configuration refuses more."""
 
     def note(self, changes: Sequence[Change]) -> None:
-        """These changes were made."""
+        """Note that these changes were made."""
 
 
 class FileObserver(Protocol):
-    """What is done about memories that are files: others' edits become changes, and changes become versions (002)."""
+    """Turns other programs' edits of memory files into changes, and changes into versions of the files."""
 
     async def opened(self) -> None:
-        """The backends were opened: take in what happened to the files meanwhile."""
+        """Take in the edits made while no process had the files open."""
 
     def watch(self) -> None:
-        """Take in what changes in the files at once, from now on, or from when the backends are opened."""
+        """Take in edits as they happen, from now on or from when the backends are opened."""
 
     def note(self, changes: Sequence[Change]) -> None:
-        """These changes were made."""
+        """Note that these changes were made."""
 
     async def stood(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
-        """The memories of a scope that stood at a moment, by the versions of the files; empty where none tells."""
+        """Return a scope's memories at a moment, by the versions of the files; empty where there are none."""
 
     async def close(self) -> None:
         """Stop watching, and finish what is begun."""
 
     def forsake(self) -> None:
-        """This process was forked: begin anew, and leave what runs to the parent."""
-
-
-# A memory where it may only be read: it is searched, and whatever would change it is refused at once.
+        """Start afresh after a fork, and leave running work to the parent process."""
 
 
 def check_writable(store: VectorStore, config: MemoryConfig) -> None:
@@ -125,11 +119,8 @@ async def open_beside(ledger: Ledger, store: VectorStore) -> None:
         raise LedgerError("it may only be read, because its file, folder or disk is read-only")
 
 
-# Chronicle: what a kernel's ledger has on record, for the paths that ask for it.
-
-
 class HistoryQueries:
-    """Reads the ledger; a kernel is one."""
+    """The kernel's queries to the ledger."""
 
     config: MemoryConfig
     ledger: Ledger | None
@@ -216,7 +207,8 @@ SYNC_EVERY = 2_000
 class Kernel(HistoryQueries):
     """Backends, clock and configuration of one engine; every path works through it.
 
-    `reader` is the curator of what the gateway hears, and `extractor` its model; None where it goes by rules.
+    `reader` is the curator of conversations through the gateway, and `extractor` its model, if it has one.
+    The observers are made here, each of the kernel whose changes it observes.
     """
 
     def __init__(
@@ -234,6 +226,9 @@ class Kernel(HistoryQueries):
         reader: Curator,
         clock: Clock,
         fresh_store: Callable[[], VectorStore],
+        change_observer: Callable[[Kernel], ChangeObserver] | None = None,
+        file_observer: Callable[[Kernel], FileObserver] | None = None,
+        quota: Callable[[Kernel], Quota] | None = None,
     ) -> None:
         self.config = config
         self.store = store
@@ -249,15 +244,15 @@ class Kernel(HistoryQueries):
         self.llm = llm
         self.rewriter, self.extractor = rewriter, extractor
         self.reranker = reranker
-        self.change_observer: ChangeObserver | None = None
-        self.quota: Quota | None = None
-        self.file_observer: FileObserver | None = None
         self.open = RunOnce(self._open_all)
         self._reopen = RunOnce(self._open_ledger)
         self._close = RunOnce(self._close_all)
         self.loss_check = LossCheck(config)
         self._identity = ""
         self._unsynced = 0
+        self.change_observer = None if change_observer is None else change_observer(self)
+        self.file_observer = None if file_observer is None else file_observer(self)
+        self.quota = None if quota is None else quota(self)
         _ALL.add(self)
 
     # ------------------------------------------------------------------ life
@@ -326,7 +321,7 @@ class Kernel(HistoryQueries):
             self.change_observer.wake()
 
     async def why_gone(self, error: NoCollectionError) -> PerdureError:
-        """What to tell a caller whose collection went while it was in use: another process embedded it anew (V60)."""
+        """What to tell a caller whose collection went while it was in use: another process embedded it anew."""
         found = await generations(self.store, self.config.vector_store.collection_name)
         return embedded_elsewhere(self.collection, self.embedding.embedder) if found else error
 
@@ -540,7 +535,7 @@ class Kernel(HistoryQueries):
             away = {id for id, is_shown in moved.items() if not is_shown} | stored_as_said(changes)
             puts += await self._episode_points([each for each in [*episodes, *again] if each.id not in away])
             deletes += [id for id, is_shown in moved.items() if not is_shown]
-        return await with_derived(self.embedding, puts), deletes
+        return await with_derived(self.embedding, puts) if puts else puts, deletes
 
     async def _episode_points(self, episodes: Sequence[Episode]) -> list[Point]:
         embedded = await self.embedding.texts([episode.content for episode in episodes])
@@ -548,6 +543,11 @@ class Kernel(HistoryQueries):
             Point(episode.id, vector, episode_item(episode).to_payload())
             for episode, vector in zip(episodes, embedded.vectors, strict=True)
         ]
+
+
+def store_mark(store_identity: str, collection: str) -> str:
+    """The mark of one store's jobs and settings in a ledger that stores may share."""
+    return hashlib.sha256(f"{store_identity}/{collection}".encode()).hexdigest()[:12]
 
 
 def _dump(result: AddResult) -> str:

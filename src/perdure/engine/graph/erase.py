@@ -1,17 +1,22 @@
-"""Erasing: what the graph holds of forgotten memories goes at once, or as soon as it can be reached."""
+"""Erase forgotten memories from the graph, and check it against the memories for the doctor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from perdure.backends.ledgers.base import Ledger
+from perdure.domain.clock import iso
 from perdure.domain.errors import GraphError, LedgerError
 from perdure.domain.event import ErasedPlace
-from perdure.domain.memory import new_id
+from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.graph.sync import GraphSync
+from perdure.engine.aio.calls import degrade
+from perdure.engine.core.kernel import Kernel
+from perdure.engine.graph.jobs import ENTITIES, TEMPORAL
+from perdure.engine.graph.sync import GraphSync, StatementReader
+from perdure.engine.maintenance.last_events import history_pages
 
 PAGE = 500
 """Memories named to the graph at a time, and history records read."""
@@ -83,12 +88,88 @@ def with_status(place: ErasedPlace, status: Literal["erased", "kept", "pending"]
 async def all_memory_ids(ledger: Ledger) -> list[str]:
     """The ids of all memories that a ledger ever heard of, erased ones too."""
     ids: dict[str, None] = {}
-    after = 0
-    while records := await ledger.events_of_scope(Scope(), PAGE, after):
+    async for records in history_pages(ledger):
         ids.update(dict.fromkeys(record.memory_id for record in records))
-        after = records[-1].sequence
     return list(ids)
 
 
 def _pages(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
+
+
+EVERY = 10**9
+"""A limit that no graph reaches."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Memories of which graph and store disagree, and why a comparison could not be made."""
+
+    unsaid: list[str] = field(default_factory=list)
+    """Memories that state something of which the graph holds nothing."""
+    gone: list[str] = field(default_factory=list)
+    """Memories of which the graph holds something and that do not stand."""
+    waiting: int = 0
+    """Jobs that are not done: what they are about is not compared."""
+    parked: int = 0
+    """Jobs that failed too often."""
+    problem: str = ""
+    """Why the graph could not be asked."""
+
+
+class GraphCheck:
+    """Holds the graph of one engine against its memories."""
+
+    def __init__(self, kernel: Kernel, keeper: GraphSync) -> None:
+        self._kernel = kernel
+        self._keeper = keeper
+        self._reading = StatementReader(kernel)
+
+    async def compare(self) -> Comparison:
+        """What disagrees; only reads, and while jobs wait only counts them."""
+        found = Comparison()
+        queue = self._keeper.queue
+        if queue is not None:
+            status = await queue.status(self._keeper.kinds.all)
+            found.waiting, found.parked = status.pending + status.processing, status.failed
+        try:
+            entities = await (await self._keeper.store()).entities(Scope(), limit=EVERY)
+        except GraphError as error:
+            found.problem = error.message
+            return found
+        if not found.waiting:
+            stated = {id for entity in entities for id in entity.memory_ids}
+            standing = {item.id: item async for item in self._standing()}
+            found.gone = sorted(stated - set(standing))
+            found.unsaid = [id for id, item in standing.items() if id not in stated and self._reading.is_due(item)]
+        return found
+
+    async def look_again(self, memory_ids: Sequence[str]) -> int:
+        """Make the graph conform to memories, and try again what was parked; how many jobs are left."""
+        kinds, cause, wanted = self._keeper.kinds, new_id(), set(memory_ids)
+        scopes = {item.id: item.scope async for item in self._standing() if item.id in wanted}
+        jobs = [
+            kinds.job(kind, id, scopes.get(id, Scope()), cause) for id in memory_ids for kind in (ENTITIES, TEMPORAL)
+        ]
+        queue = self._keeper.queue
+        if queue is None:
+            await self._keeper.do_now(jobs)
+            return 0
+        await queue.add(jobs)
+        await queue.revive(kinds.all)
+        left = -1
+        while True:
+            await self._keeper.settle(Scope())
+            status = await queue.status(kinds.all)
+            now = status.pending + status.processing
+            if now == left or not now:
+                return now + status.failed
+            left = now
+
+    async def _standing(self) -> AsyncIterator[MemoryItem]:
+        now = iso(self._kernel.clock.now())
+        async for points in self._kernel.store.stream(self._kernel.collection):
+            for point in points:
+                item = MemoryItem.from_payload(point.payload)
+                if item.state == LIVE and item.kind == "facts" and not (item.expires_at and item.expires_at <= now):
+                    yield item

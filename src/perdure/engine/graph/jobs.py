@@ -1,8 +1,7 @@
-"""Which work a change makes for the graph, and when what failed is tried again."""
+"""The graph jobs of a change, and when failed jobs are tried again."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from perdure.domain.event import Change
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
+from perdure.engine.core.kernel import store_mark
 
 ENTITIES = "entities"
 """Make the graph hold what the caller's own list of entities says."""
@@ -36,8 +36,7 @@ class JobKinds:
     """The kinds of one store's jobs: ledgers are shared, and another store's memories are not here to be looked at."""
 
     def __init__(self, store_identity: str, collection: str) -> None:
-        self.store = hashlib.sha256(f"{store_identity}/{collection}".encode()).hexdigest()[:12]
-        """The mark by which a ledger tells the store from others."""
+        self.store = store_mark(store_identity, collection)
 
     def named(self, kind: str) -> str:
         """The kind as the ledger keeps it."""
@@ -54,7 +53,7 @@ class JobKinds:
         return tuple(self.named(kind) for kind in KINDS)
 
     def status(self, status: QueueStatus) -> QueueStatus:
-        """The state of the queue by the kinds as people know them; the graph's two are always told (X64)."""
+        """The state of the queue by the kinds as people know them; the graph's two are always there."""
         by_kind = {ENTITIES: 0, TEMPORAL: 0}
         for kind, count in status.by_kind.items():
             if count:

@@ -1,25 +1,28 @@
-"""What the graph is asked: entities, their relations, and who lies around them, at a time (004, X59, X60, X66)."""
+"""Graph queries: entities, their relations and their neighbours at a time, as far as the caller may see them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from perdure.backends.graphs.base import GraphStore
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import NoGraphError, NotFoundError
-from perdure.domain.graph import MENTIONED_WITH, Edge, Entity, Neighbor, StatedRelation, entity_key
+from perdure.domain.filter import Condition, Filter, Moment, Not, Or, all_of, matches
+from perdure.domain.graph import DEFAULT_TYPE, MENTIONED_WITH, Edge, Entity, Neighbor, StatedRelation, entity_key
 from perdure.domain.job import QueueStatus
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import guarded
+from perdure.engine.core.access import visible
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.graph.arguments import GraphQuery
 from perdure.engine.graph.sync import GraphSync
-from perdure.engine.graph.visibility import GraphVisibility
-from perdure.pipeline.curation.rules.relations.names import read_mentions
+from perdure.engine.requests import GraphQuery
+from perdure.pipeline.curation.rules.relations.names import read_mentions, type_of
 from perdure.pipeline.curation.rules.relations.validity import edges
 
 WIDEST = 5_000
@@ -61,7 +64,7 @@ class GraphReads:
 
     @guarded
     async def relations(self, asked: GraphQuery, name: str, *, depth: int = 1) -> list[Edge]:
-        """The edges from and to an entity, or `depth` away, by their time; NotFoundError for an unknown one (X60)."""
+        """The edges from and to an entity, or `depth` away, by their time; NotFoundError for an unknown one."""
         around = await self.around(asked, [name], depth)
         near = _within(around.edges, _known(around, name), depth - 1)
         found = [edge for edge in around.edges if near & {*_ends(edge)}]
@@ -69,7 +72,7 @@ class GraphReads:
 
     @guarded
     async def neighbors(self, asked: GraphQuery, name: str, *, depth: int = 1) -> list[Neighbor]:
-        """Who is reached over at most `depth` edges, and who is named beside the entity, nearest first (X59)."""
+        """Who is reached over at most `depth` edges, and who is named beside the entity, nearest first."""
         around = await self.around(asked, [name], depth)
         key = _known(around, name)
         found = [*_walked(around, key, depth), *_beside(around, key, asked.at or asked.as_of or self._now())]
@@ -77,7 +80,7 @@ class GraphReads:
 
     @guarded
     async def queue_status(self, scope: Scope) -> QueueStatus:
-        """How much work waits for the graph inside a scope (X64)."""
+        """How much work waits for the graph inside a scope."""
         keeper = self._configured()
         if keeper.queue is None:
             return QueueStatus(pending=0, processing=0, failed=0, oldest_pending_at=None, by_kind={})
@@ -199,3 +202,80 @@ def _holds(item: MemoryItem, moment: str) -> bool:
 
 def _text(moment: datetime | None) -> str | None:
     return None if moment is None else iso(moment)
+
+
+AT_A_TIME = 500
+"""Memories looked up in one go."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphVisibility:
+    """One caller's: a scope, and of what stands there the memories that a filter lets through."""
+
+    kernel: Kernel
+    scope: Scope
+    sees: Filter | None = None
+    as_of: datetime | None = None
+
+    async def items(self, memory_ids: Iterable[str]) -> dict[str, MemoryItem]:
+        """Those of the memories that stand, or stood by then, and may be read; by id."""
+        kernel, ids = self.kernel, list(dict.fromkeys(memory_ids))
+        within = self._within()
+        found: dict[str, MemoryItem] = {}
+        for start in range(0, len(ids), AT_A_TIME):
+            some = ids[start : start + AT_A_TIME]
+            if self.as_of is None:
+                points: Sequence[Point] = await kernel.store.get_many(kernel.collection, some)
+            else:
+                either = Or((Condition("id", "in", tuple(some)), Condition("version_of", "in", tuple(some))))
+                points = (await kernel.store.list(kernel.collection, all_of(within, either))).points
+            for point in points:
+                if matches(within, point.payload):
+                    item = MemoryItem.from_payload(point.payload)
+                    found[item.version_of or item.id] = item
+        return found
+
+    def _within(self) -> Filter:
+        now = self.kernel.clock.now()
+        moment = Moment(iso(self.as_of or now))
+        still = Not(Condition("expires_at", "lte", moment))
+        shown = all_of(still, self.sees)
+        return visible(self.scope, now=now, as_of=self.as_of, include_past=True, filters=shown)
+
+    def stated(self, relations: Sequence[StatedRelation], items: Mapping[str, MemoryItem]) -> list[StatedRelation]:
+        """The relations that these memories state; of an earlier moment, as if nothing had been taken back since."""
+        return [replace(each, untold_at=None) for each in relations if each.memory_id in items]
+
+    def entity(self, entity: Entity, items: Mapping[str, MemoryItem]) -> Entity | None:
+        """The entity as these memories know it; None where none of them names it.
+
+        What others say of it is not told: its description, its type and how it is written may be theirs. Whose sight
+        has a filter is told what the memories that pass it say, whether or not there are others: else the difference
+        would tell that there are.
+        """
+        ids = tuple(id for id in entity.memory_ids if id in items)
+        if not ids:
+            return None
+        if self.sees is not None:
+            return _as_told(entity, [items[id] for id in ids])
+        if len(ids) == len(entity.memory_ids):
+            return entity
+        updated = max(items[id].told_at for id in ids)
+        return replace(entity, memory_ids=ids, description="", type=DEFAULT_TYPE, updated_at=updated)
+
+
+def _as_told(entity: Entity, items: Sequence[MemoryItem]) -> Entity:
+    """The entity as some memories tell of it, the newest first: as they list it, or write it in their text."""
+    key = entity_key(entity.name)
+    listed = [each for item in items for each in read_mentions(item.metadata.get("entities")) if each.key == key]
+    written = re.compile(re.escape(entity.name), re.IGNORECASE)
+    names = [each.name for each in listed] or [found[0] for item in items if (found := written.search(item.memory))]
+    name = names[0] if names else entity.name
+    types = [each.type for each in listed if each.type != DEFAULT_TYPE]
+    return Entity(
+        name=name,
+        type=types[0] if types else type_of(name),
+        description=next((each.description for each in listed if each.description), ""),
+        memory_ids=tuple(item.version_of or item.id for item in items),
+        updated_at=max(item.told_at for item in items),
+    )

@@ -19,10 +19,10 @@ from perdure.domain.clock import EARLIEST, iso
 from perdure.domain.filter import Filter, matches
 from perdure.domain.graph import Edge, entity_key
 from perdure.domain.memory import MemoryItem
-from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.calls import degrade, never_fail
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.graph.queries import GraphVisibility
 from perdure.engine.graph.sync import GraphSync
-from perdure.engine.graph.visibility import GraphVisibility
 from perdure.engine.requests import Query
 from perdure.pipeline.curation.rules.relations.clauses import Question, read_question
 from perdure.pipeline.curation.rules.relations.rules import USER

@@ -21,8 +21,7 @@ from perdure.domain.graph import Entity, Mention, Relation, Statement, entity_ke
 from perdure.domain.job import Job
 from perdure.domain.memory import LIVE, VERSION, MemoryItem, new_id
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade, never_fail
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import degrade, never_fail, shielded
 from perdure.engine.aio.worker import Worker, is_ending
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.graph.jobs import ENTITIES, ERASE, GROWTH, PARKED_AFTER, TEMPORAL, JobKinds, later, pause_after

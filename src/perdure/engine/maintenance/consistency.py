@@ -108,7 +108,7 @@ class _Walk:
         self._last: dict[str, Last] = {}
         self._standing: set[str] = set()
         self._replaced: set[str] = set()
-        """Memories that an update replaced under a new id (U3): their history ends without a deletion."""
+        """Memories that an update replaced under a new id: their history ends without a deletion."""
         self._suspects: dict[tuple[str, Rift], None] = {}
         self._has_files = isinstance(kernel.store, FileStore)
         self._came: set[str] = set()

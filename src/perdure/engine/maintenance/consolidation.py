@@ -1,4 +1,4 @@
-"""Consolidation: several memories of one matter become one, by the caller's choice or where upkeep finds them (V69)."""
+"""Consolidation: merge several memories of one matter into one, for a caller or as maintenance."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundErro
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import degrade, guarded
 from perdure.engine.core.access import UNRESTRICTED, is_inside, visible
 from perdure.engine.core.batch import Batch
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import SESSION
+from perdure.engine.core.lookup import SESSION
 from perdure.engine.maintenance.deletion import walk
 from perdure.pipeline.curation.llm.consolidation import merge_texts
 from perdure.pipeline.curation.rules.slots import read_slots
@@ -25,7 +24,7 @@ from perdure.pipeline.maintenance.consolidation import Member, condense, groups,
 from perdure.pipeline.retrieval.standing_facts import is_standing
 
 NEWEST = 100
-"""Memories of one scope that are looked at, the newest ones (B12)."""
+"""Memories of one scope that are looked at, the newest ones."""
 TRIES = 3
 """Times that a merging begins anew because another writer changed one of the memories meanwhile."""
 ACTOR = "consolidate"

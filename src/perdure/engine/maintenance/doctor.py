@@ -14,6 +14,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.core.access import visible
 from perdure.engine.core.embedding import wanting
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import scan
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance import repair as mending
 from perdure.engine.maintenance.consistency import Progress, compare
@@ -36,7 +37,7 @@ class PendingReview:
 
 
 async def pending_review(kernel: Kernel) -> PendingReview:
-    """Memories in quarantine, and contradictions that were linked and not settled (V73)."""
+    """Memories in quarantine, and contradictions that were linked and not settled."""
     found = PendingReview()
     linked: list[MemoryItem] = []
     async for item in _standing(kernel):
@@ -65,14 +66,9 @@ async def pending_review(kernel: Kernel) -> PendingReview:
 async def _standing(kernel: Kernel) -> AsyncIterator[MemoryItem]:
     """Every memory that is valid now, oldest first."""
     within = visible(Scope(), now=kernel.clock.now())
-    cursor: str | None = None
-    while True:
-        page = await kernel.store.list(kernel.collection, within, PAGE, cursor)
-        for point in page.points:
+    async for points in scan(kernel, within):
+        for point in points:
             yield MemoryItem.from_payload(point.payload)
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 PENDING = 1000
@@ -92,16 +88,6 @@ class Finding(Answer):
     repairable: bool = False
     notice: bool = False
     """Worth knowing, but no disagreement."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """The finding as plain values."""
-        return {
-            "kind": self.kind,
-            "id": self.id,
-            "sentence": self.sentence,
-            "repairable": self.repairable,
-            "notice": self.notice,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +122,6 @@ class Repair(Answer):
 
     done: list[str]
     failed: list[str]
-
-    def model_dump(self) -> dict[str, Any]:
-        """The repair as plain values."""
-        return {"done": list(self.done), "failed": list(self.failed)}
 
 
 async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis:
@@ -279,7 +261,7 @@ async def _graph(engine: Engine) -> list[Finding]:
 
 
 async def _marks(kernel: Kernel) -> list[Finding]:
-    """What a person may want to judge: memories that are kept out of prompts, and pairs that contradict (V73)."""
+    """What a person may want to judge: memories that are kept out of prompts, and pairs that contradict."""
     found = await pending_review(kernel)
     findings = []
     if found.quarantined:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from perdure.backends.ledgers.base import Ledger
 from perdure.domain.event import HistoryRecord
 from perdure.domain.scope import Scope
+from perdure.engine.core.access import UNRESTRICTED
 
 PAGE = 500
 """Records read at a time."""
@@ -62,16 +63,16 @@ def says_text(word: bytes, text: str) -> bool:
     return word == digest(text)
 
 
-async def history_pages(ledger: Ledger) -> AsyncIterator[list[HistoryRecord]]:
-    """All of history by sequence, some records at a time."""
+async def history_pages(ledger: Ledger, scope: Scope = UNRESTRICTED) -> AsyncIterator[list[HistoryRecord]]:
+    """The history of a scope, or all of it, by sequence, some records at a time."""
     after = 0
-    while records := await ledger.events_of_scope(Scope(), PAGE, after):
+    while records := await ledger.events_of_scope(scope, PAGE, after):
         yield records
         after = records[-1].sequence
 
 
 async def replaced_at(ledger: Ledger) -> dict[str, tuple[str, int]]:
-    """When memories were replaced under a new id (U3), by timestamp and sequence; history says nothing more of them."""
+    """When memories were replaced under a new id, by timestamp and sequence; history says nothing more of them."""
     found: dict[str, tuple[str, int]] = {}
     async for records in history_pages(ledger):
         updates = {record.id: record for record in records if record.event == "UPDATE"}

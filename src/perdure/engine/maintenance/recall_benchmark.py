@@ -19,12 +19,12 @@ from perdure.domain.event import SearchResult
 from perdure.domain.filter import all_of, eq, matches, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.arguments import read_limit, read_preset
 from perdure.engine.core.access import visible
 from perdure.engine.core.embedding import Embedding
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import scan
 from perdure.engine.read.search import CONTEXT_CANDIDATES, ReadPath
-from perdure.engine.requests import Query
+from perdure.engine.requests import Query, read_limit, read_preset
 from perdure.pipeline.maintenance.probes import (
     Kind,
     Probe,
@@ -187,19 +187,14 @@ async def read_contents(kernel: Kernel, scope: Scope) -> Contents:
     versions: dict[str, list[MemoryItem]] = defaultdict(list)
     within = all_of(scope_filter(scope), eq("kind", "facts"))
     now = kernel.clock.now()
-    cursor: str | None = None
-    while True:
-        page = await kernel.store.list(kernel.collection, within, PAGE, cursor)
-        for point in page.points:
+    async for points in scan(kernel, within):
+        for point in points:
             item = MemoryItem.from_payload(point.payload)
             if item.state != LIVE:
                 for line in {item.version_of, item.lineage_id} - {None}:
                     versions[str(line)].append(item)
             elif matches(visible(scope, now=now), point.payload):
                 facts.append(item)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
     contents = Contents(facts, {}, {})
     for item in facts:
         lines = {item.id, item.lineage_id or item.id}

@@ -1,4 +1,4 @@
-"""Reflection: insights from what is remembered in a scope, kept there as memories of type `reflective` (V70, V71)."""
+"""Reflection: derive insights from a scope's memories, and keep them there as memories of type `reflective`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from perdure.domain.derived import REFLECTION, Experience, Insight, Reflected
 from perdure.domain.filter import eq
 from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import degrade, guarded
 from perdure.engine.core.access import visible
-from perdure.engine.core.batch import Batch
+from perdure.engine.core.batch import Batch, new_memory
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import SESSION
+from perdure.engine.core.lookup import SESSION
 from perdure.engine.maintenance.deletion import walk
 from perdure.pipeline.curation.llm.consolidation import read_insights
 
@@ -47,7 +46,7 @@ class Reflect:
 
 
 async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, about: str | None = None) -> Reflected:
-    """What the memories of a scope show together: by the rules, or by the model where the curator is one (V70).
+    """What the memories of a scope show together: by the rules, or by the model where the curator is one.
 
     Read are the newest 1,000 facts that may enter prompts; no earlier insight, no account of a session, none of a
     team. A model that fails, or whose insights do not stand in what they name, leaves it to the rules. With `store`
@@ -176,12 +175,7 @@ def _fields(insight: Insight, members: Sequence[MemoryItem]) -> dict[str, object
 
 
 def _item(kernel: Kernel, id: str, scope: Scope, insight: Insight, members: Sequence[MemoryItem]) -> MemoryItem:
-    moment = kernel.clock.tick()
-    blank = MemoryItem(
-        id=id, memory="", hash="", scope=scope, created_at=moment, updated_at=moment, told_at=moment,
-        valid_from=moment, type=REFLECTIVE, source=REFLECTION,
-        lineage_id=id if kernel.config.updates == "supersede" else None,
-    )  # fmt: skip
+    blank = new_memory(kernel, "", scope, id=id, type=REFLECTIVE, source=REFLECTION)
     return blank.with_(**_fields(insight, members))
 
 

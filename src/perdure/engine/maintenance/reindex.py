@@ -17,7 +17,7 @@ from perdure.domain.errors import DependencyError, InvalidInputError
 from perdure.domain.filter import Filter, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, Answer
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import shielded
 from perdure.engine.core.collections import generation_name, generations
 from perdure.engine.engine import Engine
 from perdure.engine.transfer.copy import FEW, PASSES, Progress, RowCopier, batches
@@ -47,10 +47,6 @@ class ReindexReport(Answer):
     switched: bool
     reason: str = ""
     """Why it was not switched."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {name: getattr(self, name) for name in ReindexReport.__slots__}
 
 
 async def reindex(

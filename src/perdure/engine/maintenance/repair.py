@@ -1,4 +1,4 @@
-"""Mending what the doctor found; each step looks again under the lock, and does nothing where all is well by then."""
+"""Repair what the doctor found; each step checks again under the lock before it changes anything."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from perdure.domain.event import Change, Episode, Event, HistoryRecord
 from perdure.domain.filter import Condition, Not, all_of, eq
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.core.embedding import wanting, with_derived
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import scan_episodes
 from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance.consistency import missing_episodes, pages, rift_between
@@ -96,15 +97,9 @@ class Rebuilder:
         """Bring back the messages that are searched, where the configuration says that they are."""
         if self._kernel.config.episodes != "search":
             return
-        cursor: str | None = None
-        while True:
-            page = await self._ledger.list_episodes(Scope(), PAGE, cursor)
-            said = await self._as_said(page.episodes)
-            items = [episode_item(episode) for episode in page.episodes if episode.id not in said]
-            self.done.messages += await self._put(items)
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        async for episodes in scan_episodes(self._ledger, Scope()):
+            said = await self._as_said(episodes)
+            self.done.messages += await self._put([episode_item(each) for each in episodes if each.id not in said])
 
     async def _as_said(self, episodes: Sequence[Episode]) -> set[str]:
         """Those of the messages that are memories themselves, and need no row of their own."""

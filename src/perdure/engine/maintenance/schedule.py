@@ -1,4 +1,4 @@
-"""The schedule: what is due of upkeep is done as jobs of the ledger's queue, each by one process (U20).
+"""The schedule: what is due of upkeep is done as jobs of the ledger's queue, each by one process.
 
 When a task was last done stands in the ledger. Whoever finds it due puts in a job whose id is made of that moment: all
 processes make the same one, the queue gives it to one of them, and to another one if that dies.
@@ -22,8 +22,7 @@ from perdure.domain.filter import eq
 from perdure.domain.job import Job
 from perdure.domain.memory import Answer, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import degrade, shielded
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
 from perdure.engine.graph.jobs import JobKinds, later, pause_after

@@ -1,4 +1,4 @@
-"""Chores: the deletions of upkeep and the feedback that steers them, over one kernel (issue 7)."""
+"""Maintenance tasks: expiry, pruning, quotas, and the feedback that weighs memories."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from perdure.domain.event import Change
 from perdure.domain.filter import Condition, Moment, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, level_of
 from perdure.domain.scope import Scope
-from perdure.domain.text.readable import shown
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import shielded
+from perdure.domain.text.readable import check_unicode, shown
+from perdure.engine.aio.calls import degrade, guarded, shielded
+from perdure.engine.core.access import UNRESTRICTED
+from perdure.engine.core.batch import edit
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.maintenance.deletion import Removal, pages, remove, remove_held, walk
-from perdure.engine.maintenance.feedback import Feedback
 from perdure.engine.read.access_counts import AccessCounts
 from perdure.engine.read.profile import is_directive
+from perdure.engine.requests import invalid
 from perdure.engine.team.teams import TeamExpiry
 from perdure.pipeline.lexicon import words
-from perdure.pipeline.maintenance.retention import is_new, retained
+from perdure.pipeline.maintenance.retention import FEEDBACK, is_new, retained, weighed
 
-# Expiry: what is past its `expires_at` is deleted, a person's memories and a team's (V68, X38, U20).
+# Expiry deletes memories past their `expires_at`, personal ones and a team's.
 
 
 class Expiry:
@@ -60,7 +60,7 @@ class Expiry:
         return count
 
 
-# Decay and prune: what nobody asked for in a long time is deleted, unless it is of a kind that stays (B8, V72).
+# Pruning deletes stale memories, unless they are of a kind that stays.
 
 
 def is_exempt(item: MemoryItem) -> bool:
@@ -107,7 +107,7 @@ class Pruning:
         )
 
 
-# Quotas: how many memories one user may have, and what becomes of one more (V75, B8's cap).
+# Quotas limit how many memories one user may have.
 
 _TAKE_BACK = frozenset({"undo", "rollback", "repair"})
 """Who brings back what was counted once, and is not refused."""
@@ -122,9 +122,9 @@ class Quotas:
     the user's than the one that is being written.
     """
 
-    def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._accesses = accesses
+        self.access_counts = AccessCounts(kernel)
         self._settings = kernel.config.upkeep
         self._crowded: dict[Scope, object] = {}
         """Users who may have too many, and what stands for the last time that this was noted."""
@@ -217,7 +217,7 @@ class Quotas:
         async for items in walk(self._kernel, walls, _FACTS):
             for item in items:
                 if item.scope.team_id is None and not is_exempt(item):
-                    value = retained(self._accesses.counted(item), now, days)
+                    value = retained(self.access_counts.counted(item), now, days)
                     held.append((value, item.created_at, item.id, item))
         held.sort(key=lambda each: each[:3])
         return [each[3] for each in held[: max(0, count)]]
@@ -246,11 +246,66 @@ def _is_live(item: MemoryItem) -> bool:
 
 
 class MaintenanceTasks:
-    """What an engine does to stay small."""
+    """The maintenance tasks of one engine."""
 
-    def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
-        self.prune = Pruning(kernel, accesses)
+    def __init__(self, kernel: Kernel, quotas: Quotas) -> None:
+        self.prune = Pruning(kernel, quotas.access_counts)
         self.expire = Expiry(kernel)
-        self.quotas = Quotas(kernel, accesses)
+        self.quotas = quotas
         self.feedback = Feedback(kernel)
-        kernel.quota = self.quotas
+
+
+VERDICTS = tuple(FEEDBACK)
+VERDICT, REASON, BEFORE = "feedback", "feedback_reason", "importance_before_feedback"
+"""Keys of the metadata: what was said, why, and what the memory was worth without it."""
+_OTHER_NAMES = {"good": "positive", "bad": "negative", "awful": "very_negative"}
+
+
+def read_verdict(value: object) -> str | None:
+    """A verdict in mem0's words (POSITIVE, ...), the library's or the command's (good, bad, awful); None is none."""
+    if value is None:
+        return None
+    name = value.strip().casefold().replace(" ", "_").replace("-", "_") if isinstance(value, str) else ""
+    name = _OTHER_NAMES.get(name, name)
+    if name not in FEEDBACK:
+        raise invalid("feedback", f"one of {', '.join(VERDICTS)} ({', '.join(_OTHER_NAMES)}), or none", value)
+    return name
+
+
+class Feedback:
+    """Keeps the last verdict on a memory."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @guarded
+    async def __call__(
+        self, id: str, verdict: str | None, reason: str | None = None, walls: Scope = UNRESTRICTED
+    ) -> MemoryItem:
+        """Judge a memory, or take the judgement back with None; the same again changes nothing.
+
+        The importance goes to what it was without a verdict plus .25 (positive), -.25 (negative) or -.5 (very
+        negative), within [0, 1]. The verdict stands in the metadata, in mem0's words, and each change in the history.
+        """
+        if reason is not None:
+            if not isinstance(reason, str):
+                raise invalid("reason", "text", reason)
+            check_unicode(reason, "reason")
+        return await edit(
+            self._kernel,
+            id,
+            walls,
+            lambda before: _judged(before, verdict, reason),
+            actor="feedback",
+            reason=verdict or "taken back",
+        )
+
+
+def _judged(item: MemoryItem, verdict: str | None, reason: str | None) -> MemoryItem:
+    kept = item.metadata.get(BEFORE)
+    before = float(kept) if isinstance(kept, (int, float)) and not isinstance(kept, bool) else None
+    importance, plain = weighed(item.importance, before, verdict)
+    told = {} if verdict is None else {VERDICT: verdict.upper(), REASON: reason, BEFORE: plain}
+    others = {key: value for key, value in item.metadata.items() if key not in (VERDICT, REASON, BEFORE)}
+    given = {key: value for key, value in told.items() if value is not None}
+    return item.with_(importance=importance, metadata={**others, **given})

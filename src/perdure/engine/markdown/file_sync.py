@@ -14,7 +14,7 @@ from perdure.domain.clock import iso
 from perdure.domain.event import Change
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.calls import degrade, never_fail
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.markdown.sync import sync_files
 from perdure.engine.markdown.versions_api import CommitWorker

@@ -20,11 +20,11 @@ from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.core.batch import Batch
 from perdure.engine.core.embedding import with_derived
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import cut_from
+from perdure.engine.core.lookup import cut_from
 from perdure.engine.core.rows import version_of
 from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.engine.maintenance.last_events import last_word, last_words, says_deleted, says_text
@@ -265,7 +265,7 @@ class _SyncRun:
         await kernel.commit(batch.changes, batch.vectors)
 
     async def _beside(self, deleted: Sequence[MemoryItem]) -> list[Point]:
-        """What was cut from documents whose files a hand removed, and whose own files are there still (U4)."""
+        """What was cut from documents whose files a hand removed, and whose own files are there still."""
         rows: dict[str, Point] = {}
         for team in {item.scope.team_id for item in deleted}:
             items = [item for item in deleted if item.scope.team_id == team]

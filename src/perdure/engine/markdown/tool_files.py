@@ -1,26 +1,28 @@
-"""The files of one scope as an agent sees them: its own, and what memory learned, noted and heard, each a file.
+"""The memory tool's files of one scope: an agent's own, and facts, messages and summaries as files.
 
-Every change goes the one way of all changes: with history, versions and `undo`, found by the next search, and, where
-memories are files, written to disk. What is seen is taken from there too, edits by hand included.
+Every change is a change of memory, with history, versions and `undo`. Where memories are files, edits by hand are taken
+in before each read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.markdown.base import FileStore, name_of
 from perdure.backends.vector_stores.base import Vector
-from perdure.domain.memory import FILE_PATH, FILES, MemoryItem, new_id, text_hash
+from perdure.domain.memory import FILE_PATH, FILES, MemoryItem, text_hash
 from perdure.domain.scope import Scope
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import visible
-from perdure.engine.core.batch import Batch
+from perdure.engine.core.batch import Batch, new_memory
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import scan
 from perdure.engine.markdown.sync import sync_files
-from perdure.engine.markdown.tool_paths import Refused, absolute, check_free, folded, numbered, read_path
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import INSTRUCTION, suspect
 
@@ -92,13 +94,9 @@ class MemoryFiles:
         kinds = _kinds_at(path)
         found: list[MemoryItem] = []
         within = visible(self._scope, now=kernel.clock.now(), kinds=kinds)
-        cursor: str | None = None
-        while True:
-            page = await kernel.store.list(kernel.collection, within, PAGE, cursor)
-            items = (MemoryItem.from_payload(point.payload) for point in page.points)
+        async for points in scan(kernel, within, page=PAGE):
+            items = (MemoryItem.from_payload(point.payload) for point in points)
             found += [item for item in items if item.scope == self._scope]
-            if (cursor := page.next_cursor) is None:
-                break
         files: dict[str, SeenFile] = {}
         for item in sorted(found, key=lambda item: (item.kind == FILES, item.created_at, item.id)):
             number, wanted = 1, self._path_of(item)
@@ -129,20 +127,13 @@ class MemoryFiles:
             check_free(path, files)
             if len(files) >= MOST:
                 raise Refused(f"Error: There are {MOST} files already: delete some first")
-            moment, id = kernel.clock.tick(), new_id()
-            item = MemoryItem(
-                id=id,
-                memory=text,
-                hash=text_hash(text),
-                scope=self._scope,
-                created_at=moment,
-                updated_at=moment,
-                told_at=moment,
-                valid_from=moment,
+            item = new_memory(
+                kernel,
+                text,
+                self._scope,
                 kind=FILES,
                 source=ACTOR,
                 metadata={FILE_PATH: path},
-                lineage_id=id if kernel.config.updates == "supersede" else None,
                 origin=ASSISTANT,
                 quarantined=await _suspicion(text),
             )
@@ -267,3 +258,199 @@ async def _quarantine(file: SeenFile, text: str) -> str | None:
     if file.is_own and before == INSTRUCTION:
         before = None
     return before or await _suspicion(text)
+
+
+ROOT = "/memories"
+"""The folder that an agent sees."""
+LONGEST_PATH, LONGEST_NAME, DEEPEST = 500, 100, 12
+"""Characters of a path below the root and of a name in it, and names in a path."""
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Control characters, hidden ones, and what is no character."""
+_SHOWN = 200
+
+
+class Refused(Exception):
+    """The command cannot be carried out; the text is the answer that the agent gets."""
+
+
+def read_path(path: object) -> str:
+    """The path below the root without slashes at its ends, "" for the root itself; Refused for what is none."""
+    if not isinstance(path, str):
+        raise Refused("Error: A path must be text")
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise Refused(f"Error: Path must start with {ROOT}, got: {_shown(path)}")
+    below = path.removeprefix(ROOT).strip("/")
+    if not below:
+        return ""
+    names = below.split("/")
+    if len(below) > LONGEST_PATH or len(names) > DEEPEST or any(len(name) > LONGEST_NAME for name in names):
+        raise Refused(
+            f"Error: Path {_shown(path)} is too long: at most {LONGEST_PATH} characters, {DEEPEST} names, and"
+            f" {LONGEST_NAME} characters a name"
+        )
+    for name in names:
+        _check(name, path)
+    return below
+
+
+def _check(name: str, path: str) -> None:
+    plain = unicodedata.normalize("NFKC", unquote(unquote(name))).strip()
+    if plain in ("", ".", "..") or "/" in plain or "\\" in plain:
+        raise Refused(f"Error: Path {_shown(path)} would escape {ROOT} directory")
+    if any(unicodedata.category(each) in _REFUSED_CATEGORIES for each in plain):
+        raise Refused(f"Error: Path {_shown(path)} has characters that no file name may have")
+    if name.strip() != name or unicodedata.normalize("NFC", name) != name:
+        raise Refused(f"Error: Path {_shown(path)} has a name that reads like another one")
+    if plain.startswith("."):
+        raise Refused(f"Error: Path {_shown(path)} is of a hidden file, and these are not kept")
+
+
+def _shown(path: str) -> str:
+    """A path in an answer: no longer than needed, with nothing in it that could not be shown."""
+    cut = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
+    return "".join(each if unicodedata.category(each) not in _REFUSED_CATEGORIES else "\ufffd" for each in cut)
+
+
+def absolute(path: str) -> str:
+    """The path as the agent writes it."""
+    return f"{ROOT}/{path}" if path else ROOT
+
+
+def folded(path: str) -> str:
+    """What is equal for paths that some file system, or some reader, would take for the same."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
+
+
+def numbered(path: str, number: int) -> str:
+    """The path of the second, third, ... file that has the same one."""
+    stem, dot, ending = path.rpartition(".")
+    if number == 1:
+        return path
+    return f"{stem}.{number}.{ending}" if dot and "/" not in ending else f"{path}.{number}"
+
+
+def folders_of(path: str) -> list[str]:
+    """The folders that a path lies in, outermost first."""
+    names = path.split("/")
+    return ["/".join(names[:end]) for end in range(1, len(names))]
+
+
+def check_free(path: str, taken: Iterable[str]) -> None:
+    """Refused where a file of this path cannot be made beside those that there are."""
+    if not path:
+        raise Refused(f"Error: File {ROOT} already exists")
+    files = list(taken)
+    spelled = {folded(each): each for each in files}
+    folders = {folded(folder): folder for each in files for folder in folders_of(each)}
+    if folded(path) in spelled or folded(path) in folders:
+        raise Refused(f"Error: File {absolute(path)} already exists")
+    for folder in folders_of(path):
+        if folded(folder) in spelled:
+            raise Refused(f"Error: {absolute(folder)} is a file, and not a directory")
+        if folders.get(folded(folder), folder) != folder:
+            raise Refused(f"Error: There is a directory {absolute(folders[folded(folder)])}: use its name as it is")
+
+
+WIDTH = 6
+"""Characters that a line's number is set in."""
+MOST_LINES = 999_999
+MOST_LISTED = 1_000
+"""Files and folders that a listing names; of more it says how many there are."""
+_LEVELS = 2
+_AROUND = 2
+"""Lines before and after a change that are shown."""
+_UNITS = "BKMG"
+
+
+def listing(folder: str, sizes: Mapping[str, int]) -> str:
+    """A folder's files and folders to two levels below it, with sizes in bytes; `sizes` are all files' by path."""
+    prefix = f"{folder}/" if folder else ""
+    total: dict[str, int] = {}
+    for path, size in sizes.items():
+        if not path.startswith(prefix):
+            continue
+        names = path.removeprefix(prefix).split("/")
+        for end in range(1, min(len(names), _LEVELS) + 1):
+            shown = "/".join(names[:end]) + ("/" if end < len(names) else "")
+            total[shown] = total.get(shown, 0) + size
+    top = absolute(folder)
+    whole = sum(size for path, size in total.items() if path.rstrip("/").count("/") == 0)
+    lines = [f"Here're the files and directories up to {_LEVELS} levels deep in {top}, excluding hidden items:"]
+    lines.append(f"{_human(whole)}\t{top}")
+    ordered = sorted(total, key=lambda path: path.rstrip("/").split("/"))
+    lines += [f"{_human(total[path])}\t{top}/{path}" for path in ordered[:MOST_LISTED]]
+    if len(ordered) > MOST_LISTED:
+        lines.append(f"... and {len(ordered) - MOST_LISTED} more")
+    return "\n".join(lines)
+
+
+def _human(size: int) -> str:
+    place, amount = 0, float(size)
+    while amount >= 1024 and place < len(_UNITS) - 1:
+        amount, place = amount / 1024, place + 1
+    return f"{amount:.0f}{_UNITS[place]}" if amount == int(amount) else f"{amount:.1f}{_UNITS[place]}"
+
+
+def content(path: str, text: str, view_range: object = None) -> str:
+    """A file's lines with their numbers, all or from one to another; -1 is the last."""
+    lines = text.split("\n")
+    if len(lines) > MOST_LINES:
+        raise Refused(f"File {absolute(path)} exceeds maximum line limit of 999,999 lines.")
+    first, last = _read_range(view_range, len(lines))
+    return f"Here's the content of {absolute(path)} with line numbers:\n{_numbered(lines, first, last)}"
+
+
+def _read_range(view_range: object, count: int) -> tuple[int, int]:
+    if view_range is None or view_range == []:  # models send both for all of it
+        return 1, count
+    if (
+        not isinstance(view_range, (list, tuple))
+        or len(view_range) != 2
+        or not all(isinstance(each, int) and not isinstance(each, bool) for each in view_range)
+    ):
+        raise Refused("Error: Invalid `view_range` parameter: it should be a list of two line numbers.")
+    first, last = view_range
+    if not 1 <= first <= count or (last != -1 and last < first):
+        raise Refused(
+            f"Error: Invalid `view_range` parameter: {list(view_range)}. It should be within the range of lines of the"
+            f" file: [1, {count}]"
+        )
+    return first, count if last == -1 else min(last, count)
+
+
+def _numbered(lines: list[str], first: int, last: int) -> str:
+    return "\n".join(f"{number:>{WIDTH}}\t{lines[number - 1]}" for number in range(first, last + 1))
+
+
+def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
+    """The text with the one place changed where `old` stands, and the answer; Refused unless it is one place."""
+    if not old or old not in text:
+        raise Refused(f"No replacement was performed, old_str `{old}` did not appear verbatim in {absolute(path)}.")
+    places = [text.index(old)]
+    while (place := text.find(old, places[-1] + 1)) != -1:
+        places.append(place)
+    if len(places) > 1:
+        numbers = ", ".join(str(text.count("\n", 0, place) + 1) for place in places)
+        raise Refused(
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {numbers}."
+            " Please ensure it is unique"
+        )
+    result = text[: places[0]] + new + text[places[0] + len(old) :]
+    lines, changed = result.split("\n"), text.count("\n", 0, places[0]) + 1
+    first, last = max(1, changed - _AROUND), min(len(lines), changed + new.count("\n") + _AROUND)
+    answer = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+    return result, answer + _numbered(lines, first, last)
+
+
+def inserted(path: str, text: str, line: object, added: str) -> tuple[str, str]:
+    """The text with lines put in after a line (0: before the first), ending in a line end, and the answer."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    if not isinstance(line, int) or isinstance(line, bool) or not 0 <= line <= len(lines):
+        raise Refused(
+            f"Error: Invalid `insert_line` parameter: {line}. It should be within the range of lines of the file:"
+            f" [0, {len(lines)}]"
+        )
+    lines.insert(line, added.removesuffix("\n"))
+    return "\n".join(lines) + "\n", f"The file {absolute(path)} has been edited."

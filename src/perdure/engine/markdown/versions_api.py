@@ -19,9 +19,7 @@ from perdure.domain.file_versions import MergeReport, Version, VersionBranch, Ve
 from perdure.domain.filter import all_of, eq
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.aio.worker import Worker
 from perdure.engine.core.batch import Batch
 from perdure.engine.core.kernel import Kernel
@@ -30,7 +28,7 @@ from perdure.engine.markdown.write_context import LINES, MENDED, UNREAD, lines_o
 from perdure.pipeline.curation.rules.reconciliation import decide
 from perdure.pipeline.curation.rules.slots import read
 
-# Which of two facts stands that two lines of versions hold about one matter: as if one was told after the other.
+# Merges: which of two contradicting facts of two branches stands, as if one had been told after the other.
 
 
 def settle(ours: MemoryItem, theirs: MemoryItem) -> Stands | None:
@@ -62,7 +60,7 @@ def _contradict(one: MemoryItem, other: MemoryItem) -> bool:
     return one.slots.attribute in single
 
 
-# Taking back what a version changed: inverse events of memories, so that history, undo and `as_of` know of it.
+# Reverts: inverse events of memories, so that history, undo and `as_of` know of them.
 
 REVERTER = "revert"
 
@@ -109,9 +107,7 @@ class Revert:
                 raise self._conflict(item)
             return
         vector: Vector | None = await self._kernel.embedding.query(item.memory)
-        moment = self._kernel.clock.tick()
-        revived = item.with_(updated_at=moment, told_at=moment, version=item.version + 1)
-        self._batch.add(revived, vector, actor=REVERTER, reason=reason)
+        self._batch.revive(item, vector, actor=REVERTER, reason=reason)
 
     # ------------------------------------------------------------------ how it stands
     async def _point(self, id: str) -> Point | None:
@@ -141,18 +137,15 @@ def _item(point: Point) -> MemoryItem:
     return MemoryItem.from_payload(point.payload)
 
 
-# Versioning: what changes in the files is committed, once a call or a turn, beside it and never in its way (K22,
-# K23).
-#
-# Nothing here fails a write. What could not be committed now is in the next commit, and what a process that died left
-# over is in the first one of the next process.
+# Commits of changed files, one per call or turn, made in the background. A commit never fails or delays a write: what
+# could not be committed is in the next commit, or in the first one of the next process.
 
 logger = logging.getLogger("perdure")
 
 HELD = 5.0
 """Seconds that a commit waits for the calls under way, whose changes belong together, at most."""
 SAID = 30.0
-"""Seconds that messages wait for what is learned from them (K55: one commit a turn)."""
+"""Seconds that messages wait for what is learned from them (one commit a turn)."""
 AGAIN = 60.0
 """Seconds after which what failed is tried again."""
 OPENING, CLOSING = 10.0, 20.0
@@ -179,7 +172,7 @@ class CommitWorker:
         self._is_off = False
 
     async def opened(self) -> None:
-        """Make sure of the repository (K21), and let what is left over be committed.
+        """Make sure of the repository, and let what is left over be committed.
 
         One that is there already is not waited for.
         """

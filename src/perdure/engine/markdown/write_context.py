@@ -1,4 +1,4 @@
-"""Telling what lies between two versions, in memory's words: the messages of commits, and the lines of `log`."""
+"""Describe the changes between two versions of memory files, for commit messages and the lines of `log`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often memories were recalled (V72): counted in memory, and written into their rows now and then.
+"""Access counts: how often memories were recalled, counted in memory and written to their rows from time to time.
 
 A count is no belief: it makes no history, moves no `updated_at` and no index, and a crash may cost the last few. A
 search never waits for it, and a store that cannot be written is searched all the same (ADR 28).
@@ -20,9 +20,7 @@ from perdure.domain.clock import iso
 from perdure.domain.errors import ClosedError
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.kernel import Kernel
 
 PAUSE = 5.0

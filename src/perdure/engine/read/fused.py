@@ -22,7 +22,7 @@ from perdure.domain.clock import read_moment
 from perdure.domain.filter import Condition, Filter, all_of, eq, matches, scope_filter
 from perdure.domain.memory import FILES, LIVE, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.core.embedding import PASSAGES, cues_of
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.requests import Query

@@ -1,4 +1,4 @@
-"""What a service asks about a memory as a whole, inside of walls: owners, counts, events, earlier answers."""
+"""Queries about a whole memory inside of walls: owners, counts, events, answers to idempotency keys."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from perdure.domain.event import AddResult, HistoryRecord
 from perdure.domain.filter import Filter
 from perdure.domain.memory import OWNER_AXES, MemoryItem, Owner
 from perdure.domain.scope import Scope
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import reaches, scope_of, visible
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import scan
 
 PAGE = 500
 """Rows looked at at a time where everything inside of walls is walked."""
 
 
 class Overview:
-    """Looks over what stands inside of walls; a team's memories are told of inside of that team's walls alone."""
+    """Answers queries about everything inside of walls; a team's memories appear inside of that team's walls alone."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -30,16 +31,12 @@ class Overview:
         kernel = self._kernel
         within = visible(walls, now=kernel.clock.now(), kinds=("facts", "messages"), include_past=True)
         found: dict[tuple[str, str], Owner] = {}
-        cursor: str | None = None
-        while True:
-            page = await kernel.store.list(kernel.collection, within, PAGE, cursor)
-            for point in page.points:
+        async for points in scan(kernel, within, page=PAGE):
+            for point in points:
                 item = MemoryItem.from_payload(point.payload)
                 if reaches(walls, item.scope):
                     _note(found, item)
-            cursor = page.next_cursor
-            if cursor is None:
-                return sorted(found.values(), key=lambda owner: (OWNER_AXES.index(owner.axis), owner.created_at))
+        return sorted(found.values(), key=lambda owner: (OWNER_AXES.index(owner.axis), owner.created_at))
 
     @guarded
     async def count(self, scope: Scope, filters: Filter | None = None, *, include_past: bool = False) -> int:

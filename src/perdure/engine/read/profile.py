@@ -14,6 +14,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.core.access import TRUSTED, visible
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.core.lookup import scan
 from perdure.engine.read.fused import CachedIndex, ScopeIndexes, stamp_of
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.retrieval.directives import directive, preference
@@ -110,13 +111,9 @@ class Profile:
     async def _newest(self, within: Filter) -> list[Point]:
         """The newest memories of a scope that has no index."""
         points: list[Point] = []
-        cursor: str | None = None
-        while True:
-            page = await self._kernel.store.list(self._kernel.collection, within, LOOKED_AT, cursor)
-            points = [*points, *page.points][-LOOKED_AT:]
-            cursor = page.next_cursor
-            if cursor is None:
-                return points
+        async for page in scan(self._kernel, within, page=LOOKED_AT):
+            points = [*points, *page][-LOOKED_AT:]
+        return points
 
     async def profile(self, scope: Scope) -> list[MemoryItem]:
         """The scope's current facts of single-valued attributes, in an order that only a change of them changes."""

@@ -1,4 +1,4 @@
-"""The read path: a query becomes memories, best first, by the steps of its preset (DESIGN §5)."""
+"""The read path: find the memories that answer a query, best first, by the steps of its preset."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from perdure.domain.event import HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import Condition, Filter, Moment, all_of, matches
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import background
-from perdure.engine.config.config import LLMConfig
-from perdure.engine.config.model_roles import asked_by_role, seconds_of
+from perdure.engine.aio.calls import background, degrade, guarded
+from perdure.engine.config.config import LLMConfig, asked_by_role, seconds_of
 from perdure.engine.core.access import TRUSTED, UNRESTRICTED, is_inside, records_inside, visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.graph.related import Reached, Related
@@ -50,7 +47,7 @@ from perdure.pipeline.retrieval.search_gate import is_greeting, procedural_first
 from perdure.pipeline.retrieval.time_window import Window, closeness, parse
 from perdure.pipeline.retrieval.words import word_score
 
-# Asked time: what a question that names a time gone by means for presets that rank by similarity (V77).
+# The time filter of a question about the past, for presets that rank by similarity.
 
 SHARE: Final = 0.5
 """Share of what a score lacks that is made good by having been told in the time asked about.
@@ -100,13 +97,13 @@ def _day(item: MemoryItem) -> float:
     return float("nan") if told is None else (told - _EPOCH) / timedelta(days=1)
 
 
-# Reranking: a model reads question and memory together; where it fails the order stands as it was (U21).
+# Reranking: a model reads question and memory together; where it fails the order stands as it was.
 
 
 async def relevance(
     kernel: Kernel, query: str, texts: Sequence[str], scores: Sequence[float], warnings: list[str]
 ) -> list[float]:
-    """The reranker's scores from 0 to 1 over the candidates (K28, K29); `scores`, likewise, where it fails."""
+    """The reranker's scores from 0 to 1 over the candidates; `scores`, likewise, where it fails."""
     if kernel.reranker is not None and texts:
         with degrade("the memories found are not reranked", warnings):
             found = await kernel.reranker.rerank(query, list(texts))
@@ -116,7 +113,7 @@ async def relevance(
     return min_max(scores)
 
 
-# Similarity search: the store's cosine and the steps that a preset names after it (U12); words without vectors.
+# Similarity search: the store's cosine and the steps that a preset names after it; words without vectors.
 
 MOST_TOLD = 50
 """Candidates fetched beyond those wanted, where some may be messages that the reader has before them."""
@@ -177,7 +174,7 @@ class SimilaritySearch:
     async def _candidates(
         self, query: Query, text: str, withins: Sequence[Filter]
     ) -> tuple[list[Hit], list[MemoryItem]]:
-        """The best of each filter, each memory once (K26)."""
+        """The best of each filter, each memory once."""
         vector = await self.kernel.embedding.query(query.meaning or text)
         found: dict[str, Hit] = {}
         for within in withins:
@@ -241,7 +238,7 @@ def _reflected(items: Sequence[MemoryItem], reflection: Reflection, ages: Mappin
     return [items[kept.place].with_(score=kept.score) for kept in choose(reflection)(candidates)]
 
 
-# Receipts: how the score of a memory came about, in numbers (`explain=True`).
+# Explanations of scores (`explain=True`).
 
 
 def explain_similarity(item: MemoryItem, text: str, query: Query) -> dict[str, Any]:
@@ -327,7 +324,7 @@ class ReadPath:
         return await self.find(query)
 
     async def rewritten(self, query: Query, warnings: list[str]) -> Query:
-        """The query as the configuration has the model put it; as it is where that fails (V88)."""
+        """The query as the configuration has the model put it; as it is where that fails."""
         llm, how = self._kernel.rewriter, self._kernel.config.rewrite
         if llm is None or how == "prepend" or (query.preset.gate and is_greeting(query.text)):
             return query
@@ -527,7 +524,7 @@ def _same_matter(newer: MemoryItem, older: MemoryItem) -> bool:
 
 
 def _calling(named: LLMConfig | None) -> Calling:
-    """How the model of the role `memory_rewrite` is asked (V24)."""
+    """How the model of the role `memory_rewrite` is asked."""
     own = asked_by_role(named, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
     most = named.config.get("max_tokens") if named is not None else None
     longest = most * CHARACTERS_PER_TOKEN if isinstance(most, int) else 0

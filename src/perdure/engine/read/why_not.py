@@ -1,4 +1,4 @@
-"""Why a memory did not come: the first step of a search that it did not pass, with the numbers of that step."""
+"""Explain why a search does not return a memory: the first step that dropped it, with the numbers of that step."""
 
 from __future__ import annotations
 

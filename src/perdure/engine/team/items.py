@@ -1,24 +1,141 @@
-"""Reading what a member gives: an item with all of its seven tags, or a patch; each thing that is wrong is named."""
+"""Team members and the items and patches that they write, checked; every wrong field is named."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from perdure.domain.errors import ForbiddenError, InvalidInputError, PromotionRequiredError
-from perdure.domain.memory import TRUTH_LEVELS, VALIDATION_STATUSES, VISIBILITIES, check_metadata
+from perdure.backends.ledgers.base import Ledger
+from perdure.domain.access import ROLES, AuditEntry, Role
+from perdure.domain.errors import ForbiddenError, InvalidInputError, LedgerError, PromotionRequiredError
+from perdure.domain.filter import And, Condition, Filter, Not, Or, all_of, eq
+from perdure.domain.memory import (
+    TRUTH_LEVELS,
+    VALIDATION_STATUSES,
+    VISIBILITIES,
+    MemoryItem,
+    Tags,
+    check_metadata,
+    level_of,
+    new_id,
+)
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
-from perdure.engine.arguments import read_share, read_text
+from perdure.engine.core.access import UNRESTRICTED, scoped
+from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.rows import is_source
+from perdure.engine.requests import invalid, read_one_of, read_share, read_text
+
+TRUSTED: tuple[Role, ...] = ("admin", "service")
+"""They see the memories of every project, and may write what a team holds for validated."""
+WRITERS: tuple[Role, ...] = ("member", "admin", "service")
+MOST_TRUSTED_INSERT = level_of("WORKING")
+"""The highest level at which any member may put a memory in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member of one team, checked."""
+
+    team: str
+    name: str
+    role: Role = "member"
+    projects: frozenset[str] = frozenset()
+    walls: Scope
+    """The team, and the one project that their key may be used for if it names one."""
+
+    def need(self, *roles: Role, to: str) -> None:
+        """ForbiddenError where this member has none of the roles."""
+        if self.role not in roles:
+            raise ForbiddenError(f"to {to} takes the role {' or '.join(roles)}, and {self.name} has {self.role}")
+
+    def sees(self) -> Filter:
+        """The memories of the team that this member sees: a filter, so that a store finds no others."""
+        shared: list[Filter] = [
+            eq("visibility", "team"),
+            And((eq("visibility", "private"), eq("written_by", self.name))),
+        ]
+        if self.role in TRUSTED:
+            shared.append(eq("visibility", "project"))
+        elif self.projects:
+            mine = Condition("project_id", "in", tuple(sorted(self.projects)))
+            shared.append(And((eq("visibility", "project"), mine)))
+        return Or(tuple(shared))
+
+    def may_vouch(self, truth_level: str) -> bool:
+        """Whether what this member writes may stand at a level without anybody's approval."""
+        return level_of(truth_level) <= MOST_TRUSTED_INSERT or self.role in TRUSTED
+
+
+def read_member(
+    *, team: object, member: object, role: object = "member", projects: object = (), walls: Scope = UNRESTRICTED
+) -> Member:
+    """A member of a caller's arguments; ForbiddenError where walls stand between them and the team."""
+    if not isinstance(team, str) or not team:
+        raise invalid("team", "text", team)
+    if not isinstance(member, str) or not member.strip():
+        raise invalid("member", "text with something in it", member)
+    known = next((each for each in ROLES if each == role), None)
+    if known is None:
+        raise invalid("role", f"one of {', '.join(ROLES)}", role)
+    if isinstance(projects, (str, bytes)) or not isinstance(projects, Collection):
+        raise invalid("projects", "a list of texts", projects)
+    for project in projects:
+        if not isinstance(project, str) or not project:
+            raise invalid("projects", "texts", project)
+    around = scoped(walls, Scope(team_id=team))
+    outside = {*around.given()} - {"team_id", "project_id"}
+    if outside:
+        raise ForbiddenError(f"a team's memory has no {', '.join(sorted(outside))}: it lies outside of these walls")
+    return Member(
+        team=team, name=check_unicode(member, "member"), role=known, projects=frozenset(projects), walls=around
+    )
+
+
+PUBLISHED = all_of(eq("truth_level", "PUBLIC"), Not(eq("visibility", "private")))
+"""What everybody sees, of any team and without one; an author may still take their own back."""
+
+
+def at_least(truth_level: str) -> Filter:
+    """Memories of a level or a higher one."""
+    return Condition("truth_level", "in", TRUTH_LEVELS[level_of(truth_level) :])
+
+
+def ledger_of(kernel: Kernel) -> Ledger:
+    """The ledger that keeps promotions and the audit; LedgerError where there is none."""
+    if kernel.ledger is None:
+        raise LedgerError(
+            "there is no ledger: it could not be opened (see the log), and a team changes nothing that is not on record"
+        )
+    return kernel.ledger
+
+
+def audit_entry(kernel: Kernel, member: Member, action: str, subject_id: str, **details: Any) -> AuditEntry:
+    """A line of the audit, dated now; the details hold ids, levels and names of fields, and no text."""
+    return AuditEntry(
+        id=new_id(), at=kernel.clock.tick(), team=member.team, actor=member.name, action=action,
+        subject_id=subject_id, details=details,
+    )  # fmt: skip
+
+
+def tags_of(item: MemoryItem) -> Tags:
+    """The tags of a team's memory, which the guard lets in with them alone."""
+    assert item.tags is not None, "see guard.check_tags"
+    return item.tags
+
+
+def with_tags(tags: Tags, **changes: str) -> Tags:
+    """A copy of tags with some of them changed."""
+    return replace(tags, **changes)
+
 
 TAG_FIELDS = (
     "team_scope", "project_scope", "visibility", "confidence", "truth_level", "source", "validation_status",
 )  # fmt: skip
-"""Spec 004's seven: an item without one of them is refused (X2 to X8)."""
+"""Spec 004's seven: an item without one of them is refused."""
 PATCHABLE = ("content", "project_scope", "visibility", "confidence", "validation_status", "metadata")
-"""What a patch may change (X52)."""
+"""What a patch may change."""
 BY_PROMOTION = "truth_level is only moved by a promotion: POST /v1/promotions, or request_promotion in the library"
 
 
@@ -39,7 +156,7 @@ class TeamItem:
 
 
 def read_item(value: object, team: str) -> TeamItem:
-    """The item of a caller's object; ForbiddenError where it names another team than the caller asks for (X23)."""
+    """The item of a caller's object; ForbiddenError where it names another team than the caller asks for."""
     if isinstance(value, TeamItem):
         item = value
     else:
@@ -86,7 +203,7 @@ def check_placed(visibility: str, project: str | None) -> None:
 
 def _read(value: object, what: str, *, required: Collection[str], known: Collection[str]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise InvalidInputError(f"{what} must be an object, not {shown(value)}", field=what, value=value)
+        raise invalid(what, "an object", value)
     problems: list[tuple[str, str]] = [
         (name, f"Missing required field: {name}") for name in required if name not in value
     ]
@@ -108,26 +225,15 @@ def _read(value: object, what: str, *, required: Collection[str], known: Collect
     return read
 
 
-def _one_of(known: tuple[str, ...]) -> Callable[[object, str], str]:
-    def read(value: object, field: str) -> str:
-        if not isinstance(value, str) or value not in known:
-            raise InvalidInputError(f"{field} must be one of {', '.join(known)}, not {shown(value)}")
-        return value
-
-    return read
-
-
 def _read_source(value: object, field: str) -> str:
     if not isinstance(value, str) or not is_source(value):
-        raise InvalidInputError(
-            f"{field} must be prefix:id, such as librechat:conv_abc123, not {shown(value)}", field=field, value=value
-        )
+        raise invalid(field, "prefix:id, such as librechat:conv_abc123", value)
     return check_unicode(value, field)
 
 
 def _read_wall(value: object, field: str) -> str:
     if not isinstance(value, str):
-        raise InvalidInputError(f"{field} must be text, not {shown(value)}", field=field, value=value)
+        raise invalid(field, "text", value)
     try:
         Scope(project_id=value)
     except InvalidInputError as error:
@@ -136,7 +242,7 @@ def _read_wall(value: object, field: str) -> str:
 
 
 def read_project(value: object, field: str = "project_scope") -> str | None:
-    """A project's name; None is the whole team (X9)."""
+    """A project's name; None is the whole team."""
     return None if value is None else _read_wall(value, field)
 
 
@@ -148,10 +254,10 @@ _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "content": read_text,
     "team_scope": _read_wall,
     "project_scope": read_project,
-    "visibility": _one_of(VISIBILITIES),
+    "visibility": lambda value, field: read_one_of(value, VISIBILITIES, field),
     "confidence": read_share,
-    "truth_level": _one_of(TRUTH_LEVELS),
+    "truth_level": lambda value, field: read_one_of(value, TRUTH_LEVELS, field),
     "source": _read_source,
-    "validation_status": _one_of(VALIDATION_STATUSES),
+    "validation_status": lambda value, field: read_one_of(value, VALIDATION_STATUSES, field),
     "metadata": _read_metadata,
 }

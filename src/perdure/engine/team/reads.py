@@ -1,4 +1,4 @@
-"""Reading a team's memory: each member finds what they see, and of the rest not even that it is there (X27 to X36)."""
+"""Search, list and history of a team's memory: a member learns only of the memories that they may see."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from perdure.domain.filter import And, Filter, all_of, eq, matches, scope_filter
 from perdure.domain.memory import VISIBILITIES, Answer, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.arguments import read_limit, read_memory_id, read_text
+from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.read.access_counts import recalled
 from perdure.engine.read.search import ReadPath
-from perdure.engine.requests import Query
-from perdure.engine.team.items import read_project
-from perdure.engine.team.member import PUBLISHED, Member, at_least
+from perdure.engine.requests import Query, invalid, read_limit, read_memory_id, read_one_of, read_text
+from perdure.engine.team.items import PUBLISHED, Member, at_least, read_project
 from perdure.pipeline.prompting.context_block import render
 from perdure.pipeline.retrieval.presets import PLAIN
 
 MOST_RESULTS = 100
-"""X31."""
+"""The largest limit of a team search."""
 FACT_CHARACTERS = 280
-"""Of each fact that is put into a system prompt (X55)."""
+"""Characters of each fact that is put into a system prompt."""
 _FACT_TOKENS = 2 * FACT_CHARACTERS
 """More than a fact of that length can take, whatever its script."""
 
@@ -51,27 +49,19 @@ class TeamSearchOptions:
 def read_team_search(
     *, truth_level_min: object, project_scope: object, visibility: object, limit: object, most: int = MOST_RESULTS
 ) -> TeamSearchOptions:
-    """The arguments of a search or list, checked; InvalidInputError names the one that is wrong (X29 to X32)."""
+    """The arguments of a search or list, checked; InvalidInputError names the one that is wrong."""
     if not isinstance(truth_level_min, str):
-        raise InvalidInputError(
-            f"truth_level_min must be text, not {shown(truth_level_min)}",
-            field="truth_level_min",
-            value=truth_level_min,
-        )
+        raise invalid("truth_level_min", "text", truth_level_min)
     try:
         at_least(truth_level_min)
     except InvalidInputError as error:
         sentence = error.message.replace("truth_level", "truth_level_min", 1)
         raise InvalidInputError(sentence, field="truth_level_min", value=truth_level_min) from error
-    if visibility is not None and visibility not in VISIBILITIES:
-        raise InvalidInputError(
-            f"visibility must be one of {', '.join(VISIBILITIES)}, not {shown(visibility)}",
-            field="visibility",
-            value=visibility,
-        )
+    if visibility is not None:
+        read_one_of(visibility, VISIBILITIES, "visibility")
     checked = read_limit(limit)
     if checked > most:
-        raise InvalidInputError(f"limit must be from 1 to {most}, not {shown(limit)}", field="limit", value=limit)
+        raise invalid("limit", f"from 1 to {most}", limit)
     return TeamSearchOptions(
         truth_level_min=truth_level_min,
         project_scope=read_project(project_scope),
@@ -86,10 +76,6 @@ class SystemAddendum(Answer):
 
     system_addendum: str
     fact_count: int
-
-    def model_dump(self) -> dict[str, object]:
-        """`{"system_addendum": ..., "fact_count": ...}`."""
-        return {"system_addendum": self.system_addendum, "fact_count": self.fact_count}
 
 
 class TeamReader:
@@ -107,7 +93,7 @@ class TeamReader:
 
     @guarded
     async def public_search(self, query: str, looking: TeamSearchOptions) -> SearchResult:
-        """What answers the query of what any team has published (X36)."""
+        """What answers the query of what any team has published."""
         filters = all_of(PUBLISHED, looking.filter())
         return self._noted(await self._search(Scope(), query, filters, looking.limit, related=False))
 
@@ -182,7 +168,7 @@ class TeamReader:
 
     @guarded
     async def system_addendum(self, member: Member, query: str, *, top_k: int, min_level: str) -> SystemAddendum:
-        """The facts that bear on a query, of a level or above it, quoted and delimited as data (X55)."""
+        """The facts that bear on a query, of a level or above it, quoted and delimited as data."""
         looking = read_team_search(truth_level_min=min_level, project_scope=None, visibility=None, limit=top_k)
         filters = all_of(member.sees(), looking.filter())
         facts = await self._for_prompts(member, query, filters, looking.limit)
@@ -191,7 +177,7 @@ class TeamReader:
 
     @guarded
     async def canonical(self, member: Member, query: str, limit: int) -> list[MemoryItem]:
-        """The CANONICAL facts, and those of a higher level, that bear on a message of the member's (X56)."""
+        """The CANONICAL facts, and those of a higher level, that bear on a message of the member's."""
         return await self._for_prompts(member, query, all_of(member.sees(), at_least("CANONICAL")), limit)
 
     async def _for_prompts(self, member: Member, query: str, filters: Filter, limit: int) -> list[MemoryItem]:
@@ -209,6 +195,13 @@ class TeamReader:
         if point is None or not matches(self._shown_to(member), point.payload):
             return None
         return MemoryItem.from_payload(point.payload), point
+
+    async def required(self, member: Member, id: str) -> tuple[MemoryItem, Point]:
+        """`standing`, or NotFoundError."""
+        found = await self.standing(member, id)
+        if found is None:
+            raise NotFoundError(f"there is no memory with the id {shown(id)} in the team {member.team!r}")
+        return found
 
     async def seen_of(self, member: Member, ids: Sequence[str]) -> set[str]:
         """Which of these memories stand and are seen by the member."""

@@ -1,4 +1,4 @@
-"""Teams: what one engine offers to the members of teams; front ends hold one and add nothing of their own."""
+"""The services of one engine for members of teams: read, write, promote, expire."""
 
 from __future__ import annotations
 
@@ -21,22 +21,29 @@ from perdure.domain.memory import LIVE, TRUTH_LEVELS, MemoryItem, Tags, level_of
 from perdure.domain.promotion import Decision, Promotion, PromotionState, Vote
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import shielded
-from perdure.engine.arguments import read_text
+from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import visible
-from perdure.engine.core.batch import Batch
+from perdure.engine.core.batch import Batch, new_memory
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.read.search import ReadPath
-from perdure.engine.team.items import BY_PROMOTION, TeamItem, check_placed
-from perdure.engine.team.member import WRITERS, Member
+from perdure.engine.requests import ForgetRequest, invalid, read_one_of, read_text
+from perdure.engine.team.items import (
+    BY_PROMOTION,
+    WRITERS,
+    Member,
+    TeamItem,
+    audit_entry,
+    check_placed,
+    ledger_of,
+    tags_of,
+    with_tags,
+)
 from perdure.engine.team.reads import TeamReader
-from perdure.engine.team.records import audit_entry, ledger_of, tags_of, with_tags
-from perdure.engine.write.forget import Forget, Request
+from perdure.engine.write.forget import Forget
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
-# Expiry: EPHEMERAL memories that nobody promoted in time are deleted like any other (X38, U20).
+# Expiry deletes EPHEMERAL memories that nobody promoted in time.
 
 PAGE = 200
 """Memories removed at a time, so that no writer waits long."""
@@ -100,9 +107,7 @@ class TeamExpiry:
         await ledger_of(kernel).audit.add(entries)
 
 
-# Promotions: the one way in which a truth level moves, one step forward at a time (X39 to X50, X54).
-
-"""Promotions read at a time, of which a member sees some."""
+# Promotions are the only way to move a truth level, one step forward at a time.
 
 
 class TeamPromotions:
@@ -123,9 +128,9 @@ class TeamPromotions:
         kernel = self._kernel
         ledger_of(kernel)
         member.need(*WRITERS, to="ask for a promotion")
-        target, why = _read_target(target_level), read_text(justification, "justification")
+        target, why = read_one_of(target_level, TRUTH_LEVELS, "target_level"), read_text(justification, "justification")
         async with kernel.lock(Scope(team_id=member.team)):
-            item, point = await self._standing(member, item_id)
+            item, point = await self._reading.required(member, item_id)
             tags = tags_of(item)
             _check_step(tags.truth_level, target)
             needed = self._approvers(target)
@@ -209,12 +214,8 @@ class TeamPromotions:
     ) -> list[Promotion]:
         """Promotions of memories that the member sees, oldest first, those that come after an id."""
         ledger = ledger_of(self._kernel)
-        if status is not None and status not in get_args(PromotionState):
-            raise InvalidInputError(
-                f"status must be one of {', '.join(get_args(PromotionState))}, not {shown(status)}",
-                field="status",
-                value=status,
-            )
+        if status is not None:
+            read_one_of(status, get_args(PromotionState), "status")
         seen: list[Promotion] = []
         while True:
             page = await ledger.promotions.list(member.team, status=status, item_id=item_id, limit=PAGE, after=after)
@@ -229,14 +230,8 @@ class TeamPromotions:
         needed: int = getattr(self._kernel.config.team.approvers, target)
         return needed
 
-    async def _standing(self, member: Member, id: str) -> tuple[MemoryItem, Point]:
-        found = await self._reading.standing(member, id)
-        if found is None:
-            raise NotFoundError(f"there is no memory with the id {shown(id)} in the team {member.team!r}")
-        return found
-
     def _move(self, item: MemoryItem, point: Point, promotion: Promotion) -> Batch:
-        """The memory at its new level: it expires no more, and from VALIDATED on it has been approved (X54)."""
+        """The memory at its new level: it expires no more, and from VALIDATED on it has been approved."""
         batch = Batch(self._kernel.clock)
         approved = level_of(promotion.target_level) >= level_of("VALIDATED")
         tags = with_tags(
@@ -261,28 +256,16 @@ class TeamPromotions:
         await ledger.audit.add([entry])
 
 
-def _read_target(value: object) -> str:
-    if not isinstance(value, str) or value not in TRUTH_LEVELS:
-        raise InvalidInputError(
-            f"target_level must be one of {', '.join(TRUTH_LEVELS)}, not {shown(value)}",
-            field="target_level",
-            value=value,
-        )
-    return value
-
-
 def _read_decision(value: object) -> Decision:
     known = next((each for each in get_args(Decision) if each == value), None)
     if known is None:
-        raise InvalidInputError(
-            f"decision must be approved or rejected, not {shown(value)}", field="decision", value=value
-        )
+        raise invalid("decision", "approved or rejected", value)
     decision: Decision = known
     return decision
 
 
 def _check_step(present: str, target: str) -> None:
-    """Forward only, and one step at a time (X39, X40, X50)."""
+    """Forward only, and one step at a time."""
     place = level_of(present)
     if level_of(target) == place + 1:
         return
@@ -328,7 +311,7 @@ class TeamWriter:
     # ------------------------------------------------------------------ upsert
     @guarded
     async def upsert(self, member: Member, item: TeamItem) -> str:
-        """Store an item, in the place of the team's item of the same source if there is one (X18); answers its id.
+        """Store an item, in the place of the team's item of the same source if there is one; answers its id.
 
         PromotionRequiredError where it names another level than the memory has, ForbiddenError where the member may
         not write at that level, or the source is that of a memory that they do not see.
@@ -382,18 +365,10 @@ class TeamWriter:
             raise ForbiddenError(f"these credentials are for the project {member.walls.project_id!r} alone")
 
     def _new(self, member: Member, item: TeamItem) -> MemoryItem:
-        kernel = self._kernel
-        moment = kernel.clock.tick()
-        id = new_id()
-        return MemoryItem(
-            id=id,
-            memory=item.content,
-            hash=text_hash(item.content),
-            scope=Scope(team_id=member.team, project_id=item.project_scope),
-            created_at=moment,
-            updated_at=moment,
-            told_at=moment,
-            valid_from=moment,
+        return new_memory(
+            self._kernel,
+            item.content,
+            Scope(team_id=member.team, project_id=item.project_scope),
             metadata=dict(item.metadata or {}),
             source=item.source,
             confidence=item.confidence,
@@ -406,7 +381,6 @@ class TeamWriter:
             ),
             expires_at=self._expiry(item.truth_level),
             quarantined=suspect(item.content, None),
-            lineage_id=id if kernel.config.updates == "supersede" else None,
         )
 
     def _renewed(self, member: Member, before: MemoryItem, item: TeamItem) -> MemoryItem:
@@ -432,7 +406,7 @@ class TeamWriter:
         )
 
     def _expiry(self, truth_level: str) -> str | None:
-        """When a memory of this level that was written now expires, if ever (X38)."""
+        """When a memory of this level that was written now expires, if ever."""
         days = self._kernel.config.team.ephemeral_days
         if truth_level != "EPHEMERAL" or not days:
             return None
@@ -441,14 +415,14 @@ class TeamWriter:
     # ------------------------------------------------------------------ patch and delete
     @guarded
     async def patch(self, member: Member, id: str, changes: dict[str, Any]) -> MemoryItem:
-        """Change some fields of a memory (X52); NotFoundError where the member sees none with this id."""
+        """Change some fields of a memory; NotFoundError where the member sees none with this id."""
         kernel = self._kernel
         ledger_of(kernel)
         member.need(*WRITERS, to="write")
         content = changes.get("content")
         vector = None if content is None else await kernel.embedding.query(content)
         async with kernel.lock(Scope(team_id=member.team)):
-            before, point = await self._standing(member, id)
+            before, point = await self._reading.required(member, id)
             after = self._patched(member, before, changes)
             batch = Batch(kernel.clock)
             new_vector = point.vector if content is None else vector
@@ -496,7 +470,7 @@ class TeamWriter:
         ledger_of(kernel)
         member.need(*WRITERS, to="delete")
         async with kernel.lock(Scope(team_id=member.team)):
-            before, point = await self._standing(member, id)
+            before, point = await self._reading.required(member, id)
             batch = Batch(kernel.clock)
             batch.remove(before, point.vector, actor="delete", reason="explicit")
             entry = audit_entry(kernel, member, "delete", before.id, event_id=batch.changes[0].id)
@@ -505,14 +479,14 @@ class TeamWriter:
     async def erase(self, member: Member, id: str) -> None:
         """Delete a memory, and take its text out of history and versions as well."""
         memory_id = await self._erasable(member, id)
-        await self._forget(Request(scope=member.walls, id=memory_id))
+        await self._forget(ForgetRequest(scope=member.walls, id=memory_id))
         await self._note_erasure(member, memory_id)
 
     @guarded
     async def _erasable(self, member: Member, id: str) -> str:
         ledger_of(self._kernel)
         member.need(*WRITERS, to="delete")
-        return (await self._standing(member, id))[0].id
+        return (await self._reading.required(member, id))[0].id
 
     @guarded
     async def _note_erasure(self, member: Member, id: str) -> None:
@@ -520,12 +494,6 @@ class TeamWriter:
         await shielded(ledger_of(self._kernel).audit.add([entry]))
 
     # ------------------------------------------------------------------ pieces
-    async def _standing(self, member: Member, id: str) -> tuple[MemoryItem, Point]:
-        found = await self._reading.standing(member, id)
-        if found is None:
-            raise NotFoundError(f"there is no memory with the id {id!r} in the team {member.team!r}")
-        return found
-
     def _is_seen(self, member: Member, item: MemoryItem) -> bool:
         now = self._kernel.clock.now()
         return matches(visible(member.walls, now=now, filters=member.sees()), item.to_payload())

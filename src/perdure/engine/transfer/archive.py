@@ -30,10 +30,9 @@ from perdure.domain.memory import LIVE, MemoryItem, Tags, check_metadata, read_i
 from perdure.domain.message import ROLES
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.readable import shown
-from perdure.engine.arguments import read_addition, read_flag, read_share, read_text
 from perdure.engine.core.embedding import without_derived
 from perdure.engine.core.rows import check_item
-from perdure.engine.write.add import Addition
+from perdure.engine.requests import Addition, invalid, read_addition, read_flag, read_share, read_text
 
 FORMAT = 1
 """The version of the lines that this perdure writes; it refuses a higher one."""
@@ -163,9 +162,7 @@ def read_line(text: str, default: Scope) -> Line:
     if record == "episode":
         return _read_episode(value)
     if record is not None:
-        raise InvalidInputError(
-            f"record must be memory, history or episode, not {shown(record)}", field="record", value=record
-        )
+        raise invalid("record", "memory, history or episode", record)
     if "messages" in value or ("role" in value and "content" in value):
         return _read_said(value, text, default)
     if "memory" in value:
@@ -214,7 +211,7 @@ def _refuse_constant(name: str) -> float:
 def _read_header(value: dict[str, Any]) -> Header:
     format = value["perdure"]
     if isinstance(format, bool) or not isinstance(format, int) or format < 1:
-        raise InvalidInputError(f"perdure must be the number of a format, not {shown(format)}", field="perdure")
+        raise invalid("perdure", "the number of a format", format)
     embedder = value.get("embedder", "")
     return Header(format, embedder if isinstance(embedder, str) else "")
 
@@ -237,12 +234,10 @@ def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
     _check_texts(payload, ("id", "memory", "hash", "created_at", "updated_at", "told_at"), _ROW_TEXTS)
     for name in ("id", "version_of"):
         if payload.get(name) is not None and read_id(payload[name]) != payload[name]:
-            raise InvalidInputError(f"{name} must be a UUID, not {shown(payload[name])}", field=name)
+            raise invalid(name, "a UUID", payload[name])
     for name in _TIMES:
         if payload.get(name) is not None and iso(parse_moment(payload[name], name)) != payload[name]:
-            raise InvalidInputError(
-                f"{name} must be written as 2026-03-01T09:30:00.000000+00:00, not {shown(payload[name])}", field=name
-            )
+            raise invalid(name, "written as 2026-03-01T09:30:00.000000+00:00", payload[name])
     check_metadata(payload.get("metadata"))
     try:
         _scope_of(payload)
@@ -258,7 +253,7 @@ def _read_event(value: dict[str, Any]) -> Event:
     _check_texts(value, ("id", "memory_id", "timestamp", "event"), _EVENT_TEXTS)
     confidence = read_share(value.get("confidence", 1.0), "confidence")
     if value["event"] not in ("ADD", "UPDATE", "DELETE"):
-        raise InvalidInputError(f"event must be ADD, UPDATE or DELETE, not {shown(value['event'])}", field="event")
+        raise invalid("event", "ADD, UPDATE or DELETE", value["event"])
     if iso(parse_moment(value["timestamp"])) != value["timestamp"]:
         raise InvalidInputError(f"timestamp is not written in full: {shown(value['timestamp'])}", field="timestamp")
     fields = {name: value[name] for name in RECORD if name in value}
@@ -287,13 +282,13 @@ def _read_event(value: dict[str, Any]) -> Event:
 def _read_episode(value: dict[str, Any]) -> Episode:
     _check_texts(value, ("id", "add_id", "role", "content", "told_at", "created_at"), ("name", "message_id"))
     if value["role"] not in ROLES:
-        raise InvalidInputError(f"role must be one of {', '.join(ROLES)}, not {shown(value['role'])}", field="role")
+        raise invalid("role", f"one of {', '.join(ROLES)}", value["role"])
     for name in ("told_at", "created_at"):
         if iso(parse_moment(value[name], name)) != value[name]:
             raise InvalidInputError(f"{name} is not written in full: {shown(value[name])}", field=name)
     position = value.get("position", 0)
     if isinstance(position, bool) or not isinstance(position, int):
-        raise InvalidInputError(f"position must be a whole number, not {shown(position)}", field="position")
+        raise invalid("position", "a whole number", position)
     return Episode(
         **{name: value[name] for name in EPISODE if name in value and name != "position"},
         position=position,
@@ -358,7 +353,7 @@ def _stated_id(given: object, text: str, scope: Scope, told: str) -> str:
     if given is not None:
         id = read_id(given)
         if id is None:
-            raise InvalidInputError(f"id must be a UUID, not {shown(given)}", field="id", value=given)
+            raise invalid("id", "a UUID", given)
         return id
     digest = hashlib.sha256(ENCODE([text, scope.given(), told]).encode()).digest()
     return str(UUID(bytes=digest[:16], version=4))
@@ -368,7 +363,7 @@ def _check_texts(value: Mapping[str, Any], needed: Sequence[str], optional: Sequ
     for name in (*needed, *optional):
         given = value.get(name)
         if not isinstance(given, str) and (given is not None or name in needed):
-            raise InvalidInputError(f"{name} must be text, not {shown(given)}", field=name, value=given)
+            raise invalid(name, "text", given)
 
 
 def _moment(value: Mapping[str, Any], name: str) -> str | None:

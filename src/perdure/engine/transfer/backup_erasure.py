@@ -1,4 +1,4 @@
-"""Erasure in backups: files that were made here are written anew without what is forgotten (U4)."""
+"""Erase forgotten memories from backups: rewrite the files that were made here without them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from perdure.backends.ledgers.base import Ledger
 from perdure.domain.errors import PerdureError
 from perdure.domain.event import ErasedPlace
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.core.kernel import Kernel
-from perdure.engine.graph.jobs import JobKinds
+from perdure.engine.core.kernel import Kernel, store_mark
 from perdure.engine.transfer.sealed_file import SealedWriter, alone_in, clear_left_over, read_sealed
 
-# Which backups of a memory were made, and where: kept in the ledger, so that an erasure can reach them (U4).
+# The list of backups, kept in the ledger, so that an erasure can reach them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ class BackupEntry:
 
 
 def settings_name(kernel: Kernel, what: str) -> str:
-    """The name of settings that are of one store alone: ledgers are shared."""
-    return JobKinds(kernel.identity, kernel.config.vector_store.collection_name).named(what)
+    """The name of settings of this store alone, in a ledger that stores may share."""
+    return f"{what}@{store_mark(kernel.identity, kernel.config.vector_store.collection_name)}"
 
 
 async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
 from perdure.domain.errors import ConfigError, EmbeddingError, PerdureError
@@ -136,10 +135,6 @@ class CopyReport(Answer):
     episodes: int = 0
     """Messages written into the target's own ledger."""
 
-    def model_dump(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {name: getattr(self, name) for name in CopyReport.__slots__}
-
 
 async def copy_memories(source: Engine, target: Engine, *, progress: Progress | None = None) -> CopyReport:
     """Bring every row of the source into the target, and its history and messages where the target has another ledger.
@@ -248,7 +243,7 @@ async def _unlocked(scope: Scope) -> AsyncIterator[None]:
 
 
 def _is_later(found: Point, point: Point) -> bool:
-    """Whether a row was changed later than another; times are fixed-width text (U15)."""
+    """Whether a row was changed later than another; times are fixed-width text."""
     one, other = found.payload.get("updated_at"), point.payload.get("updated_at")
     return isinstance(one, str) and isinstance(other, str) and one > other
 

@@ -22,10 +22,6 @@ class Tally(Answer):
     new: int = 0
     skipped: int = 0
 
-    def model_dump(self) -> dict[str, Any]:
-        """The two numbers."""
-        return {"new": self.new, "skipped": self.skipped}
-
 
 @dataclass(frozen=True, slots=True)
 class Refusal(Answer):
@@ -47,10 +43,6 @@ class Left(Answer):
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
-
-    def model_dump(self) -> dict[str, Any]:
-        """The number and the places."""
-        return {"count": self.count, "examples": list(self.examples)}
 
 
 @dataclass(slots=True)
@@ -138,7 +130,3 @@ class ExportReport(Answer):
     """Rows: memories and their earlier versions."""
     history: int = 0
     episodes: int = 0
-
-    def model_dump(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {"memories": self.memories, "history": self.history, "episodes": self.episodes}

@@ -1,4 +1,4 @@
-"""Export and import: a whole memory as lines of text, and back without loss (DESIGN §6)."""
+"""Export a memory as lines of text, and import such lines without loss."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.filter import Condition, Filter, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE
 from perdure.domain.scope import Scope
+from perdure.engine.core.lookup import scan, scan_episodes
 from perdure.engine.engine import Engine
+from perdure.engine.maintenance.last_events import history_pages
 from perdure.engine.transfer import archive
 from perdure.engine.transfer.archive import Header, Line, Seal, episode_line, event_line, header_line, row_line
 from perdure.engine.transfer.report import ExportReport, ImportReport
 from perdure.engine.transfer.writer import ImportWriter, Numbered
 
-PAGE = 500
-"""Rows, events and episodes read at a time."""
 CHUNK = 256
 """Lines written at a time: one transaction, one batch of texts to embed, and what a kill can cost."""
 
@@ -71,39 +71,25 @@ async def _rows(engine: Engine, scope: Scope, with_vectors: bool) -> AsyncIterat
     live, message = eq("state", LIVE), all_of(eq("kind", "messages"), Not(own))
     parts: tuple[tuple[Filter, ...], ...] = ((live, Not(message)), (Not(live),), (live, message))
     for part in parts:
-        cursor: str | None = None
-        while True:
-            within = all_of(scope_filter(scope), *part)
-            page = await engine.kernel.store.list(
-                engine.kernel.collection, within, PAGE, cursor, with_vectors=with_vectors
-            )
-            for point in page.points:
+        async for points in scan(engine.kernel, all_of(scope_filter(scope), *part), with_vectors=with_vectors):
+            for point in points:
                 yield point
-            cursor = page.next_cursor
-            if cursor is None:
-                break
 
 
 async def _events(engine: Engine, scope: Scope) -> AsyncIterator[str]:
     ledger = engine.kernel.ledger
-    after = 0
-    while ledger is not None and (records := await ledger.events_of_scope(scope, PAGE, after)):
+    if ledger is None:
+        return
+    async for records in history_pages(ledger, scope):
         for record in records:
             change = None if record.erased else await ledger.event(record.id)
             yield event_line(record, change)
-        after = records[-1].sequence
 
 
 async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
-    ledger = engine.kernel.ledger
-    cursor: str | None = None
-    while ledger is not None:
-        page = await ledger.list_episodes(scope, PAGE, cursor, include_hidden=True)
-        for episode in page.episodes:
+    async for episodes in scan_episodes(engine.kernel.ledger, scope, include_hidden=True):
+        for episode in episodes:
             yield episode_line(episode)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
 
 
 # ------------------------------------------------------------------ import

@@ -21,6 +21,7 @@ from perdure.domain.filter import Condition, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
 from perdure.engine.core.embedding import with_derived
+from perdure.engine.core.lookup import scan_episodes
 from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
 from perdure.engine.transfer.archive import ConversationLine, Event, FactLine, Header, Line, Row, at_moment
@@ -84,15 +85,9 @@ class ImportWriter:
 
         They outlive idempotency keys, so that an export that is taken in again next year brings what is new in it.
         """
-        ledger = self._kernel.ledger
         known: set[str] = set()
-        cursor: str | None = None
-        while ledger is not None:
-            page = await ledger.list_episodes(scope, PAGE, cursor, include_hidden=True)
-            known.update(each.message_id for each in page.episodes if each.message_id and each.scope == scope.given())
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        async for episodes in scan_episodes(self._kernel.ledger, scope, include_hidden=True):
+            known.update(each.message_id for each in episodes if each.message_id and each.scope == scope.given())
         return known
 
     async def take(self, chunk: Sequence[Numbered[Line]]) -> None:

@@ -1,10 +1,10 @@
-"""The write path: what was said becomes facts, and facts become changes (DESIGN §3)."""
+"""The write path: extract facts from messages, reconcile them with known memories, and commit the changes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from typing import Any, ParamSpec
@@ -20,11 +20,12 @@ from perdure.domain.filter import Filter, Not, all_of, eq
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.aio.lifecycle import guarded
+from perdure.engine.aio.calls import guarded
 from perdure.engine.core.access import visible
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import SESSION
+from perdure.engine.core.lookup import SESSION
 from perdure.engine.read.profile import unnoted
+from perdure.engine.requests import Addition
 from perdure.engine.write.change_set import (
     LLM_NEIGHBOURS,
     RULES_NEIGHBOURS,
@@ -47,7 +48,7 @@ from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.curation.similarity_bands import decide_by_bands
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of, suspect
 
-# Dates that come with what is told. Those that no clock has shown yet are told now, so that later news wins.
+# Dates that come with messages. Later dates than now count as told now, so that later news replaces them.
 
 
 def given_dates(timestamp: datetime | None, messages: Sequence[Message]) -> frozenset[str]:
@@ -71,7 +72,7 @@ def dated_ahead(timestamp: datetime | None, messages: Sequence[Message], now: da
     ]
 
 
-# Says with every write what it took from language models and embedders.
+# Usage of language models and embedders, in the result of every write.
 
 P = ParamSpec("P")
 
@@ -97,24 +98,6 @@ FORGOTTEN = "forgotten"
 _FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
 _ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
 """The same of any speaker, in facts that the curator has marked as requests."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
-    """One call of `add`, checked."""
-
-    messages: list[Message]
-    scope: Scope
-    metadata: dict[str, Any] = field(default_factory=dict)
-    filters: Filter | None = None
-    prompt: str | None = None
-    infer: bool = True
-    timestamp: datetime | None = None
-    type: str | None = None
-    expires_at: str | None = None
-    idempotency_key: str | None = None
-    whole: bool = False
-    """Whether all is read for facts, however long: an import has the time, and its lines are not told again."""
 
 
 class WritePath:
@@ -201,9 +184,9 @@ class WritePath:
         ConflictError with the code `FORGOTTEN`, and nothing is stored, where one of the episodes that were `read` has
         been forgotten or taken back since.
 
-        With `banded`, a fact that the curator would add updates a near-equal memory of its type about the same matter
-        (001 §6, V38 to V42, U8). EmbeddingError, and nothing is stored, where the embedder's service is down: who reads
-        the facts elsewhere can do so again. A fact that alone cannot be embedded is left out, and named in warnings.
+        With `banded`, a fact that the curator would add updates a near-equal memory of its type about the same matter,
+        by the bands of similarity of spec 001 §6. EmbeddingError, and nothing is stored, where the service is down:
+        the caller can try again. A fact that alone cannot be embedded is left out, and named in warnings.
         """
         return await self._reconcile(
             sourced, context, None, banded=banded, idempotency_key=idempotency_key, again_later=True, read=read

@@ -1,4 +1,4 @@
-"""A plan: the changes that a batch of decided facts comes to, built in order, committed at once."""
+"""The change set of a batch of reconciled facts, built in order and committed at once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ from perdure.domain.scope import Scope
 from perdure.engine.core.access import TRUSTED
 from perdure.engine.core.embedding import Embedded
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import summaries_of
+from perdure.engine.core.lookup import summaries_of
 from perdure.engine.core.rows import version_of
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.retrieval.words import tokens
 
-# Which memories stand near a fact: what a curator decides against, and the view of a batch under way.
-
-# The memories that a batch has written so far and the store does not have yet: searched as the store searches.
+# The neighbours of a fact: memories of the store, overlaid with the rows that the batch has not committed yet.
 
 _FIRST_ROWS = 16
 

@@ -1,4 +1,4 @@
-"""Who decides what to remember: the rules, or a language model, behind one pair of questions."""
+"""Curators extract facts from messages and reconcile them with known memories: by rules, or by a language model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from perdure.backends.llms.base import LLM, LLMRequest, RequestLLM, ToolAnswer
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade, never_fail
+from perdure.engine.aio.calls import degrade, never_fail
 from perdure.pipeline.curation.llm.extraction import extract_facts
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
 from perdure.pipeline.curation.rules.extraction import Contexts, beginning, extract
 from perdure.pipeline.curation.rules.reconciliation import decide
 
-# A language model whose good answers are kept: the same question in one scope is asked once (000 §16, DESIGN §3).
+# The cache of a language model's good answers: the same question in one scope is asked once.
 
 
 class Answers:
@@ -249,7 +249,7 @@ class LLMCurator:
         read_before: int = 0,
         whole: bool = False,
     ) -> Reading:
-        """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later (T36)."""
+        """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later."""
         reading = Reading([], unread=True)
         with degrade("no facts were extracted, the messages are kept", reading.warnings):
             llm = RememberingLLM(self._llm, self._label, answers)

@@ -1,18 +1,19 @@
-"""Memories that a caller states field by field (001 §7): nothing is extracted, and nothing is reconciled."""
+"""Memories that a caller states field by field, without extraction or reconciliation, and verdicts on quarantine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.errors import ConflictError, NotFoundError
-from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
+from perdure.domain.clock import Clock, MonotonicClock, system_clock
+from perdure.domain.errors import ConflictError
+from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.core.access import UNRESTRICTED, is_inside
-from perdure.engine.core.batch import Batch
+from perdure.engine.aio.calls import guarded
+from perdure.engine.core.access import UNRESTRICTED
+from perdure.engine.core.batch import Batch, edit, new_memory
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.write.provenance import INLINE_CHARACTERS
 from perdure.pipeline.curation.rules.slots import read_slots
@@ -60,22 +61,12 @@ class Explicit:
         kernel = self._kernel
         fields = await _fields(statement)
         vector = await kernel.embedding.query(fields["memory"])
+        del fields["hash"]
         # An id of the caller's own could stand anywhere, so that no other writer may be at work.
         async with kernel.lock(scope if id is None else Scope()):
             if id is not None and await self._was_used(id):
                 raise ConflictError(f"there is a memory with the id {id!r} already, or there was one: use another")
-            moment = kernel.clock.tick()
-            chosen = id or new_id()
-            item = MemoryItem(
-                id=chosen,
-                scope=scope,
-                created_at=moment,
-                updated_at=moment,
-                told_at=moment,
-                valid_from=moment,
-                lineage_id=chosen if kernel.config.updates == "supersede" else None,
-                **fields,
-            )
+            item = new_memory(kernel, fields.pop("memory"), scope, id=id, **fields)
             batch = Batch(kernel.clock)
             batch.add(item, vector, actor="store", reason="explicit")
             await kernel.commit(batch.changes, batch.vectors)
@@ -84,22 +75,16 @@ class Explicit:
     @guarded
     async def update(self, id: str, statement: Statement, walls: Scope = UNRESTRICTED) -> MemoryItem:
         """Set the fields that are given, keeping the id; the memory as it was stays as a version."""
-        kernel = self._kernel
-        scope = MemoryItem.from_payload((await self._standing(id, walls)).payload).scope
         fields = await _fields(statement)
-        vector: Vector | None = None
-        if statement.content is not None:
-            vector = await kernel.embedding.query(statement.content)
-        async with kernel.lock(scope):
-            row = await self._standing(id, walls)
-            before = MemoryItem.from_payload(row.payload)
-            if all(getattr(before, name) == value for name, value in fields.items()):
-                return before
-            batch = Batch(kernel.clock)
-            new_vector = row.vector if statement.content is None else vector
-            batch.replace(before, before.with_(**fields), row.vector, new_vector, actor="update", reason="explicit")
-            await kernel.commit(batch.changes, batch.vectors)
-        return batch.changes[0].item
+        return await edit(
+            self._kernel,
+            id,
+            walls,
+            lambda before: before.with_(**fields),
+            actor="update",
+            reason="explicit",
+            text=statement.content,
+        )
 
     async def _was_used(self, id: str) -> bool:
         kernel = self._kernel
@@ -107,20 +92,60 @@ class Explicit:
             return True
         return kernel.ledger is not None and bool(await kernel.ledger.history(id))
 
-    async def _standing(self, id: str, walls: Scope) -> Point:
-        kernel = self._kernel
-        row = await kernel.store.get(kernel.collection, id)
-        if (
-            row is None
-            or row.payload.get("state") != LIVE
-            or not is_inside(walls, MemoryItem.from_payload(row.payload))
-        ):
-            raise NotFoundError(f"there is no memory with the id {id!r}")
-        return row
-
 
 async def _fields(statement: Statement) -> dict[str, Any]:
     """What a statement sets; a long text is read beside the event loop, which others need meanwhile."""
     if len(statement.content or "") <= INLINE_CHARACTERS:
         return statement.given()
     return await run_blocking(statement.given)
+
+
+class QuarantineReview:
+    """Takes memories out of quarantine, and puts them there."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @guarded
+    async def trust(self, id: str, walls: Scope = UNRESTRICTED) -> MemoryItem:
+        """Let a memory enter prompts from now on; where it came from stays known."""
+        return await self._mark(id, None, walls, actor="trust")
+
+    @guarded
+    async def distrust(self, id: str, reason: str, walls: Scope = UNRESTRICTED) -> MemoryItem:
+        """Keep a memory out of prompts from now on; it is still found, listed and shown with the reason."""
+        return await self._mark(id, reason, walls, actor="distrust")
+
+    async def _mark(self, id: str, reason: str | None, walls: Scope, *, actor: str) -> MemoryItem:
+        return await edit(
+            self._kernel,
+            id,
+            walls,
+            lambda before: before.with_(quarantined=reason),
+            actor=actor,
+            reason=reason or "trusted",
+        )
+
+
+def jotted(texts: Iterable[tuple[str, Scope]], *, clock: Clock = system_clock) -> list[MemoryItem]:
+    """The memory of each text, in this order, dated one after the other.
+
+    Nothing is extracted and nothing is reconciled. What reads like an order to a model is quarantined.
+    """
+    moments = MonotonicClock(clock)
+    items = []
+    for text, scope in texts:
+        moment, id = moments.tick(), new_id()
+        items.append(
+            MemoryItem(
+                id=id,
+                scope=scope,
+                created_at=moment,
+                updated_at=moment,
+                told_at=moment,
+                valid_from=moment,
+                lineage_id=id,
+                **Statement(content=text).given(),
+            )
+        )
+    return items

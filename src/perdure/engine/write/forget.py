@@ -1,4 +1,4 @@
-"""Forgetting: what was asked for goes from every place that held its text, and the report names each (U4)."""
+"""Forget memories: erase their text from every place that holds it, and report each place."""
 
 from __future__ import annotations
 
@@ -13,47 +13,17 @@ from perdure.domain.event import Change, ErasedPlace, ErasureReport
 from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope, shared_walls
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import shielded
+from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import reaches
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import derived_from, taken_in_by
+from perdure.engine.core.lookup import derived_from, scan_episodes, taken_in_by
 from perdure.engine.core.rows import version_of
 from perdure.engine.graph.erase import GraphErasure, with_status
+from perdure.engine.maintenance.last_events import history_pages
 from perdure.engine.read.search import ReadPath
-from perdure.engine.requests import Query
+from perdure.engine.requests import ForgetRequest, Query
 from perdure.engine.transfer.backup_erasure import erase_from_backups
 from perdure.pipeline.retrieval.presets import PLAIN
-
-PAGE = 500
-"""Rows looked at at a time where a whole scope is walked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is to be forgotten: one memory, what a query finds, or all that a scope holds."""
-
-    scope: Scope
-    id: str | None = None
-    query: str | None = None
-    types: tuple[str, ...] = ()
-    """Only memories of these types, of all that the scope holds."""
-    threshold: float = 0.75
-    erase: bool = True
-    dry_run: bool = False
-    walls: Scope | None = None
-    """Inside of which what was made of the memories goes too; None where `scope` is the walls."""
-
-    @property
-    def reach(self) -> Scope:
-        """The walls inside of which what was made of the memories goes too."""
-        return self.scope if self.walls is None else self.walls
-
-    @property
-    def whole(self) -> Scope | None:
-        """The scope of which everything goes, if that is what is asked."""
-        return self.scope if self.id is None and self.query is None and not self.types else None
 
 
 @dataclass(slots=True)
@@ -85,7 +55,7 @@ class Forget:
         self._graph = graph
 
     @guarded
-    async def __call__(self, request: Request) -> ErasureReport:
+    async def __call__(self, request: ForgetRequest) -> ErasureReport:
         """Forget what the request names; with `dry_run` only say what that would be.
 
         LedgerError where the ledger cannot be opened: what it holds would come back another day.
@@ -101,7 +71,9 @@ class Forget:
             report = await self._report(found, request, walls, dry_run=False)
             return await shielded(self._forget(found, request, walls, report))
 
-    async def _forget(self, found: _Found, request: Request, walls: Scope, report: ErasureReport) -> ErasureReport:
+    async def _forget(
+        self, found: _Found, request: ForgetRequest, walls: Scope, report: ErasureReport
+    ) -> ErasureReport:
         kernel = self._kernel
         await self._take_out(found, request)
         if not request.erase:
@@ -119,7 +91,7 @@ class Forget:
         return await self._scrub(report)
 
     # ------------------------------------------------------------------ finding
-    async def _walls(self, found: _Found, request: Request) -> Scope:
+    async def _walls(self, found: _Found, request: ForgetRequest) -> Scope:
         """What to lock: the walls that all share whom it touches, memories of the same messages among them."""
         scopes = [] if request.id is not None else [request.scope]
         scopes += [MemoryItem.from_payload(point.payload).scope for point in found.rows.values()]
@@ -130,7 +102,7 @@ class Forget:
         known = await ledger.get_episodes(list(episodes)) if ledger is not None else []
         return list({Scope(**episode.scope): None for episode in known})
 
-    async def _find(self, request: Request) -> _Found:
+    async def _find(self, request: ForgetRequest) -> _Found:
         found = _Found()
         if request.id is not None:
             rows = await self._rows(await self._line(request.id))
@@ -155,7 +127,7 @@ class Forget:
                 found.rows.update((row.id, row) for row in await self._rows(all_of(eq("kind", "messages"), of_these)))
         return found
 
-    async def _note_answers(self, found: _Found, request: Request) -> None:
+    async def _note_answers(self, found: _Found, request: ForgetRequest) -> None:
         """Note what the query finds; of what was deleted too, whose text `as_of` and `history` still show."""
         query = Query(
             text=request.query or "",
@@ -173,7 +145,7 @@ class Forget:
                     if not earlier or all(row.payload.get("state") != LIVE for row in rows):
                         self._note(found, rows)
 
-    async def _note_types(self, found: _Found, request: Request) -> None:
+    async def _note_types(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories of some types with their whole lines; deleted ones too, which history still shows."""
         typed = Condition("type", "in", request.types)
         for row in await self._rows(all_of(scope_filter(request.scope), eq("kind", "facts"), typed)):
@@ -183,7 +155,7 @@ class Forget:
                 if all(row.payload.get("type") in request.types for row in rows if row.payload.get("state") == LIVE):
                     self._note(found, rows)
 
-    async def _note_taken_in(self, found: _Found, request: Request) -> None:
+    async def _note_taken_in(self, found: _Found, request: ForgetRequest) -> None:
         """Note the memories that were merged into those that are asked for, and what was merged into these."""
         new = list(found.memories)
         while new and found.rows:
@@ -194,7 +166,7 @@ class Forget:
                     self._note(found, await self._rows(await self._line(id)))
             new = [id for id in found.memories if id not in known]
 
-    async def _note_derived(self, found: _Found, request: Request) -> None:
+    async def _note_derived(self, found: _Found, request: ForgetRequest) -> None:
         """Note what was made of what is found, messages too, and what was made of that."""
         new = [*found.memories, *(found.episodes if request.whole is None else ())]  # of a whole scope all goes
         while new and found.rows:
@@ -228,7 +200,7 @@ class Forget:
         one_of = [Condition(field, "in", tuple(ids)) for field in ("id", "version_of", "lineage_id")]
         return all_of(scope_filter(scope), Or(tuple(one_of)))
 
-    async def _find_in_ledger(self, found: _Found, request: Request, ledger: Ledger) -> None:
+    async def _find_in_ledger(self, found: _Found, request: ForgetRequest, ledger: Ledger) -> None:
         """Add what only the ledger still knows: sources of deleted texts, and a scope's episodes and history."""
         for memory_id in list(found.memories):
             for record in await ledger.history(memory_id):
@@ -237,17 +209,10 @@ class Forget:
                 for episode in change.sources if change else ():
                     found.episodes.setdefault(episode, None)
         if request.whole is not None:
-            cursor: str | None = None
-            while True:
-                page = await ledger.list_episodes(request.whole, PAGE, cursor, include_hidden=True)
-                found.episodes.update(dict.fromkeys(episode.id for episode in page.episodes))
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
-            after = 0
-            while records := await ledger.events_of_scope(request.whole, PAGE, after):
+            async for episodes in scan_episodes(ledger, request.whole, include_hidden=True):
+                found.episodes.update(dict.fromkeys(episode.id for episode in episodes))
+            async for records in history_pages(ledger, request.whole):
                 found.memories.update(dict.fromkeys(record.memory_id for record in records))
-                after = records[-1].sequence
 
     def _note(self, found: _Found, rows: Iterable[Point]) -> None:
         for point in rows:
@@ -261,7 +226,7 @@ class Forget:
         return page.points
 
     # ------------------------------------------------------------------ taking out
-    async def _take_out(self, found: _Found, request: Request) -> None:
+    async def _take_out(self, found: _Found, request: ForgetRequest) -> None:
         """Delete the memories as changes like any other; then versions, and the messages' traces in other memories."""
         kernel = self._kernel
         # Messages that are erased go as rows: their history would be that of their facts.
@@ -287,7 +252,7 @@ class Forget:
             hides=() if is_derived else item.sources,
         )  # fmt: skip
 
-    async def _without_sources(self, found: _Found, request: Request) -> list[Point]:
+    async def _without_sources(self, found: _Found, request: ForgetRequest) -> list[Point]:
         """Rows of other memories that came from the same messages: they keep their text and lose that source."""
         if not found.episodes:
             return []
@@ -305,7 +270,7 @@ class Forget:
         return list(rows.values())
 
     # ------------------------------------------------------------------ telling
-    async def _report(self, found: _Found, request: Request, walls: Scope, *, dry_run: bool) -> ErasureReport:
+    async def _report(self, found: _Found, request: ForgetRequest, walls: Scope, *, dry_run: bool) -> ErasureReport:
         kernel = self._kernel
         counts = {"history": 0, "episodes": 0, "journal": 0, "cache": 0}
         if kernel.ledger is not None:
@@ -326,7 +291,7 @@ class Forget:
         results = live or [MemoryItem.from_payload(point.payload) for point in found.rows.values()]
         return ErasureReport(results, places, dry_run=dry_run, erase=request.erase)
 
-    async def _in_backups(self, found: _Found, request: Request, *, dry_run: bool) -> list[ErasedPlace]:
+    async def _in_backups(self, found: _Found, request: ForgetRequest, *, dry_run: bool) -> list[ErasedPlace]:
         """What becomes of the backups that were made of this memory; nothing where there are none."""
         ids = list(found.memories), list(found.episodes)
         place = await erase_from_backups(self._kernel, *ids, request.whole, dry_run=dry_run)
@@ -376,7 +341,7 @@ def _scrub_note(kernel: Kernel, where: str) -> str:
     return kernel.ledger.scrub_note if kernel.ledger is not None else ""
 
 
-def _place(name: str, count: int, request: Request, dry_run: bool) -> ErasedPlace:
+def _place(name: str, count: int, request: ForgetRequest, dry_run: bool) -> ErasedPlace:
     status: Literal["erased", "pending", "kept", "found", "none"]
     if count == 0:
         status = "none"

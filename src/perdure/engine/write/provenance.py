@@ -1,4 +1,4 @@
-"""Hearing: whose words the facts of a conversation are made of, and which of them perdure said itself."""
+"""Provenance: who said what a fact was made of, and which facts only repeat text that perdure injected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perdure.backends.blocking import run_blocking
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine.aio.degrade import degrade
+from perdure.engine.aio.calls import degrade
 from perdure.engine.core.kernel import Kernel
 from perdure.pipeline.prompting.quoting import fingerprint, strip_injected
 from perdure.pipeline.quarantine import Hearing, is_forgery, suspect

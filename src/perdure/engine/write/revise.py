@@ -1,4 +1,4 @@
-"""Explicit changes: update, delete, undo and rollback; each is told now, by whoever calls."""
+"""Explicit changes by the caller: update, delete, undo and rollback."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from perdure.backends.vector_stores.base import Point, Vector
+from perdure.backends.vector_stores.base import Point
 from perdure.domain.clock import iso
 from perdure.domain.errors import ConflictError, NotFoundError, PerdureError
 from perdure.domain.event import AddResult, Change, MemoryEvent
 from perdure.domain.filter import And, all_of, eq
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope, shared_walls
-from perdure.engine.aio.lifecycle import guarded
-from perdure.engine.aio.tasks import shielded
-from perdure.engine.core.access import UNRESTRICTED, is_inside, reaches, visible
-from perdure.engine.core.batch import Batch
+from perdure.engine.aio.calls import guarded, shielded
+from perdure.engine.core.access import UNRESTRICTED, reaches, visible
+from perdure.engine.core.batch import Batch, edit
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.core.lineage import cut_from, summaries_of
+from perdure.engine.core.lookup import cut_from, live_row, summaries_of
 from perdure.engine.maintenance.consistency import FROM_FILES
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
@@ -59,34 +58,34 @@ class Revise:
 
         `times` sets `valid_from`, `valid_to` or `expires_at`, or clears it where it is None.
         """
-        kernel = self._kernel
-        scope = (await self._standing(id, walls))[0].scope
-        vector = None if text is None else await kernel.embedding.query(text)
-        async with kernel.lock(scope):
-            before, old_vector = await self._standing(id, walls)
-            batch = Batch(kernel.clock)
+
+        def changed(before: MemoryItem) -> MemoryItem:
             after = before.with_(metadata={**before.metadata, **metadata}, **(times or {}))
-            if text is not None:
-                after = after.with_(memory=text, hash=text_hash(text), slots=read_slots(text), confidence=1.0)
-                after = after.with_(origin=None, quarantined=suspect(text, None))  # the caller's word now
-            new_vector = old_vector if text is None else vector
-            batch.replace(before, after, old_vector, new_vector, actor="update", reason="explicit")
-            await kernel.commit(batch.changes, batch.vectors)
-        return batch.changes[0].item
+            if text is None:
+                return after
+            slots, quarantined = read_slots(text), suspect(text, None)  # the caller's word from now on
+            hash = text_hash(text)
+            return after.with_(
+                memory=text, hash=hash, slots=slots, confidence=1.0, origin=None, quarantined=quarantined
+            )
+
+        return await edit(
+            self._kernel, id, walls, changed, actor="update", reason="explicit", text=text, even_if_same=True
+        )
 
     @guarded
     async def delete(self, id: str, walls: Scope = UNRESTRICTED) -> None:
         """Remove a memory from every read of the present; its text stays as a version until it is erased.
 
-        A document's fragments go with it (U4), and what tells of a session in its words.
+        A document's fragments go with it, and what tells of a session in its words.
         """
         kernel = self._kernel
-        standing = (await self._standing(id, walls))[0]
+        standing = (await live_row(kernel, id, walls))[0]
         is_document = standing.meta_type == "document"
         async with kernel.lock(walls if is_document else standing.scope):  # they may stand in any room
-            before, vector = await self._standing(id, walls)
+            before, row = await live_row(kernel, id, walls)
             batch = Batch(kernel.clock)
-            batch.remove(before, vector, actor="delete", reason="explicit")
+            batch.remove(before, row.vector, actor="delete", reason="explicit")
             for row in [*await cut_from(kernel, [before], walls), *await summaries_of(kernel, [before], before.scope)]:
                 batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor="delete", reason="derived")
             await kernel.commit(batch.changes, batch.vectors)
@@ -95,7 +94,7 @@ class Revise:
     async def delete_all(self, scope: Scope, walls: Scope = UNRESTRICTED) -> int:
         """Remove every memory of the scope, whatever its kind or validity; answers how many.
 
-        What was cut from its documents goes with them, in whatever room it stands (U4).
+        What was cut from its documents goes with them, in whatever room it stands.
         """
         kernel = self._kernel
         documents = all_of(_everything(kernel, scope), eq("meta_type", "document"))
@@ -202,22 +201,13 @@ class Revise:
         elif now is None and target is not None:
             vector = await self._kernel.embedding.query(target.memory)
             shows = tuple(id for id, hidden in taken_back.hidden.items() if hidden)
-            moment = self._kernel.clock.tick()
-            revived = target.with_(updated_at=moment, told_at=moment, version=target.version + 1)
-            batch.add(revived, vector, actor=actor, reason=reason, undoes=undoes, hides=shows)
+            batch.revive(target, vector, actor=actor, reason=reason, undoes=undoes, hides=shows)
         elif now is not None and target is not None and not _says_the_same(now, target):
             vector = await self._kernel.embedding.query(target.memory)
             target = target.with_(access_count=now.access_count, last_accessed_at=now.last_accessed_at)
             batch.replace(now, target, old, vector, actor=actor, reason=reason, undoes=undoes)
 
     # ------------------------------------------------------------------ reading
-    async def _standing(self, id: str, walls: Scope) -> tuple[MemoryItem, Vector | None]:
-        point = await self._point(id)
-        item = None if point is None else MemoryItem.from_payload(point.payload)
-        if point is None or item is None or not is_inside(walls, item):
-            raise NotFoundError(f"there is no memory with the id {id!r}")
-        return item, point.vector
-
     async def _point(self, id: str) -> Point | None:
         point = await self._kernel.store.get(self._kernel.collection, id)
         return None if point is None or point.payload.get("state") != "live" else point

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from perdure.backends.caches.memory import MemoryCache
 from perdure.backends.http.upstream import HttpUpstream
 from perdure.domain.access import Caller
-from perdure.engine.aio.degrade import never_fail
+from perdure.engine.aio.calls import never_fail
 from perdure.engine.aio.priority import PriorityGate
 from perdure.engine.chat.compaction import Compaction
 from perdure.engine.chat.memory_reader import MemoryReader, Recalled, RecallRequest, marks_of, standing_in

@@ -8,11 +8,10 @@ from perdure.domain.errors import ForbiddenError
 from perdure.domain.graph import Edge, Entity, Neighbor
 from perdure.domain.job import QueueStatus
 from perdure.domain.scope import Scope
-from perdure.engine import arguments
-from perdure.engine.arguments import Moment
+from perdure.engine import requests
 from perdure.engine.core.access import UNRESTRICTED, scoped
 from perdure.engine.engine import Engine
-from perdure.engine.graph.arguments import read_depth, read_graph_query
+from perdure.engine.requests import Moment, read_depth, read_graph_query
 from perdure.frontends.library.portal import Synchronous, blocking
 
 
@@ -41,8 +40,8 @@ class AsyncGraph:
         """The entities that a scope's memories name, those that most name first; with `names` only these."""
         return await self._engine.graph.entities(
             read_graph_query(self._scope(user_id, agent_id, run_id), as_of=as_of),
-            names=None if names is None else arguments.read_texts(names, "names"),
-            limit=arguments.read_limit(limit),
+            names=None if names is None else requests.read_texts(names, "names"),
+            limit=requests.read_limit(limit),
         )
 
     async def relations(
@@ -62,7 +61,7 @@ class AsyncGraph:
         NotFoundError where no memory names it.
         """
         asked = read_graph_query(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
-        return await self._engine.graph.relations(asked, arguments.read_text(name, "name"), depth=read_depth(depth))
+        return await self._engine.graph.relations(asked, requests.read_text(name, "name"), depth=read_depth(depth))
 
     async def neighbors(
         self,
@@ -81,7 +80,7 @@ class AsyncGraph:
         NotFoundError where no memory names it.
         """
         asked = read_graph_query(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
-        return await self._engine.graph.neighbors(asked, arguments.read_text(name, "name"), depth=read_depth(depth))
+        return await self._engine.graph.neighbors(asked, requests.read_text(name, "name"), depth=read_depth(depth))
 
     async def queue_status(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
@@ -96,7 +95,7 @@ class AsyncGraph:
         return await self._engine.graph.revive()
 
     def _scope(self, user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
-        return arguments.read_scope(user_id, agent_id, run_id, self._walls)
+        return requests.read_scope(user_id, agent_id, run_id, self._walls)
 
 
 class Graph(Synchronous[AsyncGraph]):

@@ -17,15 +17,15 @@ from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
-from perdure.engine import arguments
-from perdure.engine.arguments import Filters, Messages, Moment, SearchOptions, TimeWindow
+from perdure.engine import requests
 from perdure.engine.build import build
 from perdure.engine.config.config import MemoryConfig, read_config, read_file, read_folder
 from perdure.engine.core.access import UNRESTRICTED, scoped
 from perdure.engine.engine import Engine
-from perdure.engine.maintenance.feedback import read_verdict
 from perdure.engine.maintenance.recall_benchmark import read_bench
+from perdure.engine.maintenance.tasks import read_verdict
 from perdure.engine.read.search import CONTEXT_CANDIDATES
+from perdure.engine.requests import Filters, Messages, Moment, SearchOptions, TimeWindow
 from perdure.frontends.library.closing import AsyncClosing, Closing
 from perdure.frontends.library.graph import AsyncGraph, Graph
 from perdure.frontends.library.portal import Synchronous, blocking, view
@@ -130,7 +130,7 @@ class AsyncMemory(AsyncClosing):
         the extraction prompt of a language model, `timestamp` is when it was said (else a message's own, else now). A
         repeated `idempotency_key` gives the first answer again and changes nothing.
         """
-        addition = arguments.read_addition(
+        addition = requests.read_addition(
             messages,
             self._scope(user_id, agent_id, run_id),
             metadata=metadata,
@@ -155,18 +155,18 @@ class AsyncMemory(AsyncClosing):
     ) -> AddResult:
         """Keep texts that are facts already: nothing is extracted, but each is reconciled with what is known."""
         scope = self._scope(user_id, agent_id, run_id)
-        return await self._engine.write.add_facts(arguments.read_texts(facts, "facts"), scope, check_metadata(metadata))
+        return await self._engine.write.add_facts(requests.read_texts(facts, "facts"), scope, check_metadata(metadata))
 
     async def update(self, id: str, text: str, *, metadata: dict[str, Any] | None = None) -> MemoryItem:
         """Overwrite a memory's text; the id stays, metadata is merged, the old text stays as a version."""
-        memory_id = arguments.read_memory_id(id)
-        new_text = arguments.read_text(text, "text")
+        memory_id = requests.read_memory_id(id)
+        new_text = requests.read_text(text, "text")
         return await self._engine.revise.update(memory_id, new_text, check_metadata(metadata), self._walls)
 
     async def delete(self, id: str, *, erase: bool = False) -> None:
         """Remove a memory from every read of the present; with `erase` from history and versions too, like `forget`."""
-        memory_id = arguments.read_memory_id(id)
-        if arguments.read_flag(erase, "erase"):
+        memory_id = requests.read_memory_id(id)
+        if requests.read_flag(erase, "erase"):
             if await self._engine.read.get(memory_id, self._walls) is None:
                 raise NotFoundError(f"there is no memory with the id {id!r}")
             await self.forget(id=memory_id)
@@ -178,7 +178,7 @@ class AsyncMemory(AsyncClosing):
     ) -> None:
         """Remove every memory of a scope; with `erase` as `forget` does."""
         scope = self._scope(user_id, agent_id, run_id)
-        if arguments.read_flag(erase, "erase"):
+        if requests.read_flag(erase, "erase"):
             await self.forget(user_id=user_id, agent_id=agent_id, run_id=run_id)
         else:
             await self._engine.revise.delete_all(scope, self._walls)
@@ -201,7 +201,7 @@ class AsyncMemory(AsyncClosing):
         each place. `dry_run` only says what would go; `erase=False` deletes so that `undo` can bring it back.
         """
         return await self._engine.forget(
-            arguments.read_forget(
+            requests.read_forget(
                 id=id,
                 query=query,
                 user_id=user_id,
@@ -220,12 +220,12 @@ class AsyncMemory(AsyncClosing):
         The last verdict counts. It adds .25, -.25 or -.5 to the importance, within [0, 1], by which a memory lasts
         longer or shorter before it is pruned, and stands in the metadata as `feedback` and `feedback_reason`.
         """
-        memory_id, told = arguments.read_memory_id(id), read_verdict(verdict)
+        memory_id, told = requests.read_memory_id(id), read_verdict(verdict)
         return await self._engine.maintenance.feedback(memory_id, told, reason, self._walls)
 
     async def undo(self, event_id: str) -> AddResult:
         """Take back one event, named by its history record's `id`; ConflictError where a later one built on it."""
-        return await self._engine.revise.undo(arguments.read_text(event_id, "event_id"), self._walls)
+        return await self._engine.revise.undo(requests.read_text(event_id, "event_id"), self._walls)
 
     async def rollback(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None, to: Moment
@@ -257,15 +257,15 @@ class AsyncMemory(AsyncClosing):
         done where there are fewer than `at_least`. The merged ones stay as versions, and `undo` takes back each event.
         With `dry_run` it is only said what would become of them.
         """
-        only_told = arguments.read_flag(dry_run, "dry_run")
+        only_told = requests.read_flag(dry_run, "dry_run")
         if memory_ids is None:
-            scope, least = self._scope(user_id, agent_id, run_id), arguments.read_limit(at_least, "at_least")
+            scope, least = self._scope(user_id, agent_id, run_id), requests.read_limit(at_least, "at_least")
             return await self._engine.consolidate.scope(scope, at_least=least, dry_run=only_told)
         if Scope(user_id, agent_id, run_id).given():
             raise InvalidInputError(
                 "consolidate takes the ids of memories or a scope, not both", field="memory_ids", value=memory_ids
             )
-        ids = [arguments.read_memory_id(id) for id in arguments.read_texts(memory_ids, "memory_ids")]
+        ids = [requests.read_memory_id(id) for id in requests.read_texts(memory_ids, "memory_ids")]
         return [await self._engine.consolidate(ids, self._walls, dry_run=only_told)]
 
     async def reflect(
@@ -283,22 +283,22 @@ class AsyncMemory(AsyncClosing):
         them; reflecting again updates those that are kept, and removes those that hold no longer. With `about` those
         are told that have one of its words, in themselves or in their memories; with `dry_run` none is kept.
         """
-        scope, only_told = self._scope(user_id, agent_id, run_id), arguments.read_flag(dry_run, "dry_run")
-        wanted = None if about is None else arguments.read_text(about, "about")
+        scope, only_told = self._scope(user_id, agent_id, run_id), requests.read_flag(dry_run, "dry_run")
+        wanted = None if about is None else requests.read_text(about, "about")
         return await self._engine.reflect(scope, store=not only_told, about=wanted)
 
     async def trust(self, id: str) -> MemoryItem:
         """Let a quarantined memory enter prompts from now on; `undo` takes it back, NotFoundError where it is none."""
-        return await self._engine.quarantine.trust(arguments.read_memory_id(id), self._walls)
+        return await self._engine.quarantine.trust(requests.read_memory_id(id), self._walls)
 
     async def distrust(self, id: str, reason: str = DISTRUSTED) -> MemoryItem:
         """Keep a memory out of prompts from now on, for a reason of at most 200 characters; it is still found."""
-        why = arguments.read_text(reason, "reason")
+        why = requests.read_text(reason, "reason")
         if len(why) > LONGEST_REASON:
             raise InvalidInputError(
                 f"reason may have {LONGEST_REASON} characters, not {len(why)}", field="reason", value=why
             )
-        return await self._engine.quarantine.distrust(arguments.read_memory_id(id), why, self._walls)
+        return await self._engine.quarantine.distrust(requests.read_memory_id(id), why, self._walls)
 
     # ------------------------------------------------------------------ reading
     async def search(
@@ -379,13 +379,13 @@ class AsyncMemory(AsyncClosing):
             reference_time=reference_time,
             time_window=time_window,
         )
-        request = arguments.read_query(self._engine.kernel, query, self._scope(user_id, agent_id, run_id), options)
-        return await self._engine.why_not(arguments.read_memory_id(id), request)
+        request = requests.read_query(self._engine.kernel, query, self._scope(user_id, agent_id, run_id), options)
+        return await self._engine.why_not(requests.read_memory_id(id), request)
 
     async def get(self, id: str) -> MemoryItem | None:
         """The memory with this id, or None."""
         try:
-            memory_id = arguments.read_memory_id(id)
+            memory_id = requests.read_memory_id(id)
         except NotFoundError:
             return None
         return await self._engine.read.get(memory_id, self._walls)
@@ -405,17 +405,17 @@ class AsyncMemory(AsyncClosing):
         """A page of a scope's memories, oldest first; `next_cursor` of one page is the `cursor` of the next."""
         return await self._engine.read.get_all(
             self._scope(user_id, agent_id, run_id),
-            limit=arguments.read_limit(limit),
+            limit=requests.read_limit(limit),
             filters=parse_filter(filters),
             cursor=cursor,
             as_of=None if as_of is None else parse_moment(as_of, "as_of"),
-            include_past=arguments.read_flag(include_past, "include_past"),
+            include_past=requests.read_flag(include_past, "include_past"),
         )
 
     async def history(self, id: str) -> list[HistoryRecord]:
         """Return the history of a memory, oldest first; empty for an unknown id."""
         try:
-            memory_id = arguments.read_memory_id(id)
+            memory_id = requests.read_memory_id(id)
         except NotFoundError:
             return []
         return await self._engine.read.history(memory_id, self._walls)
@@ -431,8 +431,8 @@ class AsyncMemory(AsyncClosing):
     ) -> str:
         """Format the memories that answer a query as a prompt block: quoted data, delimited, within `max_tokens`."""
         scope = self._scope(user_id, agent_id, run_id)
-        request = arguments.read_query(self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES))
-        return await self._engine.read.context(request, max_tokens=arguments.read_limit(max_tokens, "max_tokens"))
+        request = requests.read_query(self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES))
+        return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
 
     async def bench(
         self,
@@ -464,7 +464,7 @@ class AsyncMemory(AsyncClosing):
             await self._engine.close()
 
     def _scope(self, user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
-        return arguments.read_scope(user_id, agent_id, run_id, self._walls)
+        return requests.read_scope(user_id, agent_id, run_id, self._walls)
 
 
 async def run_search(
@@ -478,7 +478,7 @@ async def run_search(
 ) -> SearchResult:
     """Carry out `AsyncMemory.search` with its options as one value."""
     scope = memory._scope(user_id, agent_id, run_id)
-    return await memory._engine.read.search(arguments.read_query(memory._engine.kernel, query, scope, options))
+    return await memory._engine.read.search(requests.read_query(memory._engine.kernel, query, scope, options))
 
 
 class SyncEmbedder(Synchronous[Embedder]):

@@ -16,13 +16,13 @@ from perdure.domain.filter import parse_filter
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
-from perdure.engine import arguments
-from perdure.engine.arguments import Filters
+from perdure.engine import requests
 from perdure.engine.chat.conversation_step import ConversationStep, answer_text
 from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest, injected, standing_in
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation
 from perdure.engine.chat.turn_log import PendingTurn
+from perdure.engine.requests import Filters
 from perdure.frontends.gateway.sse import DONE, ChatStream, Events
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import AsyncMemory
@@ -85,8 +85,8 @@ class MemoryClient(AsyncClosing):
                 embedding_api_key or chat_api_key,
                 embedding_dimensions,
             ),
-            watch=arguments.read_flag(start_watcher, "start_watcher"),
-            git=arguments.read_flag(enable_git_versioning, "enable_git_versioning"),
+            watch=requests.read_flag(start_watcher, "start_watcher"),
+            git=requests.read_flag(enable_git_versioning, "enable_git_versioning"),
             gateway={
                 "summaries": enable_summarization,
                 "default_retrieval_limit": default_top_k,
@@ -106,7 +106,7 @@ class MemoryClient(AsyncClosing):
     # ------------------------------------------------------------------ memory alone
     async def add(self, text: str, conversation_id: str = DEFAULT) -> AddResult:
         """Keep what a text says: its facts are extracted and reconciled, and no model is chatted with."""
-        return await self._memory.add(arguments.read_text(text, "text"), run_id=_name(conversation_id))
+        return await self._memory.add(requests.read_text(text, "text"), run_id=_name(conversation_id))
 
     async def search(
         self,
@@ -121,8 +121,8 @@ class MemoryClient(AsyncClosing):
         """What is remembered of a query, best first, each as `{role, content, created_at, score}`."""
         ask = RecallRequest(
             conversation=_conversation(conversation_id),
-            query=arguments.read_text(query, "query"),
-            limit=None if top_k is None else arguments.read_limit(top_k, "top_k"),
+            query=requests.read_text(query, "query"),
+            limit=None if top_k is None else requests.read_limit(top_k, "top_k"),
             **_checked(recency_weight, score_threshold, filters),
         )
         return [_hit(item) for item in (await self._recalling.search(ask)).results]
@@ -132,7 +132,7 @@ class MemoryClient(AsyncClosing):
         kinds = ("facts", "messages", *(("summaries",) if include_summary else ()))
         scope = Scope(run_id=_name(conversation_id))
         page = self._memory._engine.read.get_all(
-            scope, limit=arguments.MAX_LIMIT, filters=None, cursor=None, as_of=None, include_past=False, kinds=kinds
+            scope, limit=requests.MAX_LIMIT, filters=None, cursor=None, as_of=None, include_past=False, kinds=kinds
         )
         return [
             {"id": item.id, "content": item.memory, "role": item.role, "created_at": item.created_at}
@@ -285,7 +285,7 @@ def _read(data: bytes | str) -> dict[str, Any]:
 
 
 def _name(conversation_id: object) -> str:
-    return arguments.read_text(conversation_id, "conversation_id")
+    return requests.read_text(conversation_id, "conversation_id")
 
 
 def _conversation(conversation_id: object) -> Conversation:
@@ -296,8 +296,8 @@ def _conversation(conversation_id: object) -> Conversation:
 
 def _checked(weight: float | None, threshold: float | None, filters: Filters | None) -> dict[str, Any]:
     return {
-        "recency_weight": None if weight is None else arguments.read_share(weight, "recency_weight"),
-        "threshold": None if threshold is None else arguments.read_share(threshold, "score_threshold"),
+        "recency_weight": None if weight is None else requests.read_share(weight, "recency_weight"),
+        "threshold": None if threshold is None else requests.read_share(threshold, "score_threshold"),
         "filters": parse_filter(filters),
     }
 

@@ -15,10 +15,10 @@ from perdure.domain.memory import MemoryItem, read_id
 from perdure.domain.scope import Scope
 from perdure.domain.stored_memory import MemoryListing, RetrieveResult, StoredMemory, read_type
 from perdure.domain.text.readable import shown
-from perdure.engine import arguments
+from perdure.engine import requests
 from perdure.engine.core.access import scoped
+from perdure.engine.requests import ForgetRequest
 from perdure.engine.write.explicit import Statement
-from perdure.engine.write.forget import Request
 from perdure.frontends.library.closing import AsyncClosing, Closing
 from perdure.frontends.library.memory import AsyncMemory, Memory
 from perdure.frontends.library.portal import blocking
@@ -149,10 +149,10 @@ class AsyncMemoryStore(AsyncClosing):
 
         Without `types` the messages go too that the user's memories came from.
         """
-        request = Request(
+        request = ForgetRequest(
             scope=self._scope(user_id, project_id),
             types=_types(types),
-            erase=arguments.read_flag(erase, "erase"),
+            erase=requests.read_flag(erase, "erase"),
             walls=self._memory._walls,
         )
         return await self._engine.forget(request)
@@ -165,7 +165,7 @@ class AsyncMemoryStore(AsyncClosing):
         With the `llm` curator the model writes the text, and where it fails, or makes up a number, the rules do.
         """
         self._check_open()
-        given = arguments.read_texts(memory_ids, "memory_ids")
+        given = requests.read_texts(memory_ids, "memory_ids")
         ids = [(await self._item(id)).id for id in given]
         done = await self._engine.consolidate(ids, self._memory._walls)
         return StoredMemory.of(done.memory)
@@ -187,7 +187,7 @@ class AsyncMemoryStore(AsyncClosing):
         their memories. With the `llm` curator the model finds them; where it fails, or makes up a number, the rules do.
         """
         given = _scope_of(scope)
-        wanted = None if about is None else arguments.read_text(about, "about")
+        wanted = None if about is None else requests.read_text(about, "about")
         walls = self._scope(user_id or given.user_id, project_id or given.project_id)
         return (await self._engine.reflect(walls, about=wanted)).insights
 
@@ -226,7 +226,7 @@ class AsyncMemoryStore(AsyncClosing):
         limit: int = LIST_LIMIT,
     ) -> MemoryListing:
         """A user's memories, newest first, at most 100 of them, and how many there are in all."""
-        most = min(arguments.read_limit(limit), MOST_LISTED)
+        most = min(requests.read_limit(limit), MOST_LISTED)
         scope = self._scope(user_id, project_id)
         view = self._memory.within(user_id=scope.user_id, project_id=scope.project_id)
         wanted = _types(types)
@@ -328,17 +328,17 @@ def _statement(fields: Mapping[str, Any]) -> Statement:
     """What is stated, checked."""
     content, kind, source, importance = (fields.get(name) for name in ("content", "type", "source", "importance"))
     return Statement(
-        content=None if content is None else arguments.read_text(content, "content"),
+        content=None if content is None else requests.read_text(content, "content"),
         type=None if kind is None else read_type(kind),
-        source=None if source is None else arguments.read_text(source, "source"),
-        importance=None if importance is None else arguments.read_share(importance, "importance"),
+        source=None if source is None else requests.read_text(source, "source"),
+        importance=None if importance is None else requests.read_share(importance, "importance"),
     )
 
 
 def _types(types: Sequence[str] | None) -> tuple[str, ...]:
     if types is None:
         return ()
-    return tuple(read_type(each, f"types[{place}]") for place, each in enumerate(arguments.read_texts(types, "types")))
+    return tuple(read_type(each, f"types[{place}]") for place, each in enumerate(requests.read_texts(types, "types")))
 
 
 def _new_id(value: object) -> str:

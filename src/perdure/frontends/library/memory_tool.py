@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from perdure.domain.errors import ConfigError, NotFoundError
 from perdure.domain.message import ToolAnswer
 from perdure.domain.text.readable import shown
-from perdure.engine.markdown import tool_texts
-from perdure.engine.markdown.tool_files import MemoryFiles, SeenFile
-from perdure.engine.markdown.tool_paths import Refused, absolute, read_path
+from perdure.engine.markdown import tool_files
+from perdure.engine.markdown.tool_files import MemoryFiles, Refused, SeenFile, absolute, read_path
 from perdure.frontends.library.memory import AsyncMemory, Memory
 from perdure.frontends.library.portal import Synchronous, blocking
 
@@ -85,10 +84,10 @@ class AsyncMemoryTool:
                 return await self._create(_path(command, "path"), _text(command, "file_text"))
             case "str_replace":
                 old, new = _text(command, "old_str"), _text(command, "new_str", "")
-                return await self._edit(_path(command, "path"), name, partial(tool_texts.replaced, old=old, new=new))
+                return await self._edit(_path(command, "path"), name, partial(tool_files.replaced, old=old, new=new))
             case "insert":
                 line, added = command.get("insert_line"), _text(command, "insert_text")
-                change = partial(tool_texts.inserted, line=line, added=added)
+                change = partial(tool_files.inserted, line=line, added=added)
                 return await self._edit(_path(command, "path"), name, change)
             case "delete":
                 return await self._delete(_path(command, "path"))
@@ -100,11 +99,11 @@ class AsyncMemoryTool:
         seen = await self._files.seen(path)
         file = seen.get(path)
         if file is not None:
-            text = tool_texts.content(path, file.item.memory, view_range)
+            text = tool_files.content(path, file.item.memory, view_range)
             return text if file.item.quarantined is None else f"{text}\n{_NOT_TRUSTED}"
         if path and not seen:
             raise Refused(f"The path {absolute(path)} does not exist. Please provide a valid path.")
-        return tool_texts.listing(path, {each: file.size for each, file in seen.items()})
+        return tool_files.listing(path, {each: file.size for each, file in seen.items()})
 
     async def _create(self, path: str, text: str) -> str:
         await self._files.seen(path)

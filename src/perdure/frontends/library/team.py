@@ -13,10 +13,18 @@ from perdure.domain.graph import Entity, Neighbor
 from perdure.domain.job import QueueStatus
 from perdure.domain.memory import MemoryItem
 from perdure.domain.promotion import Promotion
-from perdure.engine.arguments import MAX_LIMIT, Moment, read_flag, read_limit, read_memory_id, read_text, read_texts
-from perdure.engine.graph.arguments import read_depth, read_graph_query
-from perdure.engine.team.items import read_item, read_patch
-from perdure.engine.team.member import read_member
+from perdure.engine.requests import (
+    MAX_LIMIT,
+    Moment,
+    read_depth,
+    read_flag,
+    read_graph_query,
+    read_limit,
+    read_memory_id,
+    read_text,
+    read_texts,
+)
+from perdure.engine.team.items import read_item, read_member, read_patch
 from perdure.engine.team.reads import MOST_RESULTS, SystemAddendum, TeamSearchOptions, read_team_search
 from perdure.engine.team.teams import Teams
 from perdure.frontends.library.closing import AsyncClosing, Closing

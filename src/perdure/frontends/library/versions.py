@@ -6,7 +6,7 @@ from perdure.domain.errors import ForbiddenError
 from perdure.domain.event import AddResult
 from perdure.domain.file_versions import MergeReport, Version, VersionBranch, VersionDiff
 from perdure.domain.scope import Scope
-from perdure.engine import arguments
+from perdure.engine import requests
 from perdure.engine.core.access import UNRESTRICTED
 from perdure.engine.engine import Engine
 from perdure.engine.markdown.versions_api import FileVersions
@@ -30,20 +30,20 @@ class AsyncVersions:
 
         Each tells what was learned, changed, deleted and forgotten, and from which messages.
         """
-        at = None if point is None else arguments.read_text(point, "point")
-        return await self._versions.log(at, arguments.read_limit(limit))
+        at = None if point is None else requests.read_text(point, "point")
+        return await self._versions.log(at, requests.read_limit(limit))
 
     async def diff(self, before: str, after: str | None = None) -> VersionDiff:
         """What differs between two points, or between one and the memory as it stands."""
-        two = None if after is None else arguments.read_text(after, "after")
-        return await self._versions.diff(arguments.read_text(before, "before"), two)
+        two = None if after is None else requests.read_text(after, "after")
+        return await self._versions.diff(requests.read_text(before, "before"), two)
 
     async def revert(self, point: str) -> AddResult:
         """Take back what one version changed, by inverse events that `history` shows and `undo` takes.
 
         ConflictError where a later version built on it. What was said stays said, what was erased stays gone.
         """
-        return await self._versions.revert(arguments.read_text(point, "point"))
+        return await self._versions.revert(requests.read_text(point, "point"))
 
     async def branches(self) -> list[VersionBranch]:
         """Every branch, by name."""
@@ -51,7 +51,7 @@ class AsyncVersions:
 
     async def branch(self, name: str) -> MergeReport:
         """Work on another branch from now on; one that there is not is made of what stands now."""
-        return await self._versions.branch(arguments.read_text(name, "name"))
+        return await self._versions.branch(requests.read_text(name, "name"))
 
     async def merge(self, point: str) -> MergeReport:
         """Take in the memories of another branch.
@@ -59,7 +59,7 @@ class AsyncVersions:
         Of a memory that both sides changed the text updated last stands, the other is kept as a tombstone. Facts of
         both sides about one matter are told, and settled where the rules would be sure.
         """
-        return await self._versions.merge(arguments.read_text(point, "point"))
+        return await self._versions.merge(requests.read_text(point, "point"))
 
     async def pull(self) -> MergeReport:
         """Take in what the remote has of this branch; NotFoundError where there is no remote."""

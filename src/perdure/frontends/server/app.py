@@ -15,9 +15,9 @@ from starlette.routing import BaseRoute, Route
 
 from perdure import __version__
 from perdure.domain.errors import PerdureError
+from perdure.engine.build import load_rules
 from perdure.engine.config.config import MemoryConfig
 from perdure.engine.maintenance.schedule import running_schedule
-from perdure.engine.preload import load_rules
 from perdure.frontends.faults import Dialect, dialect_of
 from perdure.frontends.gateway import pass_through
 from perdure.frontends.gateway.gateway import Gateway

@@ -17,7 +17,7 @@ import pytest
 from perdure.backends.ledgers.sql.ledger import SqlSessions
 from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.session import Said, SessionTurn
-from perdure.engine.aio.batch_queue import MAX_BATCH
+from perdure.engine.aio.worker import MAX_BATCH
 from perdure.engine.chat import turn_log
 from tests.frontends.gateway.conftest import gateway_to
 from tests.frontends.gateway.talks import Talk

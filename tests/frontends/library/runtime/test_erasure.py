@@ -11,8 +11,7 @@ from perdure import AgentRuntime, Memory
 from perdure.domain.memory import MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.core.batch import Batch
-from perdure.engine.transfer.backup import backup
-from perdure.engine.transfer.restore import restore
+from perdure.engine.transfer.backup import backup, restore
 from perdure.frontends.library.portal import PORTAL
 from perdure.frontends.library.runtime import RuntimeMemory
 from tests.engine.transfer.transfers import rifts, run

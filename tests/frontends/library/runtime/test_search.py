@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perdure import AgentRuntime, EmbeddingError, InvalidInputError, Memory
 from perdure.backends.embedders.hashed import HashedEmbedder
-from perdure.engine.agent_runtime.distance import levenshtein
+from perdure.engine.agent_runtime.memories import levenshtein
 from perdure.frontends.library.runtime import (
     MemoryType,
     ModelType,

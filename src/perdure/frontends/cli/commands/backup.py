@@ -59,7 +59,7 @@ def restore(
 
     Example: perdure restore before-the-move.jsonl.gz --path ~/new-memory
     """
-    from perdure.engine.transfer.restore import restore as bring  # heavy: `perdure --help` must not wait for it
+    from perdure.engine.transfer.backup import restore as bring  # heavy: `perdure --help` must not wait for it
 
     report = with_engine(
         folder(path),

@@ -44,7 +44,7 @@ def consolidate(
         raise typer.BadParameter("give the IDs of memories, or a scope such as --user-id, and not both")
 
     async def work(engine: Engine) -> list[Consolidation]:
-        from perdure.engine.arguments import read_memory_id  # heavy: `perdure --help` must not wait for it
+        from perdure.engine.requests import read_memory_id  # heavy: `perdure --help` must not wait for it
 
         if ids:
             return [await engine.consolidate([read_memory_id(id) for id in ids], dry_run=dry_run)]

@@ -119,7 +119,7 @@ def evict(
     demand_yes(yes or dry_run, f"this deletes what is beyond {limit} entries of {words_of(scope)}")
 
     async def work(engine: Engine) -> Removal:
-        from perdure.engine.maintenance.eviction import evict as take  # heavy: `perdure --help` must not wait for it
+        from perdure.engine.maintenance.deletion import evict as take  # heavy: `perdure --help` must not wait for it
 
         return await take(engine, scope, limit, dry_run=dry_run)
 

@@ -76,7 +76,7 @@ def search(
     text = read_words(query, "the query")
 
     # Heavy: NumPy and the engine; `perdure --help` must not wait for them.
-    from perdure.engine.arguments import SearchOptions
+    from perdure.engine.requests import SearchOptions
     from perdure.frontends.library.memory import run_search
 
     options = SearchOptions(

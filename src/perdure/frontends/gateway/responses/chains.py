@@ -13,8 +13,7 @@ from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link
 from perdure.domain.text.readable import is_unicode
-from perdure.engine.aio.degrade import degrade, never_fail
-from perdure.engine.aio.tasks import Deadline
+from perdure.engine.aio.calls import Deadline, degrade, never_fail
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.responses.items import CALLS, OUTPUTS, Item, kind_of

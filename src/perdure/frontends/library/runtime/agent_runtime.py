@@ -15,12 +15,11 @@ from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine.agent_runtime.embedding_queue import EmbeddingQueue, read_priority
 from perdure.engine.agent_runtime.memories import Memories, MemoryReader
-from perdure.engine.agent_runtime.tables import Tables
-from perdure.engine.agent_runtime.tasks import Tasks, Worker
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.arguments import read_text
+from perdure.engine.agent_runtime.tables import Tables, Tasks, Worker
+from perdure.engine.aio.calls import degrade
 from perdure.engine.core.access import UNRESTRICTED, scoped
 from perdure.engine.engine import Engine
+from perdure.engine.requests import read_text
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import AsyncMemory, Memory
 from perdure.frontends.library.runtime.memories import RuntimeDocuments

@@ -20,9 +20,8 @@ from perdure.domain.records import camel, read_names, snake
 from perdure.domain.runtime import R, Record, read_key
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
-from perdure.engine.agent_runtime.tables import Tables
-from perdure.engine.agent_runtime.tasks import Tasks, Worker
-from perdure.engine.arguments import read_limit
+from perdure.engine.agent_runtime.tables import Tables, Tasks, Worker
+from perdure.engine.requests import read_limit
 
 _NO_OBJECTS = frozenset({"str", "int", "Sequence[str]"})
 """Annotations of parameters that take no object, as they are written."""

@@ -21,14 +21,13 @@ from perdure.domain.records import (
 from perdure.domain.scope import Scope
 from perdure.domain.stored_memory import MemoryType
 from perdure.domain.text.readable import check_unicode, shown
-from perdure.engine.agent_runtime.distance import levenshtein
 from perdure.engine.agent_runtime.drafts import Draft, read_own_table, read_table, read_vector
-from perdure.engine.agent_runtime.memories import Memories, MemoryQuery, MemoryReader, Revision, by_words
+from perdure.engine.agent_runtime.memories import Memories, MemoryQuery, MemoryReader, Revision, by_words, levenshtein
 from perdure.engine.agent_runtime.tables import Tables
-from perdure.engine.aio.degrade import degrade
-from perdure.engine.arguments import read_flag, read_limit, read_share, read_text
+from perdure.engine.aio.calls import degrade
 from perdure.engine.core.access import scoped
 from perdure.engine.engine import Engine
+from perdure.engine.requests import read_flag, read_limit, read_share, read_text
 from perdure.frontends.library.runtime.base import EitherCase, objects
 from perdure.frontends.library.runtime.shapes import (
     Given,

@@ -39,8 +39,7 @@ from perdure.domain.runtime import (
     read_key,
 )
 from perdure.domain.text.readable import shown
-from perdure.engine.agent_runtime.runs import run_page
-from perdure.engine.agent_runtime.tasks import Worker, moved, with_due
+from perdure.engine.agent_runtime.tables import Worker, moved, run_page, with_due
 from perdure.frontends.library.runtime.base import Tabled, given, ids, named, objects, read_count
 
 

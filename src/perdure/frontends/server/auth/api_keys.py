@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from perdure.domain.access import Caller
 from perdure.domain.errors import AuthenticationError
 from perdure.engine import api_keys
-from perdure.engine.aio.tasks import Deadline
+from perdure.engine.aio.calls import Deadline
 from perdure.engine.api_keys import PREFIX
 from perdure.frontends.server.state import Service
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from perdure.domain.errors import NotFoundError
 from perdure.domain.memory import Owner
 from perdure.domain.scope import Scope
-from perdure.engine.write.forget import Request as Forgetting
+from perdure.engine.requests import ForgetRequest as Forgetting
 from perdure.frontends.server.dependencies import ReadAccess, WriteAccess
 from perdure.frontends.server.schemas.responses import Deletion, NumberedPage, answers
 from perdure.frontends.server.schemas.views import deletion_id, numbered

@@ -17,7 +17,7 @@ from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import check_metadata
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import utf8_of
-from perdure.engine.arguments import SearchOptions, read_text
+from perdure.engine.requests import SearchOptions, read_text
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess
 from perdure.frontends.server.routes import operations
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope

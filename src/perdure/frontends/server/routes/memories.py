@@ -16,7 +16,7 @@ from perdure.domain.clock import parse_moment
 from perdure.domain.errors import FilterError
 from perdure.domain.filter import Filter, parse_filter
 from perdure.domain.text.readable import utf8_of
-from perdure.engine.arguments import SearchOptions
+from perdure.engine.requests import SearchOptions
 from perdure.frontends.server.dependencies import PersonalMemory, ReadAccess, WriteAccess, need_admin
 from perdure.frontends.server.routes import operations
 from perdure.frontends.server.routes.scope_resolver import resolve_one_scope, resolve_scopes

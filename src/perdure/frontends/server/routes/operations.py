@@ -14,7 +14,7 @@ from perdure.domain.filter import Condition, Filter, Moment
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import read_messages
 from perdure.domain.scope import Scope
-from perdure.engine.arguments import SearchOptions, read_memory_id, read_text
+from perdure.engine.requests import SearchOptions, read_memory_id, read_text
 from perdure.frontends.library.memory import run_search
 from perdure.frontends.server.dependencies import MISSING, PersonalMemory
 from perdure.frontends.server.routes.scope_resolver import ScopedFilter, resolve_one_scope, resolve_scopes

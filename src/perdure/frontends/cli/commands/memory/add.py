@@ -74,7 +74,7 @@ def add(
     """
     from perdure.backends.vector_stores.base import Point  # heavy: pydantic; `perdure --help` must not wait for it
     from perdure.backends.vector_stores.markdown.store import MarkdownVectorStore
-    from perdure.engine.markdown.note_files import jotted
+    from perdure.engine.write.explicit import jotted
     from perdure.frontends.library.memory_client_settings import refuse_records
 
     given = list(texts or [])
@@ -102,9 +102,9 @@ def add(
 
 def _scope(conversation: str) -> Any:
     from perdure.domain.scope import Scope
-    from perdure.engine import arguments
+    from perdure.engine import requests
 
-    return Scope(run_id=arguments.read_text(conversation, "conversation_id"))
+    return Scope(run_id=requests.read_text(conversation, "conversation_id"))
 
 
 def _preview(item: MemoryItem) -> str:

@@ -1,20 +1,60 @@
-"""What goes with a memory that is forgotten: what was made of it, and what it was made of and took the place of."""
+"""Look up rows: by id inside of the walls, page by page, and those that belong to other memories."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
+from perdure.backends.ledgers.base import Ledger
 from perdure.backends.vector_stores.base import Point
+from perdure.domain.errors import NotFoundError
+from perdure.domain.event import Episode
 from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.engine.core.access import reaches, scoped
+from perdure.engine.core.access import is_inside, reaches, scoped
 from perdure.engine.core.kernel import Kernel
 
 SESSION = "session"
-"""The source of what tells of a whole session: an account of what happened then, which no later fact overwrites."""
+"""The source of summaries of a whole session, which no later fact overwrites."""
 AT_A_TIME = 500
-"""Ids that one filter names."""
+"""Ids that one filter names, and rows of a page."""
+
+
+async def live_row(kernel: Kernel, id: str, walls: Scope) -> tuple[MemoryItem, Point]:
+    """The memory with this id as it stands now, and its row; NotFoundError for any that is not inside of the walls."""
+    row = await kernel.store.get(kernel.collection, id)
+    item = None if row is None else MemoryItem.from_payload(row.payload)
+    if row is None or item is None or item.state != LIVE or not is_inside(walls, item):
+        raise NotFoundError(f"there is no memory with the id {id!r}")
+    return item, row
+
+
+async def scan(
+    kernel: Kernel, within: Filter, *, page: int = AT_A_TIME, with_vectors: bool = False
+) -> AsyncIterator[list[Point]]:
+    """Yield the rows that a filter lets through, oldest first, a page at a time."""
+    cursor: str | None = None
+    while True:
+        found = await kernel.store.list(kernel.collection, within, page, cursor, with_vectors=with_vectors)
+        if found.points:
+            yield found.points
+        cursor = found.next_cursor
+        if cursor is None:
+            return
+
+
+async def scan_episodes(
+    ledger: Ledger | None, scope: Scope, *, page: int = AT_A_TIME, include_hidden: bool = False
+) -> AsyncIterator[list[Episode]]:
+    """Yield the messages kept inside of a scope, oldest first, a page at a time; none without a ledger."""
+    cursor: str | None = None
+    while ledger is not None:
+        found = await ledger.list_episodes(scope, page, cursor, include_hidden=include_hidden)
+        if found.episodes:
+            yield found.episodes
+        cursor = found.next_cursor
+        if cursor is None:
+            return
 
 
 async def derived_from(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scope], walls: Scope) -> list[Point]:
@@ -27,10 +67,8 @@ async def derived_from(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scop
 
 
 async def fragments_of(kernel: Kernel, ids: Iterable[str], walls: Scope) -> list[Point]:
-    """The rows that stand inside of the walls and were cut from one of these documents (spec 003, C9)."""
-    stated = Condition(
-        "unique", "in", (True, False)
-    )  # by an agent's runtime: nothing else that is derived has the flag
+    """The rows inside of the walls that are fragments of these documents."""
+    stated = Condition("unique", "in", (True, False))  # only an agent's runtime sets the flag
     found: list[Point] = []
     for some in _some(list(ids)):
         within = all_of(scope_filter(walls), eq("state", LIVE), stated, Condition("derived_from", "in", some))
@@ -39,7 +77,7 @@ async def fragments_of(kernel: Kernel, ids: Iterable[str], walls: Scope) -> list
 
 
 async def cut_from(kernel: Kernel, items: Iterable[MemoryItem], walls: Scope) -> list[Point]:
-    """What was cut from those of the memories that are documents: their own agent's, inside of the walls (U4)."""
+    """The fragments of those of the memories that are documents: their own agent's, inside of the walls."""
     of_agent: dict[str | None, list[str]] = {}
     for item in items:
         if item.meta_type == "document":
@@ -51,9 +89,9 @@ async def cut_from(kernel: Kernel, items: Iterable[MemoryItem], walls: Scope) ->
 
 
 async def summaries_of(kernel: Kernel, items: Sequence[MemoryItem], walls: Scope) -> list[Point]:
-    """What stands inside of the walls and tells of a session in which one of these was told, in its words (V65).
+    """The live summaries, inside of the walls, of sessions in which one of these memories was told.
 
-    Whoever has a memory deleted, or asks to forget it, wants to hear no more of it: an account would go on telling it.
+    They repeat what a caller has deleted or asked to forget.
     """
     rows = await _naming(
         kernel, "derived_from", [item.id for item in items], [item.scope for item in items], walls,

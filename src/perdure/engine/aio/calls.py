@@ -1,17 +1,21 @@
-"""Track the calls in flight of one engine, so that closing can wait for them; run its opening and closing once."""
+"""Run the calls of one engine: counted while in flight, opened once, shielded, in the background, with a deadline.
+
+`degrade` and `never_fail` are the only functions that swallow exceptions."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from perdure.domain.errors import ClosedError, NoCollectionError, PerdureError
+from perdure.domain.errors import ClosedError, LedgerError, NoCollectionError, PerdureError
 
 
 class RunOnce:
@@ -136,9 +140,9 @@ class GuardedService(Protocol):
     def _kernel(self) -> GuardedKernel: ...
 
 
+T = TypeVar("T")
 S = TypeVar("S", bound=GuardedService)
 P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def guarded(
@@ -157,3 +161,118 @@ def guarded(
                 raise await kernel.why_gone(error) from error
 
     return counted
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Run a coroutine concurrently with the `with` block; cancel it when the block exits.
+
+    The block receives the task and may await it for the result.
+    """
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
+@dataclass(slots=True)
+class LateTasks:
+    """Lookups that are still running after their request stopped waiting.
+
+    They are not cancelled, because their threads would go on uncounted.
+    """
+
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def note(self, task: asyncio.Task[Any]) -> None:
+        """Count a task until it ends."""
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
+
+
+class Deadline:
+    """Run lookups with a deadline; late ones keep running but are counted, and at most `at_once` of them may run."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._late = LateTasks()
+
+    async def __call__(self, look: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Return the result of a lookup; raise LedgerError if it takes longer than `seconds`."""
+        if len(self._late.tasks) >= self._at_once:
+            look.close()
+            raise LedgerError("the ledger does not answer")
+        task = asyncio.create_task(look)
+        try:
+            await asyncio.wait((task,), timeout=max(0.0, seconds))
+        finally:
+            if not task.done():
+                self._late.note(task)
+        if not task.done():
+            raise LedgerError("the ledger does not answer in time")
+        return task.result()
+
+
+class _ShieldedTask(asyncio.Task[T]):
+    """A task that cannot be cancelled; an event loop that shuts down waits for it."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Refuse, as a task that has ended does."""
+        return False
+
+
+async def shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Run the work to its end even if the caller is cancelled, and return its result.
+
+    A caller that is cancelled meanwhile is cancelled once the work has ended. Use it for a few short steps that belong
+    together, never for waiting.
+    """
+    task = _ShieldedTask(work, loop=asyncio.get_running_loop())
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    task.exception()  # seen: the caller hears of its cancellation instead
+    raise cancelled
+
+
+logger = logging.getLogger("perdure")
+
+
+@contextmanager
+def degrade(
+    what: str, warnings: list[str] | None = None, *, text: str | None = None, level: int = logging.WARNING
+) -> Iterator[None]:
+    """Run the block; log a PerdureError as a warning, append it to `warnings` if given, and go on.
+
+    `what` says what the caller does without. `text` is a memory's text: it goes into the warning, never into the log.
+    `level` is the log level.
+    """
+    try:
+        yield
+    except PerdureError as error:
+        logger.log(level, "%s: %s", what, error.message)
+        if warnings is not None:
+            warnings.append(f"{what}: {error.message}" if text is None else f"{what}: {text!r}: {error.message}")
+
+
+@contextmanager
+def never_fail(what: str, warnings: list[str]) -> Iterator[None]:
+    """Run the block; log any exception as a fault of perdure, append it to `warnings`, and go on."""
+    try:
+        yield
+    except Exception as error:  # whatever the fault is, the call goes on without the block
+        logger.exception("a fault in perdure: %s", what)
+        warnings.append(f"{what}: {type(error).__name__} in perdure's rules, please report it")
