@@ -15,8 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perdure.domain.bench import BenchReport
-    from perdure.domain.derived import Consolidation, Insight, Reflected
+    from perdure.domain.maintenance import BenchReport
+    from perdure.domain.maintenance import Consolidation, Insight, Reflected
     from perdure.domain.errors import (
         AuthenticationError,
         ClosedError,
@@ -89,8 +89,8 @@ _HOMES = {
         "ScopeError",
         "VectorStoreError",
     ),
-    "perdure.domain.bench": ("BenchReport",),
-    "perdure.domain.derived": ("Consolidation", "Insight", "Reflected"),
+    "perdure.domain.maintenance": ("BenchReport",),
+    "perdure.domain.maintenance": ("Consolidation", "Insight", "Reflected"),
     "perdure.domain.event": (
         "Absence",
         "AddResult",

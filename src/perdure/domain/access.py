@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 
 Role = Literal["reader", "member", "admin", "service"]
@@ -14,8 +15,10 @@ ROLES: tuple[Role, ...] = ("reader", "member", "admin", "service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class ApiKey(Answer):
     """One key as the ledger keeps it: its secret is not here, and cannot be had again."""
+
+    HIDDEN = ("digest",)
 
     id: str
     name: str
@@ -29,18 +32,6 @@ class ApiKey:
     """What it may be used for: every request with it stays inside, a project for example."""
     created_at: str = ""
     revoked_at: str | None = None
-
-    def model_dump(self) -> dict[str, Any]:
-        """The key as people see it: without its digest."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "hint": self.hint,
-            "role": self.role,
-            "walls": self.walls.given(),
-            "created_at": self.created_at,
-            "revoked_at": self.revoked_at,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +53,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(Answer):
     """One line of a team's audit: who did what to which thing, and when (004, X20, X42)."""
 
     id: str
@@ -75,7 +66,3 @@ class AuditEntry:
     """The memory or promotion that it was done to."""
     details: dict[str, Any] = field(default_factory=dict)
     """JSON; no text of a memory stands in it."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """The entry as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from perdure.domain.memory import Answer
 
@@ -21,10 +20,6 @@ class ProbeScores(Answer):
     mrr: float
     """Mean of 1 / rank of the first memory that the probe is after, 0 for one that did not come."""
 
-    def model_dump(self) -> dict[str, Any]:
-        """The scores as plain values."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class MissedProbe(Answer):
@@ -36,10 +31,6 @@ class MissedProbe(Answer):
     """The memories that it is after."""
     scope: Mapping[str, str]
     """The scope in which it was asked."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """The probe as plain values."""
-        return {"kind": self.kind, "question": self.question, "ids": list(self.ids), "scope": dict(self.scope)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +68,3 @@ class BenchReport(Answer):
     def walls_hold(self) -> bool:
         """Whether no result came from another scope."""
         return self.foreign == 0
-
-    def model_dump(self) -> dict[str, Any]:
-        """The report as plain values."""
-        dump = {name: getattr(self, name) for name in self.__slots__}
-        return dump | {
-            "all": self.all.model_dump(),
-            "kinds": {kind: scores.model_dump() for kind, scores in self.kinds.items()},
-            "duplicate_pairs": [list(pair) for pair in self.duplicate_pairs],
-            "missed": [probe.model_dump() for probe in self.missed],
-            "warnings": list(self.warnings),
-        }

@@ -21,25 +21,15 @@ time."""
 class Consolidation(Answer):
     """Several memories made one."""
 
+    OMITTED_WHEN_EMPTY = ("warnings",)
+
     memory: MemoryItem
     removed: tuple[MemoryItem, ...]
     """Those that it took the place of, oldest first."""
     by: Literal["rules", "llm"] = "rules"
     """Who wrote its text."""
-    warnings: tuple[str, ...] = ()
     dry_run: bool = False
-
-    def model_dump(self) -> dict[str, Any]:
-        """`{"memory": {...}, "removed": [...], "by": ..., "dry_run": ...}`, with warnings where there are some."""
-        dump: dict[str, Any] = {
-            "memory": self.memory.model_dump(),
-            "removed": [item.model_dump() for item in self.removed],
-            "by": self.by,
-            "dry_run": self.dry_run,
-        }
-        if self.warnings:
-            dump["warnings"] = list(self.warnings)
-        return dump
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,29 +47,21 @@ class Experience:
 class Insight(Answer):
     """What several memories show together, or what one of them teaches (001 §7, appendix A)."""
 
+    id: str | None = None
+    """The memory of type `reflective` that keeps it, where it is kept."""
     content: str
     pattern: Pattern
     count: int
     """How often it was told."""
     memory_ids: tuple[str, ...]
     """The memories that it came from."""
-    id: str | None = None
-    """The memory of type `reflective` that keeps it, where it is kept."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """The insight as plain values."""
-        return {
-            "id": self.id,
-            "content": self.content,
-            "pattern": self.pattern,
-            "count": self.count,
-            "memory_ids": list(self.memory_ids),
-        }
 
 
 @dataclass(slots=True, kw_only=True)
 class Reflected(Answer):
     """The insights of one scope, and what became of the memories that keep them."""
+
+    OMITTED_WHEN_EMPTY = ("warnings",)
 
     insights: list[Insight] = field(default_factory=list)
     added: int = 0
@@ -91,13 +73,5 @@ class Reflected(Answer):
 
     def model_dump(self) -> dict[str, Any]:
         """`{"results": [...], "added": ..., "updated": ..., "removed": ..., "by": ...}`, with warnings if any."""
-        dump: dict[str, Any] = {
-            "results": [insight.model_dump() for insight in self.insights],
-            "added": self.added,
-            "updated": self.updated,
-            "removed": self.removed,
-            "by": self.by,
-        }
-        if self.warnings:
-            dump["warnings"] = list(self.warnings)
-        return dump
+        dump = Answer.model_dump(self)
+        return {"results": dump.pop("insights"), **dump}

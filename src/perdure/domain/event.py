@@ -80,12 +80,14 @@ class Change:
 class MemoryEvent(Answer):
     """What an `add` did to one memory."""
 
+    OMITTED_WHEN_EMPTY = ("replaced_id",)
+
     event: Event
     id: str
-    old_memory: str | None = None
-    new_memory: str | None = None
     memory: str = ""
     """The text that now stands; for a DELETE the text that went."""
+    old_memory: str | None = None
+    new_memory: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
     confidence: float = 1.0
@@ -109,22 +111,6 @@ class MemoryEvent(Answer):
             event_id=change.id,
             replaced_id=change.before.id if change.before and change.before.id != change.memory_id else None,
         )
-
-    def model_dump(self) -> dict[str, Any]:
-        """Spec 000 §2.2's fields, with the rule that decided and how sure it was."""
-        replaced = {} if self.replaced_id is None else {"replaced_id": self.replaced_id}
-        return {
-            "event": self.event,
-            "id": self.id,
-            "memory": self.memory,
-            "old_memory": self.old_memory,
-            "new_memory": self.new_memory,
-            "metadata": dict(self.metadata),
-            "reason": self.reason,
-            "confidence": self.confidence,
-            "event_id": self.event_id,
-            **replaced,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +138,6 @@ class HistoryRecord(Answer):
     told_at: str | None = None
     undoes: str | None = None
     erased: bool = False
-
-    def model_dump(self) -> dict[str, Any]:
-        """The record with the names of the table's columns."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,10 +243,6 @@ class ListResult(Answer):
     results: list[MemoryItem]
     next_cursor: str | None = None
 
-    def model_dump(self) -> dict[str, Any]:
-        """`{"results": [...], "next_cursor": ...}`."""
-        return {"results": [item.model_dump() for item in self.results], "next_cursor": self.next_cursor}
-
 
 @dataclass(frozen=True, slots=True)
 class ErasedPlace(Answer):
@@ -277,10 +255,6 @@ class ErasedPlace(Answer):
     status: Literal["erased", "pending", "kept", "found", "none"]
     """`found` in a dry run; `pending` until the file is free; `kept` where nothing was to be erased by request."""
     note: str = ""
-
-    def model_dump(self) -> dict[str, Any]:
-        """The place as plain values."""
-        return {"place": self.place, "count": self.count, "status": self.status, "note": self.note}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,12 +270,3 @@ class ErasureReport(Answer):
     def pending(self) -> bool:
         """Whether bytes of the text may still stand in some place."""
         return any(place.status == "pending" for place in self.places)
-
-    def model_dump(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {
-            "results": [item.model_dump() for item in self.results],
-            "places": [place.model_dump() for place in self.places],
-            "dry_run": self.dry_run,
-            "erase": self.erase,
-        }

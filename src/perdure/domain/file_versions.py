@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from perdure.domain.memory import Answer
@@ -13,6 +13,8 @@ What = Literal["learned", "changed", "deleted", "forgotten", "noted", "summarise
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange(Answer):
     """What became of one memory between two versions."""
+
+    OMITTED_WHEN_EMPTY = ("before", "after", "learned_from")
 
     change: What
     """`noted`: it says the same, and something else is known of it; `heard`: a message; `forgotten` ones have no text;
@@ -26,12 +28,6 @@ class VersionChange(Answer):
     learned_from: tuple[dict[str, Any], ...] = ()
     """The messages that it came from, as far as they are kept: role, content, timestamp."""
 
-    def model_dump(self) -> dict[str, Any]:
-        """The change as plain values, without what it does not have."""
-        told = {"change": self.change, "line": self.line, "id": self.id, "before": self.before, "after": self.after}
-        dump = {name: value for name, value in told.items() if value is not None}
-        return {**dump, "learned_from": [dict(each) for each in self.learned_from]} if self.learned_from else dump
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version(Answer):
@@ -44,11 +40,6 @@ class Version(Answer):
     title: str
     changes: tuple[VersionChange, ...] = ()
 
-    def model_dump(self) -> dict[str, Any]:
-        """The version as plain values."""
-        head = {"id": self.id, "at": self.at, "author": self.author, "title": self.title}
-        return {**head, "changes": [change.model_dump() for change in self.changes]}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDiff(Answer):
@@ -57,11 +48,6 @@ class VersionDiff(Answer):
     before: str
     after: str | None
     results: list[VersionChange]
-
-    def model_dump(self) -> dict[str, Any]:
-        """The difference as plain values."""
-        results = [change.model_dump() for change in self.results]
-        return {"before": self.before, "after": self.after, "results": results}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +58,6 @@ class VersionBranch(Answer):
     is_current: bool
     commit: str
     at: str
-
-    def model_dump(self) -> dict[str, Any]:
-        """The branch as plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +73,3 @@ class MergeReport(Answer):
     contradictions: list[dict[str, Any]] = field(default_factory=list)
     """Facts of both sides about one matter: `ours`, `theirs` (id and memory), and which `stands`: ours, theirs, both.
     """
-
-    def model_dump(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {
-            "outcome": self.outcome,
-            "commit": self.commit,
-            "results": [change.model_dump() for change in self.results],
-            "conflicts": [change.model_dump() for change in self.conflicts],
-            "contradictions": [dict(each) for each in self.contradictions],
-        }

@@ -11,8 +11,9 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
+from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 
 ENTITY_TYPES = ("person", "organization", "concept", "location", "event", "technology", "product")
@@ -101,7 +102,7 @@ class StatedRelation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entity:
+class Entity(Answer):
     """An entity as a scope knows it, over all memories that name it."""
 
     name: str
@@ -112,20 +113,12 @@ class Entity:
     """Memories that name it, those told last first."""
     updated_at: str = ""
 
-    def model_dump(self) -> dict[str, Any]:
-        """The entity as plain values."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "description": self.description,
-            "memory_ids": list(self.memory_ids),
-            "updated_at": self.updated_at,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
+class Edge(Answer):
     """A relation with the time for which it holds, read off all that was stated."""
+
+    HIDDEN = ("told_at",)
 
     source: str
     relation: str
@@ -139,25 +132,13 @@ class Edge:
     """The memory whose statement ended it, where it was not its own."""
     told_at: str = ""
 
-    def model_dump(self) -> dict[str, Any]:
-        """The edge as plain values."""
-        return {
-            "source": self.source,
-            "relation": self.relation,
-            "target": self.target,
-            "valid_from": self.valid_from,
-            "valid_until": self.valid_until,
-            "memory_ids": list(self.memory_ids),
-            "closed_by": self.closed_by,
-        }
-
 
 MENTIONED_WITH = "mentioned_with"
 """How a neighbour is related that only stands in the same memory (X59)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbor:
+class Neighbor(Answer):
     """An entity that another one leads to, and over which edge it was reached."""
 
     name: str
@@ -171,19 +152,6 @@ class Neighbor:
     valid_from: str | None = None
     valid_until: str | None = None
     memory_ids: tuple[str, ...] = ()
-
-    def model_dump(self) -> dict[str, Any]:
-        """The neighbour as plain values."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "relationship": self.relationship,
-            "direction": self.direction,
-            "depth": self.depth,
-            "valid_from": self.valid_from,
-            "valid_until": self.valid_until,
-            "memory_ids": list(self.memory_ids),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+<<<<<<< HEAD
 from typing import Any, cast
+=======
+from typing import Any, ClassVar, cast
+>>>>>>> 4e26c45 (Results dump their fields in one place)
 from uuid import UUID, uuid4
 
 from perdure.domain.errors import InvalidInputError
@@ -119,9 +123,14 @@ def read_id(value: object) -> str | None:
 
 
 class Answer:
-    """A typed result that also answers by key: `item["memory"]`, `"score" in item`, `dict(item)`."""
+    """Base of result dataclasses, which also answer by key: `item["memory"]`, `"score" in item`, `dict(item)`."""
 
     __slots__ = ()
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ()
+    """Fields that `model_dump` never shows."""
+    OMITTED_WHEN_EMPTY: ClassVar[tuple[str, ...]] = ()
+    """Fields that `model_dump` leaves out where they are None or an empty collection."""
 
     def keys(self) -> list[str]:
         """The names that this result answers to."""
@@ -138,8 +147,30 @@ class Answer:
         return self.model_dump().get(key, default)
 
     def model_dump(self) -> dict[str, Any]:
+<<<<<<< HEAD
         """The result as plain JSON-ready values: its fields, unless the class says otherwise."""
         return asdict(cast(Any, self))
+=======
+        """The fields in their order as plain JSON-ready values."""
+        dump = {}
+        for each in fields(cast("Any", self)):
+            value = _plain(getattr(self, each.name))
+            is_left_out = each.name in self.OMITTED_WHEN_EMPTY and value in (None, [], {})
+            if each.name not in self.HIDDEN and not is_left_out:
+                dump[each.name] = value
+        return dump
+
+
+def _plain(value: Any) -> Any:
+    """A copy of a value as JSON has it: results and scopes as objects, tuples as lists."""
+    if isinstance(value, Answer):
+        return value.model_dump()
+    if isinstance(value, Scope):
+        return value.given()
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+>>>>>>> 4e26c45 (Results dump their fields in one place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +415,3 @@ class Owner(Answer):
     """When the oldest was made."""
     updated_at: str
     """When one was last changed."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """The owner as plain values."""
-        return asdict(self)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from perdure.domain.records import AS_TEXT, ParticipantState, R, Record, milliseconds, read_key, read_time, read_uuid
+from perdure.domain.runtime import AS_TEXT, ParticipantState, R, Record, milliseconds, read_key, read_time, read_uuid
 
 __all__ = [
     "Agent",

@@ -97,10 +97,6 @@ class RetrieveResult(Answer):
     memory: StoredMemory
     score: float
 
-    def model_dump(self) -> dict[str, Any]:
-        """`{"memory": {...}, "score": ...}` (V27)."""
-        return {"memory": self.memory.model_dump(), "score": self.score}
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryListing(Answer):
@@ -109,11 +105,3 @@ class MemoryListing(Answer):
     memories: list[StoredMemory]
     total: int
     limit: int
-
-    def model_dump(self) -> dict[str, Any]:
-        """`{"memories": [...], "total": ..., "limit": ...}`."""
-        return {
-            "memories": [memory.model_dump() for memory in self.memories],
-            "total": self.total,
-            "limit": self.limit,
-        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.domain.bench import BenchReport
+from perdure.domain.maintenance import BenchReport
 from perdure.domain.event import Absence
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, guarded, shielded

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure import Memory, MemoryStore
-from perdure.domain.derived import Consolidation
+from perdure.domain.maintenance import Consolidation
 from perdure.domain.errors import ConflictError
 from perdure.domain.scope import Scope
 from perdure.engine.core.kernel import Kernel

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from perdure import Memory
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.bench import ProbeScores
+from perdure.domain.maintenance import ProbeScores
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Episode, SearchResult
 from perdure.domain.memory import LIVE, VERSION, MemoryItem, Slots, text_hash

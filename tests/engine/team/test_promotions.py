@@ -10,7 +10,7 @@ import pytest
 from perdure import ConflictError, ForbiddenError, InvalidInputError, NotFoundError, PerdureError
 from perdure.domain.access import Role
 from perdure.domain.memory import TRUTH_LEVELS, Tags, new_id
-from perdure.domain.promotion import Promotion
+from perdure.domain.access import Promotion
 from tests.conftest import Open
 from tests.engine.team.teams import STORES, Join, item, joining, promoted
 

@@ -19,7 +19,7 @@ from perdure import (
     Scope,
     ScopeError,
 )
-from perdure.domain.derived import Insight
+from perdure.domain.maintenance import Insight
 from tests.conftest import Open
 
 pytestmark = pytest.mark.covers("V47", "V70", "V71")

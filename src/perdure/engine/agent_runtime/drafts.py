@@ -11,7 +11,7 @@ import numpy as np
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, new_id, text_hash
-from perdure.domain.records import read_uuid
+from perdure.domain.runtime import read_uuid
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
 from perdure.engine.requests import invalid

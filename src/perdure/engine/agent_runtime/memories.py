@@ -18,7 +18,7 @@ from perdure.domain.errors import ConflictError, EmbeddingError
 from perdure.domain.fact import Fact, Neighbour
 from perdure.domain.filter import And, Condition, Filter, Moment, Not, all_of, eq
 from perdure.domain.memory import LIVE, MemoryItem, text_hash
-from perdure.domain.records import LAST, moment_of
+from perdure.domain.runtime import LAST, moment_of
 from perdure.domain.scope import Scope
 from perdure.engine.agent_runtime.drafts import Draft, carries, document_of, says
 from perdure.engine.aio.calls import guarded, shielded

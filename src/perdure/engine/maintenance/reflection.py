@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.derived import REFLECTION, Experience, Insight, Reflected
+from perdure.domain.maintenance import REFLECTION, Experience, Insight, Reflected
 from perdure.domain.filter import eq
 from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.scope import Scope

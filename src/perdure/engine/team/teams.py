@@ -18,7 +18,7 @@ from perdure.domain.errors import (
 )
 from perdure.domain.filter import Condition, Filter, Moment, all_of, eq, matches, scope_filter
 from perdure.domain.memory import LIVE, TRUTH_LEVELS, MemoryItem, Tags, level_of, new_id, text_hash
-from perdure.domain.promotion import Decision, Promotion, PromotionState, Vote
+from perdure.domain.access import Decision, Promotion, PromotionState, Vote
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine.aio.calls import guarded, shielded

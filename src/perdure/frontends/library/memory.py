@@ -8,9 +8,9 @@ from copy import copy
 from typing import Any, Self
 
 from perdure.backends.embedders.base import Embedder
-from perdure.domain.bench import BenchReport
+from perdure.domain.maintenance import BenchReport
 from perdure.domain.clock import parse_moment
-from perdure.domain.derived import Consolidation, Reflected
+from perdure.domain.maintenance import Consolidation, Reflected
 from perdure.domain.errors import ConfigError, ForbiddenError, InvalidInputError, NotFoundError
 from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import parse_filter

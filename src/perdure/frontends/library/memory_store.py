@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from perdure.domain.derived import Insight
+from perdure.domain.maintenance import Insight
 from perdure.domain.errors import ClosedError, ConfigError, InvalidInputError, NotFoundError, PerdureError, ScopeError
 from perdure.domain.event import ErasureReport
 from perdure.domain.memory import MemoryItem, read_id

@@ -12,7 +12,7 @@ from perdure.domain.event import HistoryRecord, ListResult, SearchResult
 from perdure.domain.graph import Entity, Neighbor
 from perdure.domain.job import QueueStatus
 from perdure.domain.memory import MemoryItem
-from perdure.domain.promotion import Promotion
+from perdure.domain.access import Promotion
 from perdure.engine.requests import (
     MAX_LIMIT,
     Moment,

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
-from perdure.domain.derived import Experience, Insight
+from perdure.domain.maintenance import Experience, Insight
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
 from perdure.pipeline.curation.rules.slots import read

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import perdure
 from perdure import AgentRuntime, AsyncMemory, ConfigError, InvalidInputError, Memory, MemoryType
-from perdure.domain.records import camel, snake
+from perdure.domain.runtime import camel, snake
 from perdure.domain.stored_memory import STORED_TYPES
 from perdure.frontends.library import runtime as package
 from perdure.frontends.library.runtime.base import EitherCase

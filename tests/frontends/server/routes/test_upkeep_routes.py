@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from perdure import Consolidation, Insight, InvalidInputError, Memory, MemoryStore, NotFoundError, Reflected, ScopeError
-from perdure.domain.derived import REFLECTION
+from perdure.domain.maintenance import REFLECTION
 from tests.frontends.server.running import Running, bearer, running
 
 pytestmark = pytest.mark.covers("V69", "V70")

@@ -14,7 +14,7 @@ from typing import Any, Generic
 
 from perdure.domain.access import ApiKey, AuditEntry
 from perdure.domain.job import Job, QueueStatus
-from perdure.domain.promotion import Promotion
+from perdure.domain.access import Promotion
 from perdure.domain.runtime import R, Record, Task
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link, Said, Session, SessionTurn

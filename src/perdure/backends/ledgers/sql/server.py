@@ -32,7 +32,7 @@ from perdure.backends.ledgers.sql.tables import (
 from perdure.backends.ledgers.sql.units import Transaction, reads, writes
 from perdure.domain.access import ApiKey, AuditEntry
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from perdure.domain.promotion import Promotion, Vote
+from perdure.domain.access import Promotion, Vote
 
 # API keys: each name has one key that stands, and a key that was revoked stays in the list.
 

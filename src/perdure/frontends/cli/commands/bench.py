@@ -19,7 +19,7 @@ from perdure.frontends.cli.options import (
 from perdure.frontends.cli.output import Column, advance, note, print_json, print_table, print_text, progress
 
 if TYPE_CHECKING:
-    from perdure.domain.bench import BenchReport, ProbeScores
+    from perdure.domain.maintenance import BenchReport, ProbeScores
     from perdure.engine.engine import Engine
 
 SHOWN_MISSES = 5

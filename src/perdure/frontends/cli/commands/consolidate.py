@@ -12,7 +12,7 @@ from perdure.frontends.cli.options import AgentOption, JsonOption, PathOption, R
 from perdure.frontends.cli.output import MEMORY, Column, note, print_json, print_table
 
 if TYPE_CHECKING:
-    from perdure.domain.derived import Consolidation
+    from perdure.domain.maintenance import Consolidation
     from perdure.engine.engine import Engine
 
 

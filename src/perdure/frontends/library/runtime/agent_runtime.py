@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.errors import ConfigError, InvalidInputError
-from perdure.domain.records import read_uuid
+from perdure.domain.runtime import read_uuid
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine.agent_runtime.embedding_queue import EmbeddingQueue, read_priority

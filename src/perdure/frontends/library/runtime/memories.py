@@ -7,7 +7,7 @@ from typing import Any
 
 from perdure.domain.errors import EmbeddingError, InvalidInputError
 from perdure.domain.memory import new_id
-from perdure.domain.records import (
+from perdure.domain.runtime import (
     camel,
     milliseconds,
     moment_of,

@@ -12,7 +12,7 @@ import numpy as np
 from perdure.domain.clock import read_moment, system_clock
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, check_json, check_metadata
-from perdure.domain.records import camel, milliseconds, read_names, snake
+from perdure.domain.runtime import camel, milliseconds, read_names, snake
 from perdure.domain.stored_memory import MemoryType
 from perdure.domain.text.readable import check_unicode, shown
 from perdure.engine.agent_runtime.drafts import check_kind, shown_vector

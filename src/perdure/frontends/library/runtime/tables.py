@@ -8,7 +8,7 @@ from typing import Any
 
 from perdure.backends.ledgers.repositories.base import Among, Query
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.records import (
+from perdure.domain.runtime import (
     read_flag,
     read_json,
     read_names,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args
 
 from perdure.backends.llms.base import LLM
-from perdure.domain.derived import Experience, Insight, Pattern
+from perdure.domain.maintenance import Experience, Insight, Pattern
 from perdure.domain.text.readable import is_unicode
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer, find_json, invented, numbers, without_thoughts
 from perdure.pipeline.prompts import load
