@@ -1,43 +1,308 @@
-"""What an agent runtime keeps beside memories: agents, entities, rooms, worlds, tasks, logs, ... (spec 003).
+"""Records of an agent runtime beside memories: agents, entities, rooms, worlds, tasks, logs, ...
 
-Times are whole milliseconds since 1970, as spec 003 has them. Fields are snake_case; a record answers by key in either
-case (`room["worldId"]`, `room["world_id"]`), and `model_dump()` has spec 003's camelCase.
+Times are whole milliseconds since 1970. Fields are snake_case; a record answers by key in either case
+(`room["worldId"]`, `room["world_id"]`), and `model_dump()` writes camelCase.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import difflib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
+from uuid import UUID, uuid5
 
+<<<<<<< HEAD
 from perdure.domain.runtime import AS_TEXT, ParticipantState, R, Record, milliseconds, read_key, read_time, read_uuid
+=======
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.memory import Answer, check_json, read_id
+from perdure.domain.scope import MAX_SCOPE_LENGTH
+from perdure.domain.text.readable import check_unicode, shown
+>>>>>>> a75a5d7 (Domain: promotions beside access, results of maintenance in one module, runtime records in one)
 
-__all__ = [
-    "Agent",
-    "CacheEntry",
-    "Channel",
-    "ChannelParticipant",
-    "ChannelType",
-    "Component",
-    "Entity",
-    "LogEntry",
-    "MessageServer",
-    "Participant",
-    "ParticipantState",
-    "R",
-    "Record",
-    "Relationship",
-    "Room",
-    "RunPage",
-    "RunSummary",
-    "ServerAgent",
-    "Task",
-    "World",
-    "milliseconds",
-    "read_key",
-    "read_time",
-    "read_uuid",
-]
+# --- Names in both cases
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def snake(name: str) -> str:
+    """A name in snake_case, whichever case it came in: `tableName` is `table_name`."""
+    return _HUMP.sub("_", name).lower()
+
+
+def camel(name: str) -> str:
+    """A name in camelCase: `table_name` is `tableName`."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def read_names(given: Mapping[Any, Any], known: Collection[str] | None, what: str) -> dict[str, Any]:
+    """An object's values under snake_case names, which it may have in either case.
+
+    InvalidInputError where a name is none of those known, with the nearest that is, or where it stands there in both
+    cases; with None as `known` every name is. `what` is whose object it is, for the sentence.
+    """
+    read: dict[str, Any] = {}
+    for key, value in given.items():
+        name = snake(key) if isinstance(key, str) else ""
+        if not name or (known is not None and name not in known):
+            near = difflib.get_close_matches(name, known or (), n=1)
+            hint = f": did you mean {camel(near[0])}?" if near else f": it has {', '.join(map(camel, known or ()))}"
+            raise InvalidInputError(f"{what} has no {shown(key)}{hint}", field=str(key), value=value)
+        if name in read:
+            raise InvalidInputError(f"{what} is given {camel(name)} twice, in both cases", field=name, value=value)
+        read[name] = value
+    return read
+
+
+_IDS = UUID("3f0a7b52-5a86-5c0e-9d43-0f6f2f1f7c11")
+"""What ids that are no UUIDs are derived under."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST = 253_402_300_799_999
+"""The last millisecond of the year 9999: no time is later."""
+MOST_SKIPPED = 2**31 - 1
+"""What a greater offset comes to: no table is as long, and every database counts as far."""
+
+R = TypeVar("R", bound="Record")
+
+
+ParticipantState = Literal["FOLLOWED", "MUTED"]
+"""How an agent stands to a room; None for neither."""
+STATES: tuple[ParticipantState, ...] = ("FOLLOWED", "MUTED")
+
+
+# --- Reading the values that callers give
+
+
+def read_uuid(value: object, name: str = "id") -> str:
+    """The canonical UUID of an id: its own where it is one, else the one that its text stands for (UUIDv5).
+
+    InvalidInputError names the field where it is no text, or empty.
+    """
+    if isinstance(value, UUID):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise InvalidInputError(f"{camel(name)} must be an id, not {shown(value)}", field=name, value=value)
+    return read_id(value) or str(uuid5(_IDS, check_unicode(value, name)))
+
+
+def read_key(value: object, name: str = "id") -> str:
+    """The id as it is, any text: of an entity it is the `user_id` of its memories, of a room their `run_id` (U7).
+
+    InvalidInputError names the field where it is no text, or no value of a scope.
+    """
+    if isinstance(value, UUID):
+        return str(value)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_SCOPE_LENGTH or "\x00" in value:
+        raise InvalidInputError(
+            f"{camel(name)} must be an id of 1 to {MAX_SCOPE_LENGTH} characters, not {shown(value)}",
+            field=name,
+            value=value,
+        )
+    return check_unicode(str(value), name)
+
+
+def milliseconds(moment: datetime) -> int:
+    """The whole milliseconds from 1970 to an aware moment."""
+    return (moment - _EPOCH) // (_EPOCH.resolution * 1000)
+
+
+def moment_of(milliseconds: int) -> str:
+    """The moment that so many milliseconds from 1970 are, as ISO 8601 text."""
+    return iso(_EPOCH + timedelta(milliseconds=milliseconds))
+
+
+def read_time(value: object, name: str) -> int:
+    """The milliseconds that a number, a datetime or ISO 8601 text names; InvalidInputError names the field."""
+    read: int | None = None
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LAST:
+        read = int(value)
+    elif isinstance(value, (str, date, datetime)):
+        moment = read_moment(value)
+        read = None if moment is None else milliseconds(moment)
+    if read is None:
+        raise InvalidInputError(
+            f"{camel(name)} must be milliseconds since 1970, not {shown(value)}", field=name, value=value
+        )
+    return read
+
+
+def read_offset(value: object) -> int:
+    """How many are skipped, none for None; InvalidInputError for what is no whole number from 0 on (C5, C14)."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidInputError("offset must be a non-negative number", field="offset", value=value)
+    return min(value, MOST_SKIPPED)
+
+
+def read_text(value: object, name: str) -> str:
+    """The text; InvalidInputError names the field."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{camel(name)} must be text, not {shown(value)}", field=name, value=value)
+    return check_unicode(str(value), name)
+
+
+def read_word(value: object, name: str) -> str:
+    """The text, which must not be empty; InvalidInputError names the field."""
+    if not read_text(value, name):
+        raise InvalidInputError(f"{camel(name)} must not be empty", field=name, value=value)
+    return str(value)
+
+
+def read_words(value: object, name: str) -> tuple[str, ...]:
+    """The texts of a list, each once, in order; InvalidInputError names the field."""
+    if isinstance(value, str) or not isinstance(value, (list, tuple, set, frozenset)):
+        raise InvalidInputError(f"{camel(name)} must be a list of texts, not {shown(value)}", field=name, value=value)
+    elements = sorted(value) if isinstance(value, (set, frozenset)) else value
+    return tuple(dict.fromkeys(read_text(each, name) for each in elements))
+
+
+def read_object(value: object, name: str) -> dict[str, Any]:
+    """The object of JSON; InvalidInputError names the field."""
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"{camel(name)} must be an object, not {shown(value)}", field=name, value=value)
+    read = dict(value)
+    check_json(name, read)
+    return read
+
+
+def read_json(value: object, name: str) -> Any:
+    """The value of JSON, None included; InvalidInputError names the field."""
+    check_json(name, value)
+    return value
+
+
+def read_flag(value: object, name: str) -> bool:
+    """True or False; InvalidInputError names the field."""
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{camel(name)} must be true or false, not {shown(value)}", field=name, value=value)
+    return value
+
+
+def read_state(value: object, name: str) -> ParticipantState:
+    """How an agent stands to a room; InvalidInputError names the field."""
+    for state in STATES:
+        if value == state:
+            return state
+    raise InvalidInputError(
+        f"{camel(name)} must be FOLLOWED, MUTED or None, not {shown(value)}", field=name, value=value
+    )
+
+
+_READERS: dict[str, Any] = {
+    **dict.fromkeys(("metadata", "data", "settings", "body"), read_object),
+    **dict.fromkeys(("created_at", "updated_at", "due_at", "completed_at"), read_time),
+    **dict.fromkeys(("tags", "names"), read_words),
+    **dict.fromkeys(("bio", "value"), read_json),
+    **dict.fromkeys(("key", "type"), read_word),
+    "enabled": read_flag,
+    "state": read_state,
+}
+"""How a field is read, by its name; ids by `read_key`, every other one is text."""
+AS_TEXT = {"read": read_text}
+"""Metadata of a field that is text as it is, whatever its name."""
+
+
+def _read(name: str, given: Mapping[str, Any], metadata: Mapping[str, Any]) -> Any:
+    by_name = read_key if name == "id" or name.endswith("_id") else _READERS.get(name, read_text)
+    return metadata.get("read", by_name)(given[name], name)
+
+
+# --- Records
+
+
+class Record(Answer):
+    """One row of a runtime's tables; equal to another with the same values."""
+
+    __slots__ = ()
+
+    KEY: ClassVar[tuple[str, ...]] = ("agent_id", "id")
+    """The fields by which there is one of it."""
+    FIXED: ClassVar[tuple[str, ...]] = ()
+    """Further fields that stay as they are once it is there."""
+    LISTED: ClassVar[tuple[str, ...]] = ()
+    """Fields that are no columns: what a read adds."""
+
+    @classmethod
+    def of(cls, given: Mapping[Any, Any], **defaults: Any) -> Self:
+        """The record that a caller's object holds, in either case, what it leaves out taken from `defaults`.
+
+        What a read adds is left out.
+
+        InvalidInputError names the field that is unknown, missing or wrong.
+        """
+        every = {each.name: each for each in fields(cast("Any", cls))}
+        values = {**defaults, **read_names(given, every, cls.noun())}
+        for name in cls.LISTED:
+            values.pop(name, None)
+        for name, each in every.items():
+            optional = each.default is not MISSING or each.default_factory is not MISSING
+            if name in values and not (values[name] is None and each.default is None):
+                values[name] = _read(name, values, each.metadata)
+            elif name not in values and not optional:
+                raise InvalidInputError(f"{camel(name)} of the {cls.noun()} is required", field=name)
+        return cls(**values)
+
+    def __getattr__(self, name: str) -> Any:
+        """A field by its name in camelCase: `relationship.targetEntityId`."""
+        plain = snake(name)
+        if plain == name or plain not in {each.name for each in fields(cast("Any", self))}:
+            raise AttributeError(f"a {self.noun()} has no {name!r}")
+        return getattr(self, plain)
+
+    @classmethod
+    def changes(cls, given: Mapping[Any, Any]) -> dict[str, Any]:
+        """The fields that a caller's object gives, read; what a read adds is left out. Errors as `of` has."""
+        every = {each.name: each for each in fields(cast("Any", cls))}
+        values = read_names(given, every, cls.noun())
+        return {
+            name: None if value is None and every[name].default is None else _read(name, values, every[name].metadata)
+            for name, value in values.items()
+            if name not in cls.LISTED
+        }
+
+    @classmethod
+    def noun(cls) -> str:
+        """What it is called in a sentence."""
+        return snake(cls.__name__).replace("_", " ")
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        """Its fields."""
+        return [each.name for each in fields(cast("Any", cls))]
+
+    def model_dump(self) -> dict[str, Any]:
+        """The record as spec 003 writes it: camelCase, fields without a value left out."""
+        return {camel(name): _plain(value) for name in self.field_names() if (value := getattr(self, name)) is not None}
+
+    def __getitem__(self, key: str) -> Any:
+        name = snake(key) if isinstance(key, str) else ""
+        if name not in self.field_names():
+            raise KeyError(key)
+        return _plain(getattr(self, name))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and snake(key) in self.field_names() and getattr(self, snake(key)) is not None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name in either case, or the default where the record has none."""
+        answers = key in self
+        return self[key] if answers else default
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [each.model_dump() if isinstance(each, Record) else each for each in value]
+    return value
+
+
+# --- The tables
 
 
 class ChannelType(StrEnum):
