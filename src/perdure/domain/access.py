@@ -49,14 +49,14 @@ class Caller:
     teams: frozenset[str] = frozenset()
     """Teams that a token's claims name."""
     projects: frozenset[str] = frozenset()
-    """Projects that a token's claims name (X35)."""
+    """Projects that a token's claims name."""
     is_known: bool = True
     """Whether credentials said so: false for the caller of an open server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Answer):
-    """One line of a team's audit: who did what to which thing, and when (004, X20, X42)."""
+    """One line of a team's audit: who did what to which thing, and when."""
 
     id: str
     at: str
@@ -103,7 +103,7 @@ class Promotion:
     decided_at: str | None = None
 
     def model_dump(self) -> dict[str, Any]:
-        """The promotion as plain values, under both names of its id (X41)."""
+        """The promotion as plain values, under both names of its id."""
         return {
             "id": self.id,
             "promotion_id": self.id,

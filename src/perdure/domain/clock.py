@@ -1,6 +1,6 @@
 """Time as perdure keeps it: aware UTC datetimes inside, fixed-width ISO 8601 text in every record.
 
-The text always has microseconds and `+00:00`, so that comparing two texts compares the instants (U15).
+The text always has microseconds and `+00:00`, so that comparing two texts compares the instants.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def iso(moment: datetime) -> str:
 def read_moment(value: str | date | datetime) -> datetime | None:
     """The aware UTC moment that a datetime, date or ISO 8601 text names, or None if it names none.
 
-    A date is its midnight, and a naive time is UTC (U15).
+    A date is its midnight, and a naive time is UTC.
     """
     if isinstance(value, datetime):
         moment = value

@@ -66,7 +66,7 @@ KEPT = "kept_in_journal"
 
 
 class ScopeError(InvalidInputError):
-    """No user_id, agent_id or run_id was given (spec 000 §2.4)."""
+    """No user_id, agent_id or run_id was given."""
 
     code = "scope_missing"
     TEXT = "At least one of user_id, agent_id, or run_id must be provided"
@@ -76,7 +76,7 @@ class ScopeError(InvalidInputError):
 
 
 class FilterError(InvalidInputError):
-    """A filter expression that has no meaning (spec 000 §7)."""
+    """A filter expression that has no meaning."""
 
     code = "invalid_filter"
 
@@ -100,7 +100,7 @@ class ConflictError(PerdureError):
 
 
 class QuotaError(ConflictError):
-    """A user has as many memories as one may have, and the configuration says that further ones are refused (V75)."""
+    """A user has as many memories as one may have, and the configuration says that further ones are refused."""
 
     code = "quota_exceeded"
 
@@ -124,7 +124,7 @@ class ReadOnlyError(PerdureError):
 
 
 class PromotionRequiredError(PerdureError):
-    """A truth level was to be set directly, and only a promotion moves it (spec 004)."""
+    """A truth level was to be set directly, and only a promotion moves it."""
 
     code = "promotion_required"
 

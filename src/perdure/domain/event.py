@@ -1,4 +1,4 @@
-"""What happened: the change that is the only way to alter a memory, and what is told of it (000 §2.2, §3.9)."""
+"""What happened: the change that is the only way to alter a memory, and what is told of it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class MemoryEvent(Answer):
     event_id: str | None = None
     """The `id` of the history record, which `undo` takes; None for NONE."""
     replaced_id: str | None = None
-    """The memory that this one replaces, where an UPDATE makes a new one (`updates="supersede"`, U3)."""
+    """The memory that this one replaces, where an UPDATE makes a new one (`updates="supersede"`)."""
 
     @classmethod
     def of(cls, change: Change) -> MemoryEvent:
@@ -115,7 +115,7 @@ class MemoryEvent(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRecord(Answer):
-    """One row of a memory's history (000 §3.9); `undo` takes its `id`. An erased row has no values."""
+    """One row of a memory's history; `undo` takes its `id`. An erased row has no values."""
 
     id: str
     memory_id: str
@@ -177,7 +177,7 @@ class AddResult(Answer):
     results: list[MemoryEvent]
     warnings: list[str] = field(default_factory=list)
     bare: bool = False
-    """Spec 000 §8.1 version "v1.0": `model_dump` answers with the bare list (U26)."""
+    """Spec 000 §8.1 version "v1.0": `model_dump` answers with the bare list."""
     usage: Usage = field(default_factory=Usage)
 
     def model_dump(self) -> Any:

@@ -1,4 +1,4 @@
-"""Versions of a memory's files as they are told: what changed from one to the next, and from whose words (002 §2.4)."""
+"""Versions of a memory's files as they are told: what changed from one to the next, and from whose words."""
 
 from __future__ import annotations
 

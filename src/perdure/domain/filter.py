@@ -1,4 +1,4 @@
-"""Filters: one small tree, parsed once, and `matches`, the one meaning that every store must agree with (000 §7).
+"""Filters: one small tree, parsed once, and `matches`, the one meaning that every store must agree with.
 
 A name means the item's own field first, else a key of its metadata; `metadata.x` always means the metadata key `x`.
 A missing field (or null) satisfies `ne` and `nin` only. Values are never coerced between types: text, numbers and
@@ -106,7 +106,7 @@ def eq(field: str, value: Scalar) -> Condition:
 
 
 def scope_filter(scope: Scope) -> And:
-    """Items whose scope fields all equal those given; an axis that was not given is not filtered (U22)."""
+    """Items whose scope fields all equal those given; an axis that was not given is not filtered."""
     return And(tuple(eq(name, value) for name, value in scope.given().items()))
 
 

@@ -1,4 +1,4 @@
-"""The graph: entities that memories name, and relations between them that hold for a time (000 §4.5, 004, U18).
+"""The graph: entities that memories name, and relations between them that hold for a time.
 
 A graph is a projection of memories. Each memory states mentions and relations; what it states is kept under its id,
 with when it was told and when it was taken back. How long a relation holds is read off all that was stated
@@ -19,7 +19,7 @@ from perdure.domain.scope import Scope
 ENTITY_TYPES = ("person", "organization", "concept", "location", "event", "technology", "product")
 """Types of 000 §4.5; a caller's own (004's `project`) are taken as they are."""
 DEFAULT_TYPE = "concept"
-"""Of an entity that nobody gave a type (X58)."""
+"""Of an entity that nobody gave a type."""
 
 
 @lru_cache(maxsize=20_000)  # a search compares the names of hundreds of edges
@@ -134,7 +134,7 @@ class Edge(Answer):
 
 
 MENTIONED_WITH = "mentioned_with"
-"""How a neighbour is related that only stands in the same memory (X59)."""
+"""How a neighbour is related that only stands in the same memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A job: work that follows a change and that a crash must not lose (DESIGN §3)."""
+"""A job: work that follows a change and that a crash must not lose."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatus:
-    """How much work of some kinds waits (X64)."""
+    """How much work of some kinds waits."""
 
     pending: int
     processing: int

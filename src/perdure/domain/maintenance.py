@@ -11,7 +11,7 @@ from perdure.domain.memory import Answer, MemoryItem
 # --- Merged memories and insights
 
 CONSOLIDATION = "consolidation"
-"""The `source` of a memory that several were merged into (B12)."""
+"""The `source` of a memory that several were merged into."""
 REFLECTION = "reflection"
 """The `source` of an insight that is kept as a memory."""
 
@@ -48,7 +48,7 @@ class Experience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insight(Answer):
-    """What several memories show together, or what one of them teaches (001 §7, appendix A)."""
+    """What several memories show together, or what one of them teaches."""
 
     id: str | None = None
     """The memory of type `reflective` that keeps it, where it is kept."""

@@ -1,4 +1,4 @@
-"""The memory item: one small true fact, with its walls, its times and where it came from (U0)."""
+"""The memory item: one small true fact, with its walls, its times and where it came from."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.readable import check_unicode, shown
 
-# Tags: what a team's memory carries beside its walls (spec 004): who may see it, and how far it is to be trusted.
+# Tags: what a team's memory carries beside its walls: who may see it, and how far it is to be trusted.
 #
 # Of 004's seven, `team_scope` and `project_scope` are the scope's axes, `confidence` and `source` the item's own
 # fields; the other three are here, with the member who wrote it.
 
 TRUTH_LEVELS = ("EPHEMERAL", "WORKING", "VALIDATED", "CANONICAL", "PUBLIC")
-"""From raw output to what is published; a memory only moves forward, by promotion (X39)."""
+"""From raw output to what is published; a memory only moves forward, by promotion."""
 VISIBILITIES = ("team", "project", "private")
-"""All members, members of the project, the author alone (X35)."""
+"""All members, members of the project, the author alone."""
 VALIDATION_STATUSES = ("pending", "approved", "rejected")
 """Whether somebody has looked at it."""
 
@@ -103,7 +103,7 @@ RESERVED_METADATA = frozenset(SCOPE_FIELDS) | {"id", "memory", "hash", "created_
 
 
 def text_hash(text: str) -> str:
-    """MD5 of the text in hexadecimal, which finds exact repeats (spec 000 §2.1)."""
+    """MD5 of the text in hexadecimal, which finds exact repeats."""
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
@@ -113,7 +113,7 @@ def new_id() -> str:
 
 
 def read_id(value: object) -> str | None:
-    """The canonical UUID of an id in either form, bare or `mem_`-prefixed (U16), or None if it is neither."""
+    """The canonical UUID of an id in either form, bare or `mem_`-prefixed, or None if it is neither."""
     if not isinstance(value, str):
         return None
     try:
@@ -339,7 +339,7 @@ _STORED = tuple(item.name for item in fields(MemoryItem) if item.name not in _NO
 
 
 def check_metadata(metadata: object) -> dict[str, Any]:
-    """A caller's metadata, checked: an object of JSON values without reserved keys (U22); None is an empty one."""
+    """A caller's metadata, checked: an object of JSON values without reserved keys; None is an empty one."""
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):

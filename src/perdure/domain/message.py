@@ -1,4 +1,4 @@
-"""Messages: what was said, by whom and when (spec 000 §2.3)."""
+"""Messages: what was said, by whom and when."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Messa
 
 
 def read_messages(value: str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]) -> list[Message]:
-    """The messages of a caller's argument: a text is one user message (spec 000 §2.3)."""
+    """The messages of a caller's argument: a text is one user message."""
     if isinstance(value, str):
         return [Message("user", value)]
     if isinstance(value, (Message, Mapping)):
@@ -137,5 +137,5 @@ def read_messages(value: str | Message | Mapping[str, Any] | Sequence[Message | 
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """The conversation as one text, a line a message: `role: content` (spec 000 §4.1)."""
+    """The conversation as one text, a line a message: `role: content`."""
     return "\n".join(f"{message.role}: {message.content}" for message in messages)

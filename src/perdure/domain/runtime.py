@@ -92,7 +92,7 @@ def read_uuid(value: object, name: str = "id") -> str:
 
 
 def read_key(value: object, name: str = "id") -> str:
-    """The id as it is, any text: of an entity it is the `user_id` of its memories, of a room their `run_id` (U7).
+    """The id as it is, any text: of an entity it is the `user_id` of its memories, of a room their `run_id`.
 
     InvalidInputError names the field where it is no text, or no value of a scope.
     """
@@ -133,7 +133,7 @@ def read_time(value: object, name: str) -> int:
 
 
 def read_offset(value: object) -> int:
-    """How many are skipped, none for None; InvalidInputError for what is no whole number from 0 on (C5, C14)."""
+    """How many are skipped, none for None; InvalidInputError for what is no whole number from 0 on."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -1,4 +1,4 @@
-"""Scope: which walls a memory stands behind (spec 000 §2.4, U7)."""
+"""Scope: which walls a memory stands behind."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Scope:
         return all(theirs.get(name, value) == value for name, value in self.given().items())
 
     def holds(self, other: Scope) -> bool:
-        """Whether items that stand behind the other's walls are visible from this one (U22)."""
+        """Whether items that stand behind the other's walls are visible from this one."""
         theirs = other.given()
         return all(theirs.get(name) == value for name, value in self.given().items())
 

@@ -12,12 +12,12 @@ from perdure.domain.memory import Answer, MemoryItem
 from perdure.domain.text.readable import shown
 
 StoredType = Literal["semantic", "procedural", "episodic", "reflective"]
-"""What sort of thing a memory is (001 §3); a search without a type finds every sort (V87)."""
+"""What sort of thing a memory is; a search without a type finds every sort."""
 STORED_TYPES: tuple[str, ...] = get_args(StoredType)
 
 
 class MemoryType(StrEnum):
-    """The words of two specs, which are two axes (U17): the first four are 001's `type`, the rest 003's metadata type.
+    """The words of two specs, which are two axes: the first four are 001's `type`, the rest 003's metadata type.
 
     Each way in takes its own alone.
     """
@@ -43,13 +43,13 @@ def read_type(value: object, field: str = "type") -> str:
 
 
 def shown_id(id: str) -> str:
-    """An id as 001 and 004 show it, `mem_` and the UUID without hyphens (U16); `read_id` takes either form."""
+    """An id as 001 and 004 show it, `mem_` and the UUID without hyphens; `read_id` takes either form."""
     return f"mem_{UUID(id).hex}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMemory(Answer):
-    """One memory with the fields of 001 §8; times are ISO 8601 UTC text, and its embedding is never shown (V48)."""
+    """One memory with the fields of 001 §8; times are ISO 8601 UTC text, and its embedding is never shown."""
 
     id: str
     type: str

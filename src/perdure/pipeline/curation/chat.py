@@ -27,20 +27,20 @@ class ExtractionPolicy:
     roles: frozenset[str] | None = None
     """Whose messages may give facts. Others are read as context: what is confirmed of them counts."""
     latest_only: bool = False
-    """Only the latest message of these roles gives facts (002 §4.1)."""
+    """Only the latest message of these roles gives facts."""
     max_facts: int | None = None
     every_n_turns: int = 1
-    """Extraction runs once in so many turns (001 §6)."""
+    """Extraction runs once in so many turns."""
     typed: bool = False
-    """Whether facts are asked to be told apart as semantic, procedural or episodic (V35)."""
+    """Whether facts are asked to be told apart as semantic, procedural or episodic."""
 
 
 FACT_API = ExtractionPolicy()
 """Spec 000: the whole conversation, any number of facts."""
 ROUTER = ExtractionPolicy(window_turns=15, every_n_turns=10, typed=True)
-"""Spec 001: every ten turns the last fifteen (V32, V33)."""
+"""Spec 001: every ten turns the last fifteen."""
 PROXY = ExtractionPolicy(roles=frozenset({"user"}), latest_only=True, max_facts=3)
-"""Spec 002: the latest user message, at most three facts (K39, K40)."""
+"""Spec 002: the latest user message, at most three facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def select(messages: Sequence[Message], policy: ExtractionPolicy) -> Selection:
 
 
 def is_due(turn: int, policy: ExtractionPolicy) -> bool:
-    """Whether extraction runs after this turn, counted from 1: at 10, 20, 30 for `every_n_turns` of 10 (V32)."""
+    """Whether extraction runs after this turn, counted from 1: at 10, 20, 30 for `every_n_turns` of 10."""
     return turn > 0 and turn % policy.every_n_turns == 0
 
 
@@ -101,7 +101,7 @@ def _refusals() -> re.Pattern[str]:
 
 # --- Empty turns and chatter
 
-# Drift: whether two turns are about different things (001 §6, V66).
+# Drift: whether two turns are about different things.
 
 LEAST_WORDS = 3
 """Words that carry a topic which a message must have: "and in May?" goes on with what was talked about."""

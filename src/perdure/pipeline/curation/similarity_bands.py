@@ -1,4 +1,4 @@
-"""Similarity bands of 001 §4: what a new memory does to the nearest one of its user and type (V38 to V42, U8)."""
+"""Similarity bands of 001 §4: what a new memory does to the nearest one of its user and type."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def decide_by_bands(fact: Fact, neighbours: Sequence[Neighbour], agree: Agreemen
     """UPDATE of the nearest memory above `DUPLICATE` that speaks of the same matter, else ADD.
 
     `neighbours` are memories of the same user and type: that filter is the caller's. Near-equal sentences can state
-    different facts ("visited Rome in 2021", "in 2023"), so nearness alone never overwrites (U8). A cosine of exactly
-    `DUPLICATE` makes a new memory (V41); a neighbour without a cosine counts as far away.
+    different facts ("visited Rome in 2021", "in 2023"), so nearness alone never overwrites. A cosine of exactly
+    `DUPLICATE` makes a new memory; a neighbour without a cosine counts as far away.
     """
     ranked = sorted(neighbours, key=lambda memory: -_cosine(memory))
     slots = read_slots(fact.text)

@@ -145,10 +145,10 @@ def _of_topic(reading: Reading, text: str, initial: str | None) -> Line | None:
     )
 
 
-# Which memories belong together: of one family, and alike in their words or telling of one slot (B12).
+# Which memories belong together: of one family, and alike in their words or telling of one slot.
 
 ALIKE: Final = 0.60
-"""Word Jaccard from which two texts are of one group (B12)."""
+"""Word Jaccard from which two texts are of one group."""
 
 
 _Read = tuple[Line | None, Step | None]
@@ -172,7 +172,7 @@ def groups(members: Sequence[Member]) -> tuple[tuple[str, ...], ...]:
     Two are linked where they are of one family, and their words' Jaccard is `ALIKE` at least, or both fill the same
     single-valued slot, or one tells by how much the other's amount changed; a group is whatever links connect (single
     linkage), so that the order given plays no part. Oldest first in a group, and groups by their oldest. Time grows
-    with the square of the number: meant for 100 (B12).
+    with the square of the number: meant for 100.
     """
     ordered = sorted(members, key=lambda member: (member.told_at, member.id))
     words = [frozenset(split_words(member.text.casefold(), underscore=True)) for member in ordered]
@@ -211,7 +211,7 @@ def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
     return len(left & right) / len(either) if either else 0.0
 
 
-# The one text that several statements come to, by rules alone: nothing is said that none of them says (V69).
+# The one text that several statements come to, by rules alone: nothing is said that none of them says.
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from perdure.pipeline.curation.rules.slots import read
 from perdure.pipeline.lexicon import words as entries
 from perdure.pipeline.retrieval.standing_facts import is_standing
 
-# How the user wants to be answered, and what is to be done otherwise next time (001, appendix A; V71).
+# How the user wants to be answered, and what is to be done otherwise next time.
 
 REFLECTIVE = "reflective"
 

@@ -1,9 +1,9 @@
-"""Retention: how much of a memory's worth age has left, by Ebbinghaus' curve (B8, V72).
+"""Retention: how much of a memory's worth age has left, by Ebbinghaus' curve.
 
     R = e^(-t / S)        t: days since the memory was last recalled, written or corrected
     S = (S0 + n) * w      S0: 30 days; n: how often it was recalled; w = 4^(importance - 1/2), from 1/2 to 2
 
-B8 has S = S0 + n, which is what an importance of .5, everybody's at first, comes to. Feedback moves the importance, and
+The simpler S = S0 + n is what an importance of .5, everybody's at first, comes to. Feedback moves the importance, and
 so how long a memory lasts without being asked for: a good one twice as long, a very bad one half as long.
 """
 
@@ -17,9 +17,9 @@ from perdure.domain.clock import read_moment
 from perdure.domain.memory import MemoryItem
 
 INITIAL_DAYS: Final = 30.0
-"""S0, the strength of a memory that nobody has recalled (B8)."""
+"""S0, the strength of a memory that nobody has recalled."""
 THRESHOLD: Final = 0.15
-"""R below which a memory is pruned: after 57 days for one that was never recalled (B8)."""
+"""R below which a memory is pruned: after 57 days for one that was never recalled."""
 GRACE_DAYS: Final = 7.0
 """Days for which a fact is new, and stays whatever its R."""
 _DAY = 86_400.0

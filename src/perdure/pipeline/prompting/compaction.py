@@ -212,10 +212,10 @@ def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(line) for line in lines(name))
 
 
-# The state of a conversation: flat JSON, a slot for each thing that it has come to, each a node of a graph (V85).
+# The state of a conversation: flat JSON, a slot for each thing that it has come to, each a node of a graph.
 
 MOST_TOKENS: Final = 100
-"""Tokens that a state may take (001 §14)."""
+"""Tokens that a state may take."""
 COVERED: Final = "turns"
 """The slot that says up to which turn the state tells of the conversation; it is not shown to models."""
 
@@ -452,7 +452,7 @@ __all__ = [
 # --- Rolling summary
 
 SUMMARY_TOKENS: Final = 256
-"""Tokens that a summary may take (A21)."""
+"""Tokens that a summary may take."""
 _TOKENS_PER_WORD: Final = 1.3
 
 

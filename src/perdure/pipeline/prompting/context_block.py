@@ -111,7 +111,7 @@ def user_block(
     summary: str | None = None,
     max_tokens: int,
 ) -> str:
-    """Spec 002's form, to stand before the user's words: summary, then `[<role>] <content>`, parted by `---` (K35, A9).
+    """Spec 002's form, to stand before the user's words: summary, then `[<role>] <content>`, parted by `---`.
 
     What comes before it, and what is left out, is as in `system_block`.
     """
@@ -144,7 +144,7 @@ def user_and_team_block(
 
 
 def before_words(block: str, words: str) -> str:
-    """The text of a user's message with a block before what they said; as it was without a block (A9)."""
+    """The text of a user's message with a block before what they said; as it was without a block."""
     return f"{ahead(block)}{words}" if block else words
 
 

@@ -10,7 +10,7 @@ from perdure.domain.text.pattern import Pattern
 
 # --- Cleaning messages, and finding injected blocks
 
-# Sanitising: what a model or a user sent, made fit to be kept (checklist B3, B5).
+# Sanitising: what a model or a user sent, made fit to be kept.
 
 LONGEST = 16_384
 """UTF-8 bytes that are kept of one message."""
@@ -61,12 +61,12 @@ CONTEXT = "## User's Relevant Context"
 LONG_TERM = "Long-term memory (most relevant first):"
 SUMMARY = "Conversation summaries:\nConversation summary:"
 CANONICAL = "What the team holds for true:"
-"""The titles of the gateway's blocks: spec 001's, spec 002's, and what a team's request has before them (X56)."""
+"""The titles of the gateway's blocks: spec 001's, spec 002's, and what a team's request has before them."""
 STATE = "What this conversation has come to; its older messages are left out:"
-"""The title of the state that stands for the older messages of a request, a line of JSON (V84)."""
+"""The title of the state that stands for the older messages of a request, a line of JSON."""
 BREAK = "\n\n---\n\n"
 CURRENT = "Current message: "
-"""What parts one block of spec 002 from the next, and what the user's words stand after (A9)."""
+"""What parts one block of spec 002 from the next, and what the user's words stand after."""
 
 _WORDS_AFTER = rf"(?:\s*---\s*{re.escape(CURRENT)})?"
 _BLOCK = Pattern(
@@ -126,7 +126,7 @@ def strip_injected(text: str) -> str:
 # --- Measuring and quoting
 
 TOKENS_PER_WORD = 1.3
-"""Spec 001's estimate of a text's length (checklist B11): tokens = ceil(1.3 x words)."""
+"""Spec 001's estimate of a text's length: tokens = ceil(1.3 x words)."""
 LONGEST_WORD = 16
 CHARACTERS_PER_TOKEN = 3
 """Beyond so many characters a word is an address, a key or a compound, of which every three make a token."""

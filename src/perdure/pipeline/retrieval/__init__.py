@@ -1,1 +1,1 @@
-"""Recall: what of the memories that a scope holds is brought back for a query, and in which order (DESIGN §5)."""
+"""Recall: what of the memories that a scope holds is brought back for a query, and in which order."""

@@ -1,4 +1,4 @@
-"""Fragments: a long text cut into pieces that a search can find by themselves (spec 003, Z31)."""
+"""Fragments: a long text cut into pieces that a search can find by themselves."""
 
 from __future__ import annotations
 

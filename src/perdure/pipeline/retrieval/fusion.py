@@ -33,16 +33,16 @@ from perdure.pipeline.retrieval.scope_index import (
 from perdure.pipeline.retrieval.time_window import closeness
 from perdure.pipeline.retrieval.weights import AMONG_TURNS, ANSWERED, FADING, SHARES, Lexical, Ranking
 
-# Adaptive threshold: cut where the scores of one query fall off, instead of at one value for all (001, B10).
+# Adaptive threshold: cut where the scores of one query fall off, instead of at one value for all.
 
 MIN_GAP: Final = 0.05
-"""The least fall between neighbours in the ranking that counts as an edge (checklist B10)."""
+"""The least fall between neighbours in the ranking that counts as an edge."""
 _ROUNDING: Final = 1e-9
 """What floating point may add to a gap: .50 - .45 is an edge, and of equal gaps the first one counts."""
 
 
 def adaptive_threshold(scores: Sequence[float], floor: float) -> float:
-    """The middle of the greatest gap between adjacent scores, best first, but never below `floor` (B10).
+    """The middle of the greatest gap between adjacent scores, best first, but never below `floor`.
 
     The order of `scores` is of no matter. Fewer than two, or no gap of `MIN_GAP`, give the floor.
     """

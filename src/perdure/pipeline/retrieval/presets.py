@@ -1,4 +1,4 @@
-"""Presets: which steps a search takes, as frozen values (U12); a front end names the one of its spec."""
+"""Presets: which steps a search takes, as frozen values; a front end names the one of its spec."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Preset:
     ranking: Literal["similarity", "fused"]
     """Cosine alone, as the store gives it; or words, meaning and cues over every memory of the scope."""
     limit: int
-    """Memories that its front end asks for where it is told nothing (U13)."""
+    """Memories that its front end asks for where it is told nothing."""
     threshold: float | None = None
     """The least score, where the call names none."""
     candidates: int = 1
@@ -26,23 +26,23 @@ class Preset:
     gate: bool = False
     """Whether a greeting is answered with nothing, without a search."""
     hybrid: Literal["weighted", "rrf"] | None = None
-    """Words and letters beside meaning, over the candidates (B9)."""
+    """Words and letters beside meaning, over the candidates."""
     rerank: bool = False
     """Whether a reranker, where one is configured, scores the candidates without being asked to."""
     relative: bool = False
-    """Whether scores are spread from 0 to 1 over the candidates (K29)."""
+    """Whether scores are spread from 0 to 1 over the candidates."""
     adaptive: bool = False
-    """Whether the threshold is raised to where the scores fall off (B10)."""
+    """Whether the threshold is raised to where the scores fall off."""
     recency_weight: float = 0.0
-    """Share of recency in the score (K32)."""
+    """Share of recency in the score."""
     diversity: float | None = None
-    """MMR's lambda (K33)."""
+    """MMR's lambda."""
     reflection: Reflection | None = None
-    """The filter before injection (B11)."""
+    """The filter before injection."""
     procedures_first: bool = False
-    """Whether a question of how something is done looks at procedures first (V74)."""
+    """Whether a question of how something is done looks at procedures first."""
     timely: bool = False
-    """Whether a question of a time gone by ("last week") looks at what was told then (V77)."""
+    """Whether a question of a time gone by ("last week") looks at what was told then."""
 
 
 PLAIN = Preset(name="plain", ranking="similarity", limit=100)
@@ -58,7 +58,7 @@ ROUTER = Preset(
     procedures_first=True,
     timely=True,
 )
-"""001: V11 to V30, B9 to B11; hybrid and adaptive are off by default there too."""
+"""The preset of spec 001; hybrid and adaptive are off by default there too."""
 PROXY = Preset(
     name="proxy",
     ranking="similarity",
@@ -70,7 +70,7 @@ PROXY = Preset(
     diversity=TRADE,
     timely=True,
 )
-"""002 §3: K25 to K34."""
+"""The preset of spec 002 §3."""
 BEST = Preset(name="best", ranking="fused", limit=100)
 """What perdure would do: see `weights`."""
 

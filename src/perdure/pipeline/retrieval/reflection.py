@@ -1,4 +1,4 @@
-"""Reflection gate of 001: what was found is looked at once more before it enters a prompt (checklist B11).
+"""Reflection gate of 001: what was found is looked at once more before it enters a prompt.
 
 A filter takes candidates, best first, and gives back those that may enter. `heuristic` is the built-in one, `noop` lets
 everything pass, and a caller may name filters of their own.
@@ -39,7 +39,7 @@ def fit(costs: Sequence[float], budget: float) -> list[int]:
 logger = logging.getLogger("perdure")
 
 TOKENS_PER_WORD: Final = 1.3
-"""001's estimate of a text's length: tokens = ceil(1.3 x words) (B11)."""
+"""001's estimate of a text's length: tokens = ceil(1.3 x words)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ ReflectionFilter = Callable[[Sequence[Candidate]], list[Candidate]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reflection:
-    """The settings of the gate, under 001's names (B22); one that cannot be is a ConfigError."""
+    """The settings of the gate, under 001's names; one that cannot be is a ConfigError."""
 
     enabled: bool = True
     algorithm: str = "heuristic"
     """`heuristic`, `noop` or a filter of the caller's; an unknown name is `heuristic`."""
     block_patterns: tuple[str, ...] = ()
-    """Regular expressions; a text in which one is found is dropped. None by default (B5)."""
+    """Regular expressions; a text in which one is found is dropped. None by default."""
     recency_decay_days: float = HALF_LIFE_DAYS
     """Half-life of a score."""
     dedup_threshold: float = 0.9
@@ -112,7 +112,7 @@ def noop(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def heuristic(settings: Reflection) -> ReflectionFilter:
-    """The filter of B11: block patterns, decay by age, order by score, repeats, token budget.
+    """The built-in filter: block patterns, decay by age, order by score, repeats, token budget.
 
     The scores that it gives back are decayed ones, ties in the order given. A text is a repeat of a better one that
     was kept from `dedup_threshold` on. A text that does not fit into the budget is skipped, a later one may fit.
@@ -152,7 +152,7 @@ def word_jaccard(left: str, right: str) -> float:
 
 
 def estimated_tokens(text: str) -> int:
-    """ceil(1.3 x words), words being what white space parts (B11)."""
+    """ceil(1.3 x words), words being what white space parts."""
     return math.ceil(TOKENS_PER_WORD * len(text.split()))
 
 

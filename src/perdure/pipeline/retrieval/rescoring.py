@@ -18,7 +18,7 @@ from perdure.pipeline.curation.rules.slots import read_slots
 
 # --- Words and letters beside meaning
 
-# Min-max scaling: scores of any unit as relevance in [0, 1] within one batch of candidates (002 §3, K29).
+# Min-max scaling: scores of any unit as relevance in [0, 1] within one batch of candidates.
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
@@ -36,13 +36,13 @@ def min_max(scores: Sequence[float]) -> list[float]:
 
 
 MEANING, WORDS, LETTERS = 0.7, 0.2, 0.1
-"""Weights of cosine, BM25 and 3-gram likeness in mode `weighted` (B9)."""
+"""Weights of cosine, BM25 and 3-gram likeness in mode `weighted`."""
 RRF_K: Final = 60
-"""Added to a rank before it is inverted (Cormack, Clarke and Buettcher 2009; B9)."""
+"""Added to a rank before it is inverted (Cormack, Clarke and Buettcher 2009)."""
 K1, B = 1.2, 0.75
-"""BM25's saturation of a repeated word, and its share of the text's length (B9)."""
+"""BM25's saturation of a repeated word, and its share of the text's length."""
 GRAM: Final = 3
-"""Letters in a gram (B9)."""
+"""Letters in a gram."""
 
 
 def hybrid(query: str, texts: Sequence[str], cosines: Sequence[float], mode: str = "weighted") -> list[float]:
@@ -125,21 +125,21 @@ def _reciprocal_ranks(scores: Sequence[float]) -> list[float]:
 
 # --- Recency
 
-# What age does to a score, in the two formulas of the specs: both say 30 days and mean different things (U12).
+# What age does to a score, in the two formulas of the specs: both say 30 days and mean different things.
 #
-# 001's is a half-life that multiplies the score (B11), 002's an e-fold whose value is blended with it (K31, K32).
+# 001's is a half-life that multiplies the score, 002's an e-fold whose value is blended with it.
 # After 30 days 001 leaves .5 of a score, while 002's recency is .368 and moves the score by its weight alone.
 
 E_FOLD_DAYS: Final = 30.0
-"""Days in which recency falls to 1/e (002 §3)."""
+"""Days in which recency falls to 1/e."""
 HALF_LIFE_DAYS: Final = 30.0
-"""Days in which a score falls to its half (001, checklist B11)."""
+"""Days in which a score falls to its half."""
 RECENCY_WEIGHT: Final = 0.2
-"""Share of recency in a blended score (002 §3)."""
+"""Share of recency in a blended score."""
 
 
 def recency(age_days: float, e_fold: float = E_FOLD_DAYS) -> float:
-    """exp(-age / e_fold) in [0, 1]: 1 for what is new, .3679 after one e-fold (K31).
+    """exp(-age / e_fold) in [0, 1]: 1 for what is new, .3679 after one e-fold.
 
     A negative age, which clocks that disagree make, counts as 0. An e-fold that is not above 0 is InvalidInputError.
     """
@@ -148,7 +148,7 @@ def recency(age_days: float, e_fold: float = E_FOLD_DAYS) -> float:
 
 
 def blend(relevance: float, recency_score: float, weight: float = RECENCY_WEIGHT) -> float:
-    """(1 - weight) * relevance + weight * recency: 0 is pure relevance, 1 pure recency (K32).
+    """(1 - weight) * relevance + weight * recency: 0 is pure relevance, 1 pure recency.
 
     A weight outside [0, 1] is InvalidInputError.
     """
@@ -158,7 +158,7 @@ def blend(relevance: float, recency_score: float, weight: float = RECENCY_WEIGHT
 
 
 def half_life_decay(score: float, age_days: float, half_life: float = HALF_LIFE_DAYS) -> float:
-    """score * exp(-ln 2 * age / half_life): the half of it after one half-life (B11).
+    """score * exp(-ln 2 * age / half_life): the half of it after one half-life.
 
     A negative age counts as 0. A half-life that is not above 0 is InvalidInputError.
     """
@@ -237,7 +237,7 @@ def _place(item: MemoryItem, ordered: Sequence[MemoryItem], older: Mapping[str, 
 
 # --- Diversity and repeats
 
-# Repeats: of wordings that say the same, only the best is told (002 §3: five ways to like coffee are one memory).
+# Repeats: of wordings that say the same, only the best is told (five ways to like coffee are one memory).
 
 USER = "user"
 """The subject of what is about the user, as it stands in slots."""
@@ -290,7 +290,7 @@ def mmr(
     Each next one has the greatest trade * relevance - (1 - trade) * (greatest cosine to one selected before), ties by
     place (Carbonell and Goldstein 1998). With a trade of 1 that is the ranking by relevance. `vectors`: a row of any
     length for each candidate, shape (n, d); a None, a row of zeros or one of another width than the first is like
-    nothing (A13). O(n * d * limit). A trade outside [0, 1], a negative limit or a row too few is InvalidInputError.
+    nothing. O(n * d * limit). A trade outside [0, 1], a negative limit or a row too few is InvalidInputError.
     """
     count = len(relevance)
     if not 0 <= trade <= 1:

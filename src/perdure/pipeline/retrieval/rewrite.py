@@ -16,18 +16,18 @@ from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.prompts import load
 
-# Query rewriting by a language model: self-contained questions and hypothetical answers (001 appendix C, V22 to V24).
+# Query rewriting by a language model: self-contained questions and hypothetical answers.
 #
 # Whether a query needs it, and what happens when a call fails, is for the caller to say.
 
 MAX_TOKENS: Final = 100
-"""Of an answer (001 §10, role `memory_rewrite`, V24)."""
+"""Of an answer."""
 TEMPERATURE: Final = 0.1
-"""Of both calls (V24)."""
+"""Of both calls."""
 TIMEOUT: Final = 30.0
-"""Seconds that a call may take (V24); the port has no timeout for a single call, so it is held here."""
+"""Seconds that a call may take; the port has no timeout for a single call, so it is held here."""
 REWRITE_MESSAGES: Final = 5
-"""How many messages before the query are shown (checklist B14)."""
+"""How many messages before the query are shown."""
 MAX_MESSAGE_LENGTH: Final = 1000
 """Characters shown of each: a pasted document must not make a look-up dear, and its start says what it is."""
 MAX_ANSWER_LENGTH: Final = 500
@@ -58,7 +58,7 @@ class Calling:
 
 
 async def rewrite(llm: LLM, query: str, history: Sequence[Message], calling: Calling | None = None) -> str:
-    """The query as a question that can be searched for by itself, in one call (V22).
+    """The query as a question that can be searched for by itself, in one call.
 
     The last five messages of user and assistant are shown to the model as quoted data. Without any, or for a query
     without text, no call is made. An empty answer or one that is too long gives the query itself. A call that
@@ -75,7 +75,7 @@ async def rewrite(llm: LLM, query: str, history: Sequence[Message], calling: Cal
 
 
 async def hypothetical(llm: LLM, query: str, calling: Calling | None = None) -> str:
-    """A made-up answer to be embedded in place of the query, in one call: HyDE (Gao et al. 2022; V23).
+    """A made-up answer to be embedded in place of the query, in one call: HyDE (Gao et al. 2022).
 
     Stored facts are statements, and a statement lies nearer to them than a question does. It is never shown to anybody
     as an answer. No call without text; what gives the query itself, and what LLMError, is as in `rewrite`.
@@ -117,16 +117,16 @@ def _sentence(answer: str) -> str:
 
 
 MAX_VAGUE_LENGTH = 20
-"""Characters up to which a query is taken as leaning on what came before (V18)."""
+"""Characters up to which a query is taken as leaning on what came before."""
 EARLIER_MESSAGES = 3
-"""How many earlier messages of the user lend their key words (V20)."""
+"""How many earlier messages of the user lend their key words."""
 
 _VAGUE = Pattern(r"^how much\??$|^what about|^and that|^this one", re.IGNORECASE)
 _WORD = Pattern(r"[^\W_][\w'’-]*")
 
 
 def is_self_contained(query: str) -> bool:
-    """Whether the query says by itself what it is about (V18, V19)."""
+    """Whether the query says by itself what it is about."""
     text = query.strip()
     return len(text) > MAX_VAGUE_LENGTH and not _VAGUE.search(text)
 

@@ -13,7 +13,7 @@ from perdure.pipeline.lexicon import lines
 
 # --- Whether memory is searched
 
-# Fact questions: whether a question is of general knowledge, which no memory answers, or of somebody's life (V82).
+# Fact questions: whether a question is of general knowledge, which no memory answers, or of somebody's life.
 
 LONGEST = 160
 """Characters beyond which a text is no plain question: what is told in it may well be known here."""
@@ -55,7 +55,7 @@ def _lexicon() -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
 
 
 GREETING_LENGTH = 20
-"""Characters that a greeting may have; a longer text is never one (V15)."""
+"""Characters that a greeting may have; a longer text is never one."""
 
 _PERSONAL = Pattern(r"\b(?:my|mine|i|me|myself|im|ive)\b", re.IGNORECASE)
 _LETTERS = Pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -74,12 +74,12 @@ def should_search(query: str, *, is_fact: bool = False, requires_tool: bool = Fa
 
 
 def is_personal(query: str) -> bool:
-    """Whether a query speaks of its author: my, mine, I, me (V12; "I'm" and its like hold an "I")."""
+    """Whether a query speaks of its author: my, mine, I, me ("I'm" and its like hold an "I")."""
     return _PERSONAL.search(query) is not None
 
 
 def is_greeting(query: str) -> bool:
-    """Whether a query is a greeting, thanks, goodbye or bare acknowledgement and nothing else (V14, V15)."""
+    """Whether a query is a greeting, thanks, goodbye or bare acknowledgement and nothing else."""
     text = query.strip().lower()
     if not text or len(text) > GREETING_LENGTH or _DECORATION.fullmatch(_LETTERS.sub("", text)) is None:
         return False
@@ -101,7 +101,7 @@ def _social() -> tuple[frozenset[tuple[str, ...]], frozenset[str]]:
 
 
 PROCEDURAL: Final = "procedural"
-"""The type of memories that say how something is done (001 §3)."""
+"""The type of memories that say how something is done."""
 
 
 def how_to(query: str) -> bool:

@@ -1,4 +1,4 @@
-"""Words alone: a score for memories found without an embedder (U21)."""
+"""Words alone: a score for memories found without an embedder."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The curator that asks a language model (spec 000 §4)."""
+"""The curator that asks a language model."""

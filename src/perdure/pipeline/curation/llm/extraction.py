@@ -1,4 +1,4 @@
-"""Extraction by a language model: one call reads a conversation and answers with facts (spec 000 §4.1, §4.2)."""
+"""Extraction by a language model: one call reads a conversation and answers with facts."""
 
 from __future__ import annotations
 

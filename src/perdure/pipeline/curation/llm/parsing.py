@@ -1,7 +1,7 @@
-"""From a model's answer to facts and operations, forgivingly (spec 000 §4.2, 001 §6, 002 §5; U10, U26).
+"""From a model's answer to facts and operations, forgivingly.
 
 Accepted: a bare list, a list inside an object under any of the usual names, one object in place of a list, JSON lines,
-code fences, prose before and after, thinking before. What cannot be read is an error or a warning, never a fact (K56).
+code fences, prose before and after, thinking before. What cannot be read is an error or a warning, never a fact.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _plain(number: str) -> str:
     return f"{whole.lstrip('0') or '0'}.{cents}" if point and cents else whole.lstrip("0") or "0"
 
 
-# A model's thinking aloud, which is no part of what it says (checklist B4).
+# A model's thinking aloud, which is no part of what it says.
 
 # A thought opens a line; inside a fact the same letters are text.
 _THOUGHT = Pattern(r"^\s*<(think|thinking)>.*?(?:</\1>|\Z)\s*", re.DOTALL | re.IGNORECASE | re.MULTILINE)

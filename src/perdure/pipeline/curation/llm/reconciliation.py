@@ -18,7 +18,7 @@ from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.llm.parsing import Operation, Reading, UnreadableAnswer, parse_operations
 from perdure.pipeline.prompts import load
 
-# From a model's operations to decisions that lose no fact (K46, K47, K51, K64, K65; A19).
+# From a model's operations to decisions that lose no fact.
 
 _SAME_STATEMENT: Final = 0.8
 """Share of a fact's words in a memory from which a NONE that names only the memory is taken to mean that fact."""
@@ -45,7 +45,7 @@ class Case:
         return self.shown.get(operation.id) if isinstance(operation.id, int) else None
 
     def is_known(self, operation: Operation) -> bool:
-        """Whether the operation names a memory that was shown, or needs none (K51)."""
+        """Whether the operation names a memory that was shown, or needs none."""
         if operation.event == "ADD" or (operation.event == "NONE" and operation.id is None):
             return True
         return self.item(operation) is not None
@@ -73,7 +73,7 @@ def settle(case: Case, operations: Reading[Operation]) -> list[list[Decision]]:
     whole = len(known) == len(operations) and not operations.warnings
     owned: list[list[Operation]] = [[] for _ in case.facts]
     if whole and known and all(_is_unowned_none(case, operation) for operation in known):
-        # 002's form: every memory stays as it is, and no fact is named. Then nothing is added (A19).
+        # 002's form: every memory stays as it is, and no fact is named. Then nothing is added.
         owned = [[max(known, key=lambda each: _likeness(case, fact, each))] for fact in case.facts]
     else:
         for operation in known:
@@ -238,8 +238,8 @@ async def decide_batch(
 ) -> Outcome:
     """What becomes of all facts, in one call and at most one corrective one; `neighbours` are those of each fact.
 
-    Facts without neighbours are added without a call (K44). A call that fails, or whose answer cannot be read even
-    after the correction, adds all facts (K46). Only a wrong number of neighbour lists is an error (InvalidInputError).
+    Facts without neighbours are added without a call. A call that fails, or whose answer cannot be read even
+    after the correction, adds all facts. Only a wrong number of neighbour lists is an error (InvalidInputError).
     """
     if len(facts) != len(neighbours):
         raise InvalidInputError(

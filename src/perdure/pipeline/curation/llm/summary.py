@@ -57,7 +57,7 @@ def _words(text: str) -> list[str]:
     return split_words(text.lower(), joined_by="'’", underscore=True)
 
 
-# A session told by a model, as an event (001 §6 step 5, V65).
+# A session told by a model, as an event.
 
 SESSION_TOKENS: Final = 160
 _LONGEST_SESSION: Final = 1_200
@@ -88,7 +88,7 @@ async def session_by_model(llm: LLM, messages: Sequence[Message], facts: Sequenc
 
 
 MOST_TOKENS: Final = 256
-"""Tokens that a summary may take (A21)."""
+"""Tokens that a summary may take."""
 TEMPERATURE: Final = 0.2
 _BEFORE, _SINCE, _GONE = "Summary so far:", "Learned since:", "No longer true:"
 _LONGEST: Final = 4 * 4 * MOST_TOKENS
@@ -106,7 +106,7 @@ class Learned:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the last summary still says it all (A21)."""
+        """Whether the last summary still says it all."""
         return not self.new and not self.gone
 
 
