@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
-from perdure.domain.errors import InvalidInputError
-from perdure.domain.text.readable import shown
+from perdure.domain.text.readable import invalid
 
 Clock = Callable[[], datetime]
 """A function that tells the present moment as an aware UTC datetime."""
@@ -64,11 +63,7 @@ def parse_moment(value: object, field: str = "timestamp") -> datetime:
     """The moment named by a caller's value; InvalidInputError names the field if it names none."""
     moment = read_moment(value) if isinstance(value, (str, date, datetime)) else None
     if moment is None:
-        raise InvalidInputError(
-            f"{field} must be a datetime or ISO 8601 text such as 2026-03-01T09:30:00Z, not {shown(value)}",
-            field=field,
-            value=value,
-        )
+        raise invalid(field, "a datetime or ISO 8601 text such as 2026-03-01T09:30:00Z", value)
     return moment
 
 

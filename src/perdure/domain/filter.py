@@ -190,35 +190,33 @@ def _condition(field: object, operator: object, value: object) -> Condition:
     assert isinstance(operator, str)
     if operator in ("in", "nin"):
         if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, set, frozenset)):
-            raise FilterError(f"{operator} on {field!r} takes a list, not {shown(value)}", field=field, value=value)
+            raise _mismatch(field, operator, "a list", value)
         return Condition(field, operator, tuple(_scalar(field, operator, element) for element in value))
     scalar = _scalar(field, operator, value)
     if operator in ("contains", "icontains") and not isinstance(scalar, str):
-        raise FilterError(f"{operator} on {field!r} takes text, not {shown(value)}", field=field, value=value)
+        raise _mismatch(field, operator, "text", value)
     if operator in ORDERINGS and isinstance(scalar, bool):
-        raise FilterError(
-            f"{operator} on {field!r} takes a number, a date or text, not {shown(value)}", field=field, value=value
-        )
+        raise _mismatch(field, operator, "a number, a date or text", value)
     return Condition(field, operator, scalar)
+
+
+def _mismatch(field: str, operator: str, wanted: str, value: object) -> FilterError:
+    return FilterError(f"{operator} on {field!r} takes {wanted}, not {shown(value)}", field=field, value=value)
 
 
 def _scalar(field: str, operator: str, value: object) -> Scalar:
     if isinstance(value, Moment):
         return value
     if isinstance(value, str) and not is_unicode(value):
-        raise FilterError(f"{operator} on {field!r} takes Unicode text, not {shown(value)}", field=field, value=value)
+        raise _mismatch(field, operator, "Unicode text", value)
     if isinstance(value, (date, datetime)):
         moment = read_moment(value)
         if moment is not None:
             return Moment(iso(moment))
     if isinstance(value, float) and not math.isfinite(value):
-        raise FilterError(
-            f"{operator} on {field!r} takes a finite number, not {shown(value)}", field=field, value=value
-        )
+        raise _mismatch(field, operator, "a finite number", value)
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        raise FilterError(
-            f"{operator} on {field!r} takes a 64-bit number, not {shown(value)}", field=field, value=value
-        )
+        raise _mismatch(field, operator, "a 64-bit number", value)
     if isinstance(value, (str, bool, int, float)):
         if field in TIME_FIELDS and operator not in ("contains", "icontains"):
             moment = read_moment(value) if isinstance(value, str) else None

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
-from perdure.domain.text.readable import check_unicode, shown
+from perdure.domain.text.readable import check_unicode, invalid
 
 # Tags: what a team's memory carries beside its walls: who may see it, and how far it is to be trusted.
 #
@@ -44,14 +44,10 @@ class Tags:
         for name, known in _KNOWN.items():
             value = getattr(self, name)
             if value not in known:
-                raise InvalidInputError(
-                    f"{name} must be one of {', '.join(known)}, not {shown(value)}", field=name, value=value
-                )
+                raise invalid(name, f"one of {', '.join(known)}", value)
         if self.written_by is not None:
             if not isinstance(self.written_by, str) or not self.written_by:
-                raise InvalidInputError(
-                    f"written_by must be text, not {shown(self.written_by)}", field="written_by", value=self.written_by
-                )
+                raise invalid("written_by", "text", self.written_by)
             check_unicode(self.written_by, "written_by")
 
     @classmethod
@@ -75,11 +71,7 @@ _KNOWN = {"visibility": VISIBILITIES, "truth_level": TRUTH_LEVELS, "validation_s
 def level_of(truth_level: str) -> int:
     """The place of a truth level among them all, from 0; InvalidInputError for none of them."""
     if truth_level not in TRUTH_LEVELS:
-        raise InvalidInputError(
-            f"truth_level must be one of {', '.join(TRUTH_LEVELS)}, not {shown(truth_level)}",
-            field="truth_level",
-            value=truth_level,
-        )
+        raise invalid("truth_level", f"one of {', '.join(TRUTH_LEVELS)}", truth_level)
     return TRUTH_LEVELS.index(truth_level)
 
 
@@ -343,7 +335,7 @@ def check_metadata(metadata: object) -> dict[str, Any]:
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise InvalidInputError(f"metadata must be an object, not {shown(metadata)}", field="metadata", value=metadata)
+        raise invalid("metadata", "an object", metadata)
     for key, value in metadata.items():
         _check_key(key)
         if key in RESERVED_METADATA:
@@ -361,7 +353,7 @@ def check_json(field: str, value: object) -> None:
 
 def _check_key(key: object, field: str = "metadata") -> None:
     if not isinstance(key, str):
-        raise InvalidInputError(f"{field} keys must be text, not {shown(key)}", field=field, value=key)
+        raise invalid(field, "text", key, f"{field} keys")
     check_unicode(key, field)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.text.readable import check_unicode, shown
+from perdure.domain.text.readable import check_unicode, invalid
 
 # What a model gets for a call of a tool.
 
@@ -46,9 +46,7 @@ class Message:
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
-            raise InvalidInputError(
-                f"role must be one of {', '.join(ROLES)}, not {shown(self.role)}", field="role", value=self.role
-            )
+            raise invalid("role", f"one of {', '.join(ROLES)}", self.role)
         if not isinstance(self.content, str):
             raise InvalidInputError(
                 f"content must be text, not {type(self.content).__name__}", field="content", value=self.content
@@ -57,7 +55,7 @@ class Message:
         for field in ("name", "id"):
             value = getattr(self, field)
             if value is not None and not isinstance(value, str):
-                raise InvalidInputError(f"{field} must be text, not {shown(value)}", field=field, value=value)
+                raise invalid(field, "text", value)
             check_unicode(value or "", field)
         if self.timestamp is not None:
             object.__setattr__(self, "timestamp", parse_moment(self.timestamp))
@@ -89,10 +87,8 @@ def _part_text(part: object) -> str:
         text = part.get("text")
         if text is None or isinstance(text, str):
             return text or ""
-        raise InvalidInputError(
-            f"the text of a content part must be text, not {shown(text)}", field="content", value=text
-        )
-    raise InvalidInputError(f"a content part must be an object, not {shown(part)}", field="content", value=part)
+        raise invalid("content", "text", text, "the text of a content part")
+    raise invalid("content", "an object", part, "a content part")
 
 
 def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Message:
@@ -100,11 +96,7 @@ def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Messa
     if isinstance(value, Message):
         return value
     if not isinstance(value, Mapping):
-        raise InvalidInputError(
-            f"messages[{position}] must be an object with role and content, not {shown(value)}",
-            field=f"messages[{position}]",
-            value=value,
-        )
+        raise invalid(f"messages[{position}]", "an object with role and content", value, f"messages[{position}]")
     if "role" not in value:
         raise InvalidInputError(f"messages[{position}] has no role", field=f"messages[{position}].role", value=None)
     try:

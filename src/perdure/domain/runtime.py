@@ -22,8 +22,12 @@ from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, check_json, read_id
 from perdure.domain.scope import MAX_SCOPE_LENGTH
+<<<<<<< HEAD
 from perdure.domain.text.readable import check_unicode, shown
 >>>>>>> a75a5d7 (Domain: promotions beside access, results of maintenance in one module, runtime records in one)
+=======
+from perdure.domain.text.readable import check_unicode, invalid, shown
+>>>>>>> 5f0b9da (Say once: errors of wrong values, what fits a budget, readers of exports)
 
 # --- Names in both cases
 
@@ -87,7 +91,7 @@ def read_uuid(value: object, name: str = "id") -> str:
     if isinstance(value, UUID):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise InvalidInputError(f"{camel(name)} must be an id, not {shown(value)}", field=name, value=value)
+        raise invalid(name, "an id", value, camel(name))
     return read_id(value) or str(uuid5(_IDS, check_unicode(value, name)))
 
 
@@ -99,11 +103,7 @@ def read_key(value: object, name: str = "id") -> str:
     if isinstance(value, UUID):
         return str(value)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_SCOPE_LENGTH or "\x00" in value:
-        raise InvalidInputError(
-            f"{camel(name)} must be an id of 1 to {MAX_SCOPE_LENGTH} characters, not {shown(value)}",
-            field=name,
-            value=value,
-        )
+        raise invalid(name, f"an id of 1 to {MAX_SCOPE_LENGTH} characters", value, camel(name))
     return check_unicode(str(value), name)
 
 
@@ -126,9 +126,7 @@ def read_time(value: object, name: str) -> int:
         moment = read_moment(value)
         read = None if moment is None else milliseconds(moment)
     if read is None:
-        raise InvalidInputError(
-            f"{camel(name)} must be milliseconds since 1970, not {shown(value)}", field=name, value=value
-        )
+        raise invalid(name, "milliseconds since 1970", value, camel(name))
     return read
 
 
@@ -144,7 +142,7 @@ def read_offset(value: object) -> int:
 def read_text(value: object, name: str) -> str:
     """The text; InvalidInputError names the field."""
     if not isinstance(value, str):
-        raise InvalidInputError(f"{camel(name)} must be text, not {shown(value)}", field=name, value=value)
+        raise invalid(name, "text", value, camel(name))
     return check_unicode(str(value), name)
 
 
@@ -158,7 +156,7 @@ def read_word(value: object, name: str) -> str:
 def read_words(value: object, name: str) -> tuple[str, ...]:
     """The texts of a list, each once, in order; InvalidInputError names the field."""
     if isinstance(value, str) or not isinstance(value, (list, tuple, set, frozenset)):
-        raise InvalidInputError(f"{camel(name)} must be a list of texts, not {shown(value)}", field=name, value=value)
+        raise invalid(name, "a list of texts", value, camel(name))
     elements = sorted(value) if isinstance(value, (set, frozenset)) else value
     return tuple(dict.fromkeys(read_text(each, name) for each in elements))
 
@@ -166,7 +164,7 @@ def read_words(value: object, name: str) -> tuple[str, ...]:
 def read_object(value: object, name: str) -> dict[str, Any]:
     """The object of JSON; InvalidInputError names the field."""
     if not isinstance(value, Mapping):
-        raise InvalidInputError(f"{camel(name)} must be an object, not {shown(value)}", field=name, value=value)
+        raise invalid(name, "an object", value, camel(name))
     read = dict(value)
     check_json(name, read)
     return read
@@ -181,7 +179,7 @@ def read_json(value: object, name: str) -> Any:
 def read_flag(value: object, name: str) -> bool:
     """True or False; InvalidInputError names the field."""
     if not isinstance(value, bool):
-        raise InvalidInputError(f"{camel(name)} must be true or false, not {shown(value)}", field=name, value=value)
+        raise invalid(name, "true or false", value, camel(name))
     return value
 
 
@@ -190,9 +188,7 @@ def read_state(value: object, name: str) -> ParticipantState:
     for state in STATES:
         if value == state:
             return state
-    raise InvalidInputError(
-        f"{camel(name)} must be FOLLOWED, MUTED or None, not {shown(value)}", field=name, value=value
-    )
+    raise invalid(name, "FOLLOWED, MUTED or None", value, camel(name))
 
 
 _READERS: dict[str, Any] = {

@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Any, Literal, get_args
 from uuid import UUID
 
-from perdure.domain.errors import InvalidInputError, NotFoundError
+from perdure.domain.errors import NotFoundError
 from perdure.domain.memory import Answer, MemoryItem
-from perdure.domain.text.readable import shown
+from perdure.domain.text.readable import invalid
 
 StoredType = Literal["semantic", "procedural", "episodic", "reflective"]
 """What sort of thing a memory is; a search without a type finds every sort."""
@@ -36,9 +36,7 @@ class MemoryType(StrEnum):
 def read_type(value: object, field: str = "type") -> str:
     """The name of one of 001's types; InvalidInputError for what is none."""
     if not isinstance(value, str) or value not in STORED_TYPES:
-        raise InvalidInputError(
-            f"{field} must be one of {', '.join(STORED_TYPES)}, not {shown(value)}", field=field, value=value
-        )
+        raise invalid(field, f"one of {', '.join(STORED_TYPES)}", value)
     return MemoryType(value).value
 
 

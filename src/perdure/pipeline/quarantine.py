@@ -554,6 +554,3 @@ def _telling(text: str) -> set[str]:
             if not is_short and word not in times:
                 found.add(word)
     return found
-
-
-__all__ = ["INSTRUCTION", "SYSTEM", "TOOL", "Hearing", "Provenance", "is_forgery", "origin_of", "suspect"]

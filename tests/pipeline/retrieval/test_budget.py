@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.pipeline.retrieval.reflection import fit
+from perdure.pipeline.prompting.quoting import fit
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,11 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
+def invalid(field: str, wanted: str, value: object, label: str = "") -> InvalidInputError:
+    """Return the error that a field is not what is wanted; `label` is its name in the sentence."""
+    return InvalidInputError(f"{label or field} must be {wanted}, not {shown(value)}", field=field, value=value)
+
+
 def is_unicode(text: str) -> bool:
     """Whether the text can be encoded: it holds no lone surrogate."""
     return surrogate_at(text) is None

@@ -34,9 +34,8 @@ from perdure.pipeline.maintenance.probes import (
     sample,
     slot_probes,
 )
-from perdure.pipeline.prompting.quoting import estimate_tokens
+from perdure.pipeline.prompting.quoting import estimate_tokens, fit
 from perdure.pipeline.retrieval.presets import Preset
-from perdure.pipeline.retrieval.reflection import fit
 from perdure.pipeline.retrieval.rewrite import key_terms
 
 # Asking probes: a search for each, what came of it, and how long it took without the embedding.

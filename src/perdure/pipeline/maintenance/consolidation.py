@@ -335,6 +335,3 @@ def _joined(texts: Sequence[str]) -> str:
     if any("\n" in text for text in texts):
         return "\n".join(texts)
     return " ".join(text if text[-1] in ".!?…。" else f"{text}." for text in texts)
-
-
-__all__ = ["Condensed", "Member", "condense", "groups", "merge"]

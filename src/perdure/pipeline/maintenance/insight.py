@@ -323,9 +323,6 @@ def _often(phrase: str) -> str:
     return f"{first} frequently {rest}" if rest and first.casefold() in _AUXILIARIES else f"frequently {phrase}"
 
 
-__all__ = ["insights", "speaks_of"]
-
-
 def insights(memories: Sequence[Experience], messages: Iterable[tuple[str, str]] = ()) -> list[Insight]:
     """The insights of memories, oldest first: counts, common issues, preferred approaches, styles, lessons.
 

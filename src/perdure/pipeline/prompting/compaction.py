@@ -17,7 +17,7 @@ from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.curation.rules.slots import read
 from perdure.pipeline.lexicon import lines, words
-from perdure.pipeline.prompting.quoting import STATE, estimate_tokens, framed, one_line
+from perdure.pipeline.prompting.quoting import STATE, TOKENS_PER_WORD, estimate_tokens, fit, framed, one_line
 
 # --- State that replaces the older messages of a request
 
@@ -434,39 +434,16 @@ def _answers(message: Mapping[str, Any]) -> str | None:
     return id if isinstance(id, str) else None
 
 
-__all__ = [
-    "COVERED",
-    "MOST_READ",
-    "MOST_TOKENS",
-    "bounded",
-    "compressed",
-    "joined",
-    "rendered",
-    "state_of",
-    "turn_count",
-    "turns_of",
-    "words_of",
-]
-
-
 # --- Rolling summary
 
 SUMMARY_TOKENS: Final = 256
 """Tokens that a summary may take."""
-_TOKENS_PER_WORD: Final = 1.3
 
 
 def summary_facts(facts: Sequence[str], budget: int = SUMMARY_TOKENS) -> list[int]:
-    """The places of the facts that a summary without a model tells, oldest first: the newest that fit into it."""
-    kept: list[int] = []
-    left = budget
-    for place in range(len(facts) - 1, -1, -1):
-        cost = math.ceil(_TOKENS_PER_WORD * len(facts[place].split()))
-        if cost > left:
-            continue
-        left -= cost
-        kept.append(place)
-    return sorted(kept)
+    """Return the places of the newest facts that fit into a summary, oldest first."""
+    costs = [math.ceil(TOKENS_PER_WORD * len(fact.split())) for fact in reversed(facts)]
+    return sorted(len(facts) - 1 - place for place in fit(costs, budget))
 
 
 def summary_text(facts: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from perdure.pipeline.prompting.quoting import (
     PROFILE,
     SUMMARY,
     estimate_tokens,
+    fit,
     framed,
     one_line,
 )
@@ -65,14 +66,10 @@ def render_context(
 def _dated_lines(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple[list[str], int]:
     """The lines of the items that fit, and what they cost with their title."""
     spent = 0 if title is None else estimate_tokens(title)
-    lines: list[str] = []
-    for item in items:
-        line = f"- {_dated(item)}"
-        cost = estimate_tokens(line)
-        if spent + cost <= left:
-            lines.append(line)
-            spent += cost
-    return lines, spent if lines else 0
+    lines = [f"- {_dated(item)}" for item in items]
+    costs = [estimate_tokens(line) for line in lines]
+    kept = fit(costs, left - spent)
+    return [lines[place] for place in kept], spent + sum(costs[place] for place in kept) if kept else 0
 
 
 def _dated(item: MemoryItem) -> str:
@@ -181,14 +178,8 @@ def _standing(
 
 def _fitting(lines: Sequence[str], budget: int, title: str) -> list[str]:
     """The lines that fit under their title; after one that does not, a shorter one may."""
-    kept: list[str] = []
-    left = budget - _cost(title, ())
-    for line in lines:
-        cost = _cost("", (line,))
-        if cost <= left:
-            kept.append(line)
-            left -= cost
-    return kept
+    costs = [_cost("", (line,)) for line in lines]
+    return [lines[place] for place in fit(costs, budget - _cost(title, ()))]
 
 
 def _cost(title: str, lines: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Sequence
 
 from perdure.domain.text.pattern import Pattern
 
@@ -157,3 +158,18 @@ def framed(body: str) -> str:
 
 FRAME_TOKENS = estimate_tokens(framed(""))
 """What the delimiters and the lines beside them take."""
+
+
+def fit(costs: Sequence[float], budget: float) -> list[int]:
+    """Return the places of what is kept, in order: each whose cost fits into what is left of the budget.
+
+    One that does not fit is skipped, and a later, smaller one may fit: one long memory must not shut out all that
+    follow it. Costs and budget are in one unit (tokens); a budget of 0 keeps only what costs nothing.
+    """
+    kept: list[int] = []
+    left = budget
+    for place, cost in enumerate(costs):
+        if cost <= left:
+            kept.append(place)
+            left -= cost
+    return kept

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.domain.errors import InvalidInputError
-from perdure.domain.text.readable import shown
+from perdure.domain.text.readable import invalid
 
 SIZE = 1_000
 """Characters in a piece."""
@@ -17,9 +16,7 @@ def split_into_chunks(text: str, size: int = SIZE) -> list[str]:
     A piece ends after the last white space of its last tenth where there is some. A size below 1 is InvalidInputError.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise InvalidInputError(
-            f"size must be a whole number of at least 1, not {shown(size)}", field="size", value=size
-        )
+        raise invalid("size", "a whole number of at least 1", size)
     pieces: list[str] = []
     start = 0
     while start < len(text):

@@ -12,34 +12,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from perdure.domain.errors import ConfigError
+<<<<<<< HEAD
 from perdure.domain.text.terms import split_words
+=======
+from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.prompting.quoting import TOKENS_PER_WORD, fit
+>>>>>>> 59383dd (Say once: errors of wrong values, what fits a budget, readers of exports)
 from perdure.pipeline.retrieval.rescoring import HALF_LIFE_DAYS, half_life_decay
-
-# Budget: which memories fit into so many tokens, the best first.
-
-
-def fit(costs: Sequence[float], budget: float) -> list[int]:
-    """The places of what is kept, in order: each whose cost fits into what is left of the budget.
-
-    One that does not fit is skipped, and a later, smaller one may fit: one long memory must not shut out all that
-    follow it. Costs and budget are in one unit (tokens); a budget of 0 keeps only what costs nothing.
-    """
-    kept: list[int] = []
-    left = budget
-    for place, cost in enumerate(costs):
-        if cost <= left:
-            kept.append(place)
-            left -= cost
-    return kept
-
 
 logger = logging.getLogger("perdure")
 
-TOKENS_PER_WORD: Final = 1.3
-"""001's estimate of a text's length: tokens = ceil(1.3 x words)."""
 
 
 @dataclass(frozen=True, slots=True)

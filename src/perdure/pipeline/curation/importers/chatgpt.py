@@ -19,16 +19,17 @@ from perdure.domain.text.readable import is_unicode
 from perdure.pipeline.curation.importers.records import (
     Damaged,
     ForeignFact,
-    ForeignTalk,
     Found,
     LeftOut,
+    Reader,
     branch_to,
+    conversation_of,
+    joined_text,
     lasting_id,
     mark,
     moment_of,
     newest_leaf,
     short,
-    title_of,
 )
 
 NAME: Final = "chatgpt"
@@ -56,7 +57,7 @@ def is_chatgpt(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("mapping"), Mapping)
 
 
-class ChatGPTReader:
+class ChatGPTReader(Reader):
     """Reads conversations, and what they show of the saved memories."""
 
     def __init__(self) -> None:
@@ -106,10 +107,7 @@ class ChatGPTReader:
                 own = message.get("id") or id
                 found = {"role": message["author"]["role"], "content": text, "id": f"chatgpt:{mark(conversation, own)}"}
                 messages.append(found if before is None else {**found, "timestamp": before})
-        if messages:
-            yield ForeignTalk(place, NAME, conversation, title_of(value.get("title")), messages)
-        else:
-            yield LeftOut("a conversation in which nobody said anything", place)
+        yield conversation_of(place, NAME, conversation, value.get("title"), messages)
 
     def finish(self) -> Iterator[Found]:
         """The saved memories."""
@@ -154,16 +152,9 @@ class ChatGPTReader:
             words, reason = _part(part)
             if reason is not None:
                 yield LeftOut(reason, spot)
-            elif words.strip():
+            else:
                 texts.append(words)
-        text = "\n".join(texts)
-        if not is_unicode(text):
-            yield Damaged("a message that is no Unicode text", spot)
-            return None
-        if not text:
-            yield LeftOut("an empty message", spot)
-            return None
-        return text
+        return (yield from joined_text(texts, spot))
 
     def _note_copy(self, text: object, spot: str, moment: str | None) -> None:
         if isinstance(text, str) and text.strip() and is_unicode(text) and (moment or "") >= self._copy[0]:

@@ -18,16 +18,17 @@ from perdure.domain.text.readable import is_unicode
 from perdure.pipeline.curation.importers.records import (
     Damaged,
     ForeignFact,
-    ForeignTalk,
     Found,
     LeftOut,
+    Reader,
     branch_to,
+    conversation_of,
+    joined_text,
     lasting_id,
     mark,
     moment_of,
     newest_leaf,
     short,
-    title_of,
 )
 
 NAME: Final = "claude"
@@ -58,7 +59,7 @@ def _is_project(value: Mapping[str, Any]) -> bool:
     return "uuid" in value and ("prompt_template" in value or isinstance(value.get("docs"), list))
 
 
-class ClaudeReader:
+class ClaudeReader(Reader):
     """Reads conversations and memories."""
 
     def read(self, value: Any, where: str) -> Iterator[Found]:
@@ -75,10 +76,6 @@ class ClaudeReader:
             )
         else:
             yield Damaged("it has no `chat_messages` and no memories", where)
-
-    def finish(self) -> Iterator[Found]:
-        """Nothing: every conversation stands alone."""
-        return iter(())
 
 
 # ------------------------------------------------------------------ conversations
@@ -112,10 +109,7 @@ def _talk(value: Mapping[str, Any], where: str) -> Iterator[Found]:
         if text is not None:
             found = {"role": role, "content": text, "id": f"claude:{mark(conversation, id)}"}
             messages.append(found if before is None else {**found, "timestamp": before})
-    if messages:
-        yield ForeignTalk(place, NAME, conversation, title_of(value.get("name")), messages)
-    else:
-        yield LeftOut("a conversation in which nobody said anything", place)
+    yield conversation_of(place, NAME, conversation, value.get("name"), messages)
 
 
 def _branch(given: list[tuple[str, Mapping[str, Any]]], leaf: object) -> set[str]:
@@ -152,14 +146,7 @@ def _text(message: Mapping[str, Any], spot: str) -> Generator[Found, None, str |
             yield LeftOut("an attached file", spot)
     for _ in _list(message.get("files")):
         yield LeftOut("an attached file", spot)
-    text = "\n".join(each for each in texts if each.strip())
-    if not is_unicode(text):
-        yield Damaged("a message that is no Unicode text", spot)
-        return None
-    if not text:
-        yield LeftOut("an empty message", spot)
-        return None
-    return text
+    return (yield from joined_text(texts, spot))
 
 
 def _list(value: object) -> list[Any]:

@@ -24,6 +24,7 @@ from perdure.pipeline.curation.importers.records import (
     ForeignFact,
     Found,
     LeftOut,
+    Reader,
     lasting_id,
     merged,
     short,
@@ -83,7 +84,7 @@ def is_langgraph(value: Any) -> bool:
     )
 
 
-class LangGraphReader:
+class LangGraphReader(Reader):
     """Reads items; `patterns` say which part of a namespace is whose, the first that fits."""
 
     def __init__(self, patterns: Sequence[NamespacePattern] = ()) -> None:
@@ -109,10 +110,6 @@ class LangGraphReader:
             yield LeftOut("in a namespace that no pattern fits", place)
         else:
             yield self._fact(value, namespace, scope, place)
-
-    def finish(self) -> Iterator[Found]:
-        """Nothing: every item stands alone."""
-        return iter(())
 
     def _fact(self, item: Mapping[str, Any], namespace: tuple[str, ...], scope: dict[str, str], place: str) -> Found:
         try:

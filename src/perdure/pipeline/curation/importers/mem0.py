@@ -19,6 +19,7 @@ from perdure.pipeline.curation.importers.records import (
     ForeignFact,
     Found,
     LeftOut,
+    Reader,
     lasting_id,
     merged,
     moment_of,
@@ -58,7 +59,7 @@ def _is_event(value: Mapping[str, Any]) -> bool:
     return {"memory_id", "old_memory", "new_memory"} <= value.keys()
 
 
-class Mem0Reader:
+class Mem0Reader(Reader):
     """Reads memories of mem0."""
 
     def read(self, value: Any, where: str) -> Iterator[Found]:
@@ -74,10 +75,6 @@ class Mem0Reader:
             yield Damaged("it has no `memory`", where)
         else:
             yield _fact(value, where)
-
-    def finish(self) -> Iterator[Found]:
-        """Nothing: every memory stands alone."""
-        return iter(())
 
 
 def _with_metadata(payload: dict[str, Any]) -> dict[str, Any]:

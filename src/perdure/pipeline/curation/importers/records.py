@@ -6,10 +6,10 @@ import hashlib
 import json
 import math
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from uuid import UUID, uuid5
 
 from perdure.domain.clock import iso, read_moment
@@ -66,11 +66,6 @@ def short(value: object) -> str:
     plain = "".join(each if unicodedata.category(each)[0] != "C" else " " for each in text[: _SHOWN * 2])
     plain = " ".join(plain.split())
     return plain if len(plain) <= _SHOWN and len(text) <= _SHOWN * 2 else f"{plain[:_SHOWN]}..."
-
-
-def title_of(value: object) -> str | None:
-    """A title as metadata takes it; None where there is none, or one that is no Unicode text."""
-    return value if isinstance(value, str) and value.strip() and is_unicode(value) else None
 
 
 def moment_of(value: object) -> str | None:
@@ -161,16 +156,36 @@ Found = ForeignFact | ForeignTalk | LeftOut | Damaged
 """What a reader finds."""
 
 
-class Reader(Protocol):
-    """Reads the items of one format, one after the other."""
+class Reader:
+    """Base of the readers: each takes the items of one format, one after the other."""
 
     def read(self, value: Any, where: str) -> Iterator[Found]:
-        """What an item holds; `where` is its place in the file."""
-        ...
+        """Yield what an item holds; `where` is its place in the file."""
+        raise NotImplementedError
 
     def finish(self) -> Iterator[Found]:
-        """What can be told only after the last item."""
-        ...
+        """Yield what is known only after the last item; nothing where every item stands alone."""
+        return iter(())
+
+
+def joined_text(texts: Sequence[str], spot: str) -> Generator[Found, None, str | None]:
+    """Return the parts of a message as one text; without a usable one yield why, and return None."""
+    text = "\n".join(each for each in texts if each.strip())
+    if not is_unicode(text):
+        yield Damaged("a message that is no Unicode text", spot)
+        return None
+    if not text:
+        yield LeftOut("an empty message", spot)
+        return None
+    return text
+
+
+def conversation_of(place: str, tool: str, id: str, title: object, messages: list[dict[str, Any]]) -> Found:
+    """Return the conversation of these messages, or say that there are none."""
+    if not messages:
+        return LeftOut("a conversation in which nobody said anything", place)
+    usable = title if isinstance(title, str) and title.strip() and is_unicode(title) else None
+    return ForeignTalk(place, tool, id, usable, messages)
 
 
 def branch_to(leaf: str | None, parents: dict[str, str | None]) -> list[str]:
