@@ -8,12 +8,11 @@ from copy import copy
 from typing import Any, Self
 
 from perdure.backends.embedders.base import Embedder
-from perdure.domain.maintenance import BenchReport
 from perdure.domain.clock import parse_moment
-from perdure.domain.maintenance import Consolidation, Reflected
 from perdure.domain.errors import ConfigError, ForbiddenError, InvalidInputError, NotFoundError
 from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
 from perdure.domain.filter import parse_filter
+from perdure.domain.maintenance import BenchReport, Consolidation, Reflected
 from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
