@@ -30,9 +30,8 @@ from perdure.backends.ledgers.sql.tables import (
     take_numbers,
 )
 from perdure.backends.ledgers.sql.units import Transaction, reads, writes
-from perdure.domain.access import ApiKey, AuditEntry
+from perdure.domain.access import ApiKey, AuditEntry, Promotion, Vote
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
-from perdure.domain.access import Promotion, Vote
 
 # API keys: each name has one key that stands, and a key that was revoked stays in the list.
 
