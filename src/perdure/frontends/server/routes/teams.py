@@ -16,7 +16,8 @@ from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import Scope
 
-from perdure.domain.access import Caller, Promotion
+from perdure.domain.access import Caller
+from perdure.domain.access import Promotion as RequestedPromotion
 from perdure.domain.errors import AuthenticationError, ForbiddenError, InvalidInputError, NotFoundError
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import MemoryItem, read_id
@@ -250,7 +251,7 @@ class SystemPromptQuery(_Body):
     min_level: Level = "CANONICAL"
 
 
-def promotion_view(requested: Promotion) -> dict[str, Any]:
+def promotion_view(requested: RequestedPromotion) -> dict[str, Any]:
     """Build the view of a promotion."""
     return requested.model_dump() | {"item_id": shown_id(requested.item_id)}
 
