@@ -10,8 +10,7 @@ from typing import Any
 
 from perdure import AgentRuntime
 from perdure.backends.ledgers.sql.records import TABLES
-from perdure.domain.runtime import camel, snake
-from perdure.domain.runtime import Record
+from perdure.domain.runtime import Record, camel, snake
 from perdure.frontends.library.runtime.memories import RuntimeDocuments, RuntimeMemories
 from perdure.frontends.library.runtime.tables import People, Places, Servers, Work
 

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from perdure.domain.maintenance import Insight
 from perdure.domain.errors import ClosedError, ConfigError, InvalidInputError, NotFoundError, PerdureError, ScopeError
 from perdure.domain.event import ErasureReport
+from perdure.domain.maintenance import Insight
 from perdure.domain.memory import MemoryItem, read_id
 from perdure.domain.scope import Scope
 from perdure.domain.stored_memory import MemoryListing, RetrieveResult, StoredMemory, read_type

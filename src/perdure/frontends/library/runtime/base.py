@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.backends.ledgers.repositories.base import Query, Where
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, new_id
-from perdure.domain.runtime import camel, read_names, snake
-from perdure.domain.runtime import R, Record, read_key
+from perdure.domain.runtime import R, Record, camel, read_key, read_names, snake
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine.agent_runtime.tables import Tables, Tasks, Worker

@@ -9,17 +9,6 @@ from typing import Any
 from perdure.backends.ledgers.repositories.base import Among, Query
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.runtime import (
-    read_flag,
-    read_json,
-    read_names,
-    read_offset,
-    read_state,
-    read_text,
-    read_time,
-    read_word,
-    read_words,
-)
-from perdure.domain.runtime import (
     Agent,
     CacheEntry,
     Channel,
@@ -36,7 +25,16 @@ from perdure.domain.runtime import (
     ServerAgent,
     Task,
     World,
+    read_flag,
+    read_json,
     read_key,
+    read_names,
+    read_offset,
+    read_state,
+    read_text,
+    read_time,
+    read_word,
+    read_words,
 )
 from perdure.domain.text.readable import shown
 from perdure.engine.agent_runtime.tables import Worker, moved, run_page, with_due
