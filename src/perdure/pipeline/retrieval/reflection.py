@@ -15,12 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 from perdure.domain.errors import ConfigError
-<<<<<<< HEAD
 from perdure.domain.text.terms import split_words
-=======
-from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.prompting.quoting import TOKENS_PER_WORD, fit
->>>>>>> 59383dd (Say once: errors of wrong values, what fits a budget, readers of exports)
 from perdure.pipeline.retrieval.rescoring import HALF_LIFE_DAYS, half_life_decay
 
 logger = logging.getLogger("perdure")
