@@ -10,8 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.runtime import camel, read_names, read_time, snake
-from perdure.domain.runtime import Component, Entity, Relationship, Room, Task, milliseconds, read_key, read_uuid
+from perdure.domain.runtime import (
+    Component,
+    Entity,
+    Relationship,
+    Room,
+    Task,
+    camel,
+    milliseconds,
+    read_key,
+    read_names,
+    read_time,
+    read_uuid,
+    snake,
+)
 
 pytestmark = pytest.mark.covers("C22", "U15", "Z2")
 

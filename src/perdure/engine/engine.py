@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perdure.domain.maintenance import BenchReport
 from perdure.domain.event import Absence
+from perdure.domain.maintenance import BenchReport
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.kernel import Kernel

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from perdure.backends.ledgers.base import Ledger
-from perdure.domain.access import ApiKey, AuditEntry
+from perdure.domain.access import ApiKey, AuditEntry, Promotion, Vote
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from perdure.domain.memory import new_id
-from perdure.domain.access import Promotion, Vote
 from perdure.domain.scope import Scope
 from tests.contracts.ledgers.ledger_desk import job
 from tests.contracts.ledgers.ledger_worker import Place, add, at, awaited, settle

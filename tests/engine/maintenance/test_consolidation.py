@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perdure import Memory, MemoryStore
-from perdure.domain.maintenance import Consolidation
 from perdure.domain.errors import ConflictError
+from perdure.domain.maintenance import Consolidation
 from perdure.domain.scope import Scope
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.maintenance import consolidation

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from perdure import Memory
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.maintenance import ProbeScores
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Episode, SearchResult
+from perdure.domain.maintenance import ProbeScores
 from perdure.domain.memory import LIVE, VERSION, MemoryItem, Slots, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.maintenance import recall_benchmark

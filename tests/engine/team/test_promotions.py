@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from perdure import ConflictError, ForbiddenError, InvalidInputError, NotFoundError, PerdureError
-from perdure.domain.access import Role
+from perdure.domain.access import Promotion, Role
 from perdure.domain.memory import TRUTH_LEVELS, Tags, new_id
-from perdure.domain.access import Promotion
 from tests.conftest import Open
 from tests.engine.team.teams import STORES, Join, item, joining, promoted
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.backends.llms.scripted import ScriptedLLM
-from perdure.domain.maintenance import Experience, Insight
 from perdure.domain.errors import LLMError
+from perdure.domain.maintenance import Experience, Insight
 from perdure.pipeline.curation.llm.consolidation import read_insights
 from perdure.pipeline.maintenance.insight import insights, speaks_of
 

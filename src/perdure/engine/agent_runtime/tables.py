@@ -9,8 +9,8 @@ from typing import Any
 
 from perdure.backends.ledgers.repositories.base import Query, RuntimeTables, Where
 from perdure.domain.errors import ForbiddenError, LedgerError, NotFoundError
-from perdure.domain.runtime import LAST
 from perdure.domain.runtime import (
+    LAST,
     Agent,
     CacheEntry,
     Channel,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.maintenance import CONSOLIDATION, REFLECTION, Consolidation
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from perdure.domain.maintenance import CONSOLIDATION, REFLECTION, Consolidation
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown

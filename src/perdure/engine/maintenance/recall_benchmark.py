@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.embedders.base import Embedder
-from perdure.domain.maintenance import BenchReport, MissedProbe, ProbeScores
 from perdure.domain.event import SearchResult
 from perdure.domain.filter import all_of, eq, matches, scope_filter
+from perdure.domain.maintenance import BenchReport, MissedProbe, ProbeScores
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.domain.scope import Scope
 from perdure.engine.core.access import visible

@@ -11,8 +11,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.maintenance import REFLECTION, Experience, Insight, Reflected
 from perdure.domain.filter import eq
+from perdure.domain.maintenance import REFLECTION, Experience, Insight, Reflected
 from perdure.domain.memory import LIVE, MemoryItem, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, guarded

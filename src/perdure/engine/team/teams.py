@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.access import AuditEntry
+from perdure.domain.access import AuditEntry, Decision, Promotion, PromotionState, Vote
 from perdure.domain.clock import iso
 from perdure.domain.errors import (
     ConflictError,
@@ -18,7 +18,6 @@ from perdure.domain.errors import (
 )
 from perdure.domain.filter import Condition, Filter, Moment, all_of, eq, matches, scope_filter
 from perdure.domain.memory import LIVE, TRUTH_LEVELS, MemoryItem, Tags, level_of, new_id, text_hash
-from perdure.domain.access import Decision, Promotion, PromotionState, Vote
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 from perdure.engine.aio.calls import guarded, shielded

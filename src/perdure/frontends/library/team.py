@@ -6,13 +6,12 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
-from perdure.domain.access import AuditEntry, Role
+from perdure.domain.access import AuditEntry, Promotion, Role
 from perdure.domain.errors import NotFoundError
 from perdure.domain.event import HistoryRecord, ListResult, SearchResult
 from perdure.domain.graph import Entity, Neighbor
 from perdure.domain.job import QueueStatus
 from perdure.domain.memory import MemoryItem
-from perdure.domain.access import Promotion
 from perdure.engine.requests import (
     MAX_LIMIT,
     Moment,

@@ -22,7 +22,6 @@ from perdure.pipeline.retrieval.rescoring import HALF_LIFE_DAYS, half_life_decay
 logger = logging.getLogger("perdure")
 
 
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A memory that was found: the place that it had, its text, its score and its age in days."""

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from perdure.domain.access import ApiKey, AuditEntry
+from perdure.domain.access import ApiKey, AuditEntry, Promotion
 from perdure.domain.job import Job, QueueStatus
-from perdure.domain.access import Promotion
 from perdure.domain.runtime import R, Record, Task
 from perdure.domain.scope import Scope
 from perdure.domain.session import Link, Said, Session, SessionTurn

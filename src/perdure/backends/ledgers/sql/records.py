@@ -48,8 +48,7 @@ from perdure.backends.ledgers.sql.tables import (
 from perdure.backends.ledgers.sql.units import ConnectionLostError, Runner, Transaction, reads, runs, writes
 from perdure.domain import runtime as nouns
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.runtime import camel, read_offset
-from perdure.domain.runtime import R, Record, Task
+from perdure.domain.runtime import R, Record, Task, camel, read_offset
 from perdure.domain.text.readable import shown
 
 COUNTER = "runtime"
