@@ -15,11 +15,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from perdure.domain.maintenance import BenchReport
-    from perdure.domain.maintenance import Consolidation, Insight, Reflected
-=======
->>>>>>> a75a5d7 (Domain: promotions beside access, results of maintenance in one module, runtime records in one)
     from perdure.domain.errors import (
         AuthenticationError,
         ClosedError,
@@ -93,12 +88,7 @@ _HOMES = {
         "ScopeError",
         "VectorStoreError",
     ),
-<<<<<<< HEAD
-    "perdure.domain.maintenance": ("BenchReport",),
-    "perdure.domain.maintenance": ("Consolidation", "Insight", "Reflected"),
-=======
     "perdure.domain.maintenance": ("BenchReport", "Consolidation", "Insight", "Reflected"),
->>>>>>> a75a5d7 (Domain: promotions beside access, results of maintenance in one module, runtime records in one)
     "perdure.domain.event": (
         "Absence",
         "AddResult",

@@ -5,12 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-<<<<<<< HEAD
-from typing import Any, cast
-=======
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, cast
->>>>>>> 4e26c45 (Results dump their fields in one place)
 from uuid import UUID, uuid4
 
 from perdure.domain.errors import InvalidInputError
@@ -139,10 +135,6 @@ class Answer:
         return self.model_dump().get(key, default)
 
     def model_dump(self) -> dict[str, Any]:
-<<<<<<< HEAD
-        """The result as plain JSON-ready values: its fields, unless the class says otherwise."""
-        return asdict(cast(Any, self))
-=======
         """The fields in their order as plain JSON-ready values."""
         dump = {}
         for each in fields(cast("Any", self)):
@@ -159,10 +151,11 @@ def _plain(value: Any) -> Any:
         return value.model_dump()
     if isinstance(value, Scope):
         return value.given()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
->>>>>>> 4e26c45 (Results dump their fields in one place)
 
 
 @dataclass(frozen=True, slots=True)

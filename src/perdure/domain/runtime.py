@@ -15,19 +15,11 @@ from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 from uuid import UUID, uuid5
 
-<<<<<<< HEAD
-from perdure.domain.runtime import AS_TEXT, ParticipantState, R, Record, milliseconds, read_key, read_time, read_uuid
-=======
 from perdure.domain.clock import iso, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import Answer, check_json, read_id
 from perdure.domain.scope import MAX_SCOPE_LENGTH
-<<<<<<< HEAD
-from perdure.domain.text.readable import check_unicode, shown
->>>>>>> a75a5d7 (Domain: promotions beside access, results of maintenance in one module, runtime records in one)
-=======
 from perdure.domain.text.readable import check_unicode, invalid, shown
->>>>>>> 5f0b9da (Say once: errors of wrong values, what fits a budget, readers of exports)
 
 # --- Names in both cases
 
