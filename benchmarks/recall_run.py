@@ -30,7 +30,7 @@ from perdure.backends import registry
 from perdure.backends.llms.base import LLM
 from perdure.domain.event import MemoryEvent
 from perdure.domain.memory import MemoryItem
-from perdure.frontends.library.memory import SyncEmbedder
+from perdure.frontends.library.sync_embedder import SyncEmbedder
 from recall_data import Conversation, Question, by_sessions  # these lie beside this file
 from recall_metrics import CUTS, Answer, Result, Scored, Target, by_category, mean, means, percentile, score, table
 from recall_peers import PEERS, Arm, NotInstalledError, Vectors, built_in

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perdure.backends import registry
-from perdure.backends.embedders.base import Embedder
-from perdure.backends.graphs.base import GraphStore
-from perdure.backends.ledgers.base import Ledger
-from perdure.backends.llms.base import LLM
-from perdure.backends.markdown.base import FileStore
-from perdure.backends.rerankers.base import Reranker
-from perdure.backends.vector_stores.base import VectorStore
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import ConfigError
-from perdure.domain.message import Message
 from perdure.engine.config.config import LLMConfig, MemoryConfig, asked_by_role
 from perdure.engine.core.collections import check_stored, stored_shape
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
-from perdure.engine.graph.sync import GraphSync
 from perdure.engine.maintenance.tasks import Quotas
-from perdure.engine.markdown.file_sync import FileSync
-from perdure.engine.write.curator import Curator, LLMCurator, RulesCurator
-from perdure.pipeline.curation.rules.extraction import extract
-from perdure.pipeline.curation.rules.reconciliation import decide
-from perdure.pipeline.curation.rules.slots import read_slots
-from perdure.pipeline.retrieval.question import read_question
-from perdure.pipeline.retrieval.search_gate import is_general, should_search
+
+if TYPE_CHECKING:
+    from perdure.backends.embedders.base import Embedder
+    from perdure.backends.graphs.base import GraphStore
+    from perdure.backends.ledgers.base import Ledger
+    from perdure.backends.llms.base import LLM
+    from perdure.backends.rerankers.base import Reranker
+    from perdure.backends.vector_stores.base import VectorStore
+    from perdure.engine.core.kernel import ChangeObserver, FileObserver
+    from perdure.engine.write.curator import Curator
 
 
 def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bool = False) -> Engine:
@@ -60,14 +55,13 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         raise ConfigError(
             f'rewrite is "{config.rewrite}", but no llm is configured', field="rewrite", value=config.rewrite
         )
-    curator = _curator(config, llm)
+    curator = cache(_curator(config, llm))
     extractor = llm if config.chosen_curator == "llm" else None
     if config.extraction_llm is not None:
         extractor = registry.build("llms", config.extraction_llm.provider, config.extraction_llm.config)
     reranker: Reranker | None = None
     if config.reranker is not None:
         reranker = registry.build("rerankers", config.reranker.provider, config.reranker.config)
-    fresh_graph = _graph(config)
     kernel = Kernel(
         config,
         store=store,
@@ -78,11 +72,13 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         extractor=extractor,
         reranker=reranker,
         curator=curator,
-        reader=curator if config.extraction_llm is None else reader_by(config, config.extraction_llm, extractor),
+        reader=curator
+        if config.extraction_llm is None
+        else partial(reader_by, config, config.extraction_llm, extractor),
         clock=clock,
         fresh_store=fresh_store,
-        change_observer=None if fresh_graph is None else partial(GraphSync, fresh=fresh_graph),
-        file_observer=partial(FileSync, watch=store.watched) if isinstance(store, FileStore) else None,
+        change_observer=_graph_sync(config),
+        file_observer=_file_sync(store),
         quota=Quotas,
     )
     return Engine(kernel)
@@ -100,14 +96,27 @@ def _as_the_files_were(config: MemoryConfig, store: VectorStore, embedder: Embed
     return hashed if shape.model == hashed.label else embedder
 
 
-def _graph(config: MemoryConfig) -> Callable[[], GraphStore] | None:
-    """What makes the graph store that the configuration names; a `sqlite` one lies in the folder, as a store does."""
+def _graph_sync(config: MemoryConfig) -> Callable[[Kernel], ChangeObserver] | None:
+    """What keeps the graph that the configuration names; a `sqlite` one lies in the folder, as a store does."""
     if config.graph_store is None:
         return None
+    from perdure.engine.graph.sync import GraphSync
+
     settings = dict(config.graph_store.config)
     if config.graph_store.provider == "sqlite":
         settings.setdefault("path", config.graph_path)
-    return partial(registry.build, "graphs", config.graph_store.provider, settings)
+    fresh: Callable[[], GraphStore] = partial(registry.build, "graphs", config.graph_store.provider, settings)
+    return partial(GraphSync, fresh=fresh)
+
+
+def _file_sync(store: VectorStore) -> Callable[[Kernel], FileObserver] | None:
+    """What watches the files of a store that keeps memories as files."""
+    if "perdure.backends.markdown.base" not in sys.modules:
+        return None  # a store in files is a subclass of the port there, and has imported it
+    from perdure.backends.markdown.base import FileStore
+    from perdure.engine.markdown.file_sync import FileSync
+
+    return partial(FileSync, watch=store.watched) if isinstance(store, FileStore) else None
 
 
 def _with_path(provider: str, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -143,20 +152,32 @@ def build_ledger(config: MemoryConfig) -> Ledger:
     return ledger
 
 
-def _curator(config: MemoryConfig, llm: LLM | None) -> Curator:
+def _curator(config: MemoryConfig, llm: LLM | None) -> Callable[[], Curator]:
+    """What makes the curator: its rules, or its prompts, are imported when something is written."""
     if config.chosen_curator == "rules":
-        return RulesCurator(config.reading_limit, keeps_words=config.episodes != "off")
-    if llm is None:
+        return partial(_by_rules, config)
+    if llm is None or config.llm is None:
         raise ConfigError('curator is "llm", but no llm is configured', field="curator", value="llm")
-    assert config.llm is not None, "the llm was built from it"
-    return LLMCurator(llm, label=_label(config.llm), **_asked(config))
+    return partial(_by_model, llm, label=_label(config.llm), **_asked(config))
+
+
+def _by_rules(config: MemoryConfig) -> Curator:
+    from perdure.engine.write.curator import RulesCurator
+
+    return RulesCurator(config.reading_limit, keeps_words=config.episodes != "off")
+
+
+def _by_model(llm: LLM, **asked: Any) -> Curator:
+    from perdure.engine.write.curator import LLMCurator
+
+    return LLMCurator(llm, **asked)
 
 
 def reader_by(config: MemoryConfig, named: LLMConfig, llm: LLM | None) -> Curator:
     """The curator of conversations through the gateway, with the role `memory_extraction` or a caller's model."""
     assert llm is not None, "it was built from its configuration"
     role = asked_by_role(named, max_tokens=500, temperature=0.1)
-    return LLMCurator(llm, label=_label(named), **role, **_asked(config))
+    return _by_model(llm, label=_label(named), **role, **_asked(config))
 
 
 def _asked(config: MemoryConfig) -> dict[str, Any]:
@@ -185,6 +206,13 @@ def load_rules() -> None:
 
     It takes some tenths of a second, which else the first messages' answers would wait for.
     """
+    from perdure.domain.message import Message
+    from perdure.pipeline.curation.rules.extraction import extract
+    from perdure.pipeline.curation.rules.reconciliation import decide
+    from perdure.pipeline.curation.rules.slots import read_slots
+    from perdure.pipeline.retrieval.question import read_question
+    from perdure.pipeline.retrieval.search_gate import is_general, should_search
+
     now = datetime.now(UTC)
     for fact in extract([Message("user", _SAID)], now=now):
         decide(fact, [])

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perdure.domain.clock import iso, parse_moment
 from perdure.domain.errors import InvalidInputError, NotFoundError
-from perdure.domain.filter import Filter, parse_filter
+from perdure.domain.filter import parse_filter
 from perdure.domain.memory import check_metadata, read_id
 from perdure.domain.message import Message, read_messages
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
 from perdure.engine.core.access import UNRESTRICTED, scoped
-from perdure.engine.core.kernel import Kernel
-from perdure.pipeline.retrieval.presets import BEST, PRESETS, Preset
-from perdure.pipeline.retrieval.time_window import Window
+
+if TYPE_CHECKING:
+    from perdure.domain.filter import Filter
+    from perdure.engine.core.kernel import Kernel
+    from perdure.pipeline.retrieval.presets import Preset
+    from perdure.pipeline.retrieval.time_window import Window
 
 Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
 """What `add` takes: a text, a message, or a list of messages."""
@@ -53,7 +56,7 @@ class Query:
     explain: bool = False
     versions: bool = False
     """Earlier texts instead of those that stand now."""
-    preset: Preset = BEST
+    preset: Preset = field(default_factory=lambda: _presets()["best"])
     rerank: bool = False
     related: bool = True
     """Whether what the graph relates to the question joins; else each memory is judged by itself."""
@@ -312,13 +315,20 @@ def read_query(kernel: Kernel, query: str, scope: Scope, options: SearchOptions)
 
 def read_preset(kernel: Kernel, name: str | None) -> Preset:
     """The preset of a name; without one the configuration's."""
+    presets = _presets()
     if name is None:
-        return PRESETS[kernel.config.preset]
-    if not isinstance(name, str) or name not in PRESETS:
+        return presets[kernel.config.preset]
+    if not isinstance(name, str) or name not in presets:
         raise InvalidInputError(
-            f"unknown preset {shown(name)}: there is {', '.join(PRESETS)}", field="preset", value=name
+            f"unknown preset {shown(name)}: there is {', '.join(presets)}", field="preset", value=name
         )
-    return PRESETS[name]
+    return presets[name]
+
+
+def _presets() -> Mapping[str, Preset]:
+    from perdure.pipeline.retrieval.presets import PRESETS  # here: it imports NumPy
+
+    return PRESETS
 
 
 def read_window(value: object) -> Window:
@@ -335,6 +345,8 @@ def read_window(value: object) -> Window:
         raise InvalidInputError(
             f"time_window must end after it starts, not {shown(value)}", field="time_window", value=value
         )
+    from perdure.pipeline.retrieval.time_window import Window  # here: its patterns take a while to compile
+
     return Window(start, end, "span")
 
 

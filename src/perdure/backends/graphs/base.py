@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from perdure.domain.graph import Entity, Neighbourhood, Statement
-from perdure.domain.scope import Scope
+if TYPE_CHECKING:
+    from perdure.domain.graph import Entity, Neighbourhood, Statement
+    from perdure.domain.scope import Scope
 
 
 class GraphStore(ABC):

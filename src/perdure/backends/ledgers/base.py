@@ -18,24 +18,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.backends.ledgers.repositories.base import (
-    Audit,
-    Chains,
-    Jobs,
-    Keys,
-    Promotions,
-    RuntimeTables,
-    Sessions,
-    Settings,
-)
-from perdure.domain.event import Change, Episode, HistoryRecord
-from perdure.domain.job import Job
-from perdure.domain.scope import Scope
+if TYPE_CHECKING:
+    from perdure.backends.ledgers.repositories.base import (
+        Audit,
+        Chains,
+        Jobs,
+        Keys,
+        Promotions,
+        RuntimeTables,
+        Sessions,
+        Settings,
+    )
+    from perdure.domain.event import Change, Episode, HistoryRecord
+    from perdure.domain.job import Job
+    from perdure.domain.scope import Scope
 
 Vector = NDArray[np.float32]
 """One float32 vector."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from perdure.domain.message import Message, transcript
+from perdure.domain.message import transcript
+
+if TYPE_CHECKING:
+    from perdure.domain.message import Message
 
 
 @dataclass(frozen=True, slots=True)

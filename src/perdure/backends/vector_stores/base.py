@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perdure.domain.filter import Filter
+if TYPE_CHECKING:
+    from perdure.domain.filter import Filter
 
 Vector = NDArray[np.float32]
 """One float32 vector of the collection's dimension; it need not be of length 1."""

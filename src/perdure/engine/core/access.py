@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from perdure.domain.clock import iso
 from perdure.domain.errors import ForbiddenError
-from perdure.domain.event import HistoryRecord
-from perdure.domain.filter import And, Condition, Filter, Moment, Not, all_of, eq, scope_filter
-from perdure.domain.memory import LIVE, VERSION, MemoryItem
+from perdure.domain.filter import Condition, Moment, Not, all_of, eq, scope_filter
+from perdure.domain.memory import LIVE, VERSION
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.readable import shown
+
+if TYPE_CHECKING:
+    from perdure.domain.event import HistoryRecord
+    from perdure.domain.filter import And, Filter
+    from perdure.domain.memory import MemoryItem
 
 TRUSTED = Not(Condition("quarantined", "gte", ""))
 """Filter for memories that may enter a prompt: those that are not quarantined."""

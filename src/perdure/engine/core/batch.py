@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from perdure.backends.vector_stores.base import Vector
-from perdure.domain.clock import MonotonicClock
 from perdure.domain.event import Change
 from perdure.domain.memory import MemoryItem, new_id, text_hash
-from perdure.domain.scope import Scope
-from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import live_row
 from perdure.engine.core.rows import version_of
+
+if TYPE_CHECKING:
+    from perdure.backends.vector_stores.base import Vector
+    from perdure.domain.clock import MonotonicClock
+    from perdure.domain.scope import Scope
+    from perdure.engine.core.kernel import Kernel
 
 
 @dataclass(slots=True)

@@ -7,10 +7,14 @@ being made. So the store alone says which is which, and there is no moment at wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from perdure.backends.embedders.base import Embedder
-from perdure.backends.vector_stores.base import Shape, VectorStore
+from perdure.backends.vector_stores.base import Shape
 from perdure.domain.errors import ConfigError, VectorStoreError
+
+if TYPE_CHECKING:
+    from perdure.backends.embedders.base import Embedder
+    from perdure.backends.vector_stores.base import VectorStore
 
 _MARK = "--"
 _ATTEMPTS = 3

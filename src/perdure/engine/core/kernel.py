@@ -10,29 +10,23 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from perdure.backends.embedders.base import Embedder
-from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
-from perdure.backends.llms.base import LLM
-from perdure.backends.rerankers.base import Reranker
-from perdure.backends.vector_stores.base import Point, Vector, VectorStore
-from perdure.domain.clock import Clock, MonotonicClock
+from perdure.backends.ledgers.base import JournalEntry, Remembered
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.clock import MonotonicClock
 from perdure.domain.errors import (
     ConflictError,
     LedgerError,
-    NoCollectionError,
     NotFoundError,
     PerdureError,
     ReadOnlyError,
 )
-from perdure.domain.event import AddResult, Change, Episode, HistoryRecord, MemoryEvent
-from perdure.domain.job import Job
-from perdure.domain.memory import MemoryItem
+from perdure.domain.event import AddResult, MemoryEvent
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import Lifecycle, RunOnce, degrade, shielded
-from perdure.engine.config.config import MemoryConfig
 from perdure.engine.core.collections import embedded_elsewhere, generations, open_collection
 from perdure.engine.core.embedding import Embedding, embed_missing, with_derived
 from perdure.engine.core.rows import (
@@ -45,7 +39,22 @@ from perdure.engine.core.rows import (
     tell_what_became,
 )
 from perdure.engine.core.store_identity import LossCheck
-from perdure.engine.write.curator import Answers, Curator
+
+if TYPE_CHECKING:
+    from perdure.backends.embedders.base import Embedder
+    from perdure.backends.ledgers.base import Ledger
+    from perdure.backends.llms.base import LLM
+    from perdure.backends.rerankers.base import Reranker
+    from perdure.backends.vector_stores.base import Vector, VectorStore
+    from perdure.domain.clock import Clock
+    from perdure.domain.errors import (
+        NoCollectionError,
+    )
+    from perdure.domain.event import Change, Episode, HistoryRecord
+    from perdure.domain.job import Job
+    from perdure.domain.memory import MemoryItem
+    from perdure.engine.config.config import MemoryConfig
+    from perdure.engine.write.curator import Answers, Curator
 
 
 class ChangeObserver(Protocol):
@@ -129,6 +138,8 @@ class HistoryQueries:
 
     def answers(self, scope: Scope) -> Answers:
         """What a language model has answered in exactly this scope."""
+        from perdure.engine.write.curator import Answers
+
         return Answers(self.ledger, scope)
 
     def _answer_key(self, key: str) -> str:
@@ -222,8 +233,8 @@ class Kernel(HistoryQueries):
         rewriter: LLM | None,
         extractor: LLM | None,
         reranker: Reranker | None,
-        curator: Curator,
-        reader: Curator,
+        curator: Callable[[], Curator],
+        reader: Callable[[], Curator],
         clock: Clock,
         fresh_store: Callable[[], VectorStore],
         change_observer: Callable[[Kernel], ChangeObserver] | None = None,
@@ -233,7 +244,7 @@ class Kernel(HistoryQueries):
         self.config = config
         self.store = store
         self.embedding = Embedding(embedder)
-        self.curator, self.reader = curator, reader
+        self._make_curator, self._make_reader = curator, reader
         self.clock = MonotonicClock(clock)
         self.collection = config.vector_store.collection_name
         self.bare = config.version == "v1.0"
@@ -254,6 +265,16 @@ class Kernel(HistoryQueries):
         self.file_observer = None if file_observer is None else file_observer(self)
         self.quota = None if quota is None else quota(self)
         _ALL.add(self)
+
+    @cached_property
+    def curator(self) -> Curator:
+        """Decides what to remember; made by the first write, because its rules take a while to import."""
+        return self._make_curator()
+
+    @cached_property
+    def reader(self) -> Curator:
+        """Reads conversations through the gateway."""
+        return self._make_reader()
 
     # ------------------------------------------------------------------ life
     async def ready(self) -> None:

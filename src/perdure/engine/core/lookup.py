@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from perdure.backends.ledgers.base import Ledger
-from perdure.backends.vector_stores.base import Point
 from perdure.domain.errors import NotFoundError
-from perdure.domain.event import Episode
-from perdure.domain.filter import Condition, Filter, Or, all_of, eq, scope_filter
+from perdure.domain.filter import Condition, Or, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, VERSION, MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.core.access import is_inside, reaches, scoped
-from perdure.engine.core.kernel import Kernel
+
+if TYPE_CHECKING:
+    from perdure.backends.ledgers.base import Ledger
+    from perdure.backends.vector_stores.base import Point
+    from perdure.domain.event import Episode
+    from perdure.domain.filter import Filter
+    from perdure.engine.core.kernel import Kernel
 
 SESSION = "session"
 """The source of summaries of a whole session, which no later fact overwrites."""

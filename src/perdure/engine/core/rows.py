@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from perdure.backends.ledgers.base import JournalEntry, Remembered
-from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.errors import KEPT, InvalidInputError, PerdureError
-from perdure.domain.event import Change, Episode
-from perdure.domain.job import Job
+from perdure.backends.vector_stores.base import Point
+from perdure.domain.errors import KEPT, InvalidInputError
 from perdure.domain.memory import VERSION, MemoryItem, new_id, text_hash
 from perdure.domain.scope import OWNER_FIELDS, Scope
 from perdure.domain.text.readable import shown
 from perdure.pipeline.quarantine import origin_of, suspect
+
+if TYPE_CHECKING:
+    from perdure.backends.ledgers.base import JournalEntry, Remembered
+    from perdure.backends.vector_stores.base import Vector
+    from perdure.domain.errors import PerdureError
+    from perdure.domain.event import Change, Episode
+    from perdure.domain.job import Job
 
 _SOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:[^\s\x00-\x1f\x7f]+")
 

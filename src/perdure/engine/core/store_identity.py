@@ -11,11 +11,14 @@ import json
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perdure.backends.ledgers.base import Ledger
-from perdure.backends.vector_stores.base import VectorStore
-from perdure.engine.config.config import MemoryConfig
 from perdure.engine.maintenance.last_events import live_ids
+
+if TYPE_CHECKING:
+    from perdure.backends.ledgers.base import Ledger
+    from perdure.backends.vector_stores.base import VectorStore
+    from perdure.engine.config.config import MemoryConfig
 
 logger = logging.getLogger("perdure")
 

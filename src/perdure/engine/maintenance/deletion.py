@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from perdure.backends.markdown.base import FileStore
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.event import Episode
-from perdure.domain.filter import Condition, Filter, all_of, eq, scope_filter
+from perdure.domain.filter import Condition, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, Answer, MemoryItem
 from perdure.domain.scope import Scope, shared_walls
 from perdure.engine.aio.calls import shielded
 from perdure.engine.core.batch import Batch
-from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import cut_from, scan, scan_episodes
 from perdure.engine.core.rows import version_of
-from perdure.engine.team.items import Member, audit_entry, ledger_of
+
+if TYPE_CHECKING:
+    from perdure.domain.event import Episode
+    from perdure.domain.filter import Filter
+    from perdure.engine.core.kernel import Kernel
 
 PAGE = 200
 """Memories removed at a time, so that no writer waits long."""
@@ -124,6 +125,8 @@ async def remove_held(
     if gone:
         await kernel.commit(batch.changes, batch.vectors)
     if team is not None:
+        from perdure.engine.team.items import Member, audit_entry, ledger_of
+
         sweeper = Member(team=team, name=SWEEPER, role="service", walls=Scope(team_id=team))
         lines = [audit_entry(kernel, sweeper, actor, change.memory_id, event_id=change.id) for change in batch.changes]
         await ledger_of(kernel).audit.add(lines)
@@ -206,6 +209,8 @@ async def _hide(kernel: Kernel, ids: list[str], moment: str) -> None:
     if kernel.config.episodes != "search":
         return
     kept: list[Point] = []
+    from perdure.backends.markdown.base import FileStore
+
     if isinstance(kernel.store, FileStore):
         for point in await kernel.store.get_many(kernel.collection, ids):
             keep = version_of(MemoryItem.from_payload(point.payload), untold_at=moment)

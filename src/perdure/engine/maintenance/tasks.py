@@ -6,25 +6,28 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from perdure.domain.clock import iso
 from perdure.domain.errors import ClosedError, QuotaError
-from perdure.domain.event import Change
 from perdure.domain.filter import Condition, Moment, all_of, eq, scope_filter
-from perdure.domain.memory import LIVE, MemoryItem, level_of
+from perdure.domain.memory import LIVE, level_of
 from perdure.domain.scope import Scope
 from perdure.domain.text.readable import check_unicode, shown
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.access import UNRESTRICTED
 from perdure.engine.core.batch import edit
-from perdure.engine.core.kernel import Kernel
 from perdure.engine.maintenance.deletion import Removal, pages, remove, remove_held, walk
 from perdure.engine.read.access_counts import AccessCounts
 from perdure.engine.read.profile import is_directive
 from perdure.engine.requests import invalid
-from perdure.engine.team.teams import TeamExpiry
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.maintenance.retention import FEEDBACK, is_new, retained, weighed
+
+if TYPE_CHECKING:
+    from perdure.domain.event import Change
+    from perdure.domain.memory import MemoryItem
+    from perdure.engine.core.kernel import Kernel
 
 # Expiry deletes memories past their `expires_at`, personal ones and a team's.
 
@@ -34,7 +37,6 @@ class Expiry:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._of_teams = TeamExpiry(kernel)
 
     @guarded
     async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
@@ -56,7 +58,9 @@ class Expiry:
         """Delete all that has expired, of persons and of teams; how many that were."""
         count = (await self(Scope())).count
         with degrade("what has expired of teams is deleted by the next sweep"):
-            count += await self._of_teams.sweep()
+            from perdure.engine.team.teams import TeamExpiry
+
+            count += await TeamExpiry(self._kernel).sweep()
         return count
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from perdure.engine.aio.calls import background, degrade, guarded
 from perdure.engine.config.config import LLMConfig, asked_by_role, seconds_of
 from perdure.engine.core.access import TRUSTED, UNRESTRICTED, is_inside, records_inside, visible
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.graph.related import Reached, Related
 from perdure.engine.read.access_counts import AccessCounts, recalled
 from perdure.engine.read.fused import FusedMatches, FusedSearch
 from perdure.engine.read.profile import Profile
@@ -46,6 +45,9 @@ from perdure.pipeline.retrieval.rewrite import (
 from perdure.pipeline.retrieval.search_gate import is_greeting, procedural_first
 from perdure.pipeline.retrieval.time_window import Window, closeness, parse
 from perdure.pipeline.retrieval.words import word_score
+
+if TYPE_CHECKING:
+    from perdure.engine.graph.related import Reached, Related
 
 # The time filter of a question about the past, for presets that rank by similarity.
 
@@ -387,14 +389,16 @@ class ReadPath:
             held_back=_earlier_texts(results) + found.skipped_past,
         )
 
-    async def _reach(self, query: Query, text: str) -> Reached:
+    async def _reach(self, query: Query, text: str) -> Reached | None:
         if self._related is None or not query.related or query.versions:
-            return Reached()
+            return None
         return await self._related.reach(query, text)
 
     async def _with_related(
-        self, query: Query, text: str, found: list[MemoryItem], reached: Reached, warnings: list[str]
+        self, query: Query, text: str, found: list[MemoryItem], reached: Reached | None, warnings: list[str]
     ) -> list[MemoryItem]:
+        if reached is None:
+            return found
         warnings += reached.warnings
         if self._related is None or not reached.paths:
             return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from perdure.backends.embedders.base import Embedder
 from perdure.domain.clock import parse_moment
 from perdure.domain.errors import ConfigError, ForbiddenError, InvalidInputError, NotFoundError
 from perdure.domain.event import Absence, AddResult, ErasureReport, HistoryRecord, ListResult, SearchResult
@@ -17,18 +16,20 @@ from perdure.domain.memory import MemoryItem, check_metadata
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine import requests
-from perdure.engine.build import build
-from perdure.engine.config.config import MemoryConfig, read_config, read_file, read_folder
 from perdure.engine.core.access import UNRESTRICTED, scoped
-from perdure.engine.engine import Engine
-from perdure.engine.maintenance.recall_benchmark import read_bench
-from perdure.engine.maintenance.tasks import read_verdict
-from perdure.engine.read.search import CONTEXT_CANDIDATES
 from perdure.engine.requests import Filters, Messages, Moment, SearchOptions, TimeWindow
 from perdure.frontends.library.closing import AsyncClosing, Closing
-from perdure.frontends.library.graph import AsyncGraph, Graph
-from perdure.frontends.library.portal import Synchronous, blocking, view
-from perdure.frontends.library.versions import AsyncVersions, Versions
+from perdure.frontends.library.portal import blocking, view
+
+if TYPE_CHECKING:
+    from perdure.backends.embedders.base import Embedder
+    from perdure.engine.config.config import MemoryConfig
+    from perdure.engine.engine import Engine
+    from perdure.frontends.library.graph import AsyncGraph, Graph
+    from perdure.frontends.library.sync_embedder import SyncEmbedder
+    from perdure.frontends.library.versions import AsyncVersions, Versions
+
+# The imports inside functions bring NumPy and pydantic: `from perdure import Memory` must not wait for them.
 
 DISTRUSTED = "distrusted"
 """The reason of a quarantine when none is given."""
@@ -44,6 +45,9 @@ class AsyncMemory(AsyncClosing):
     """
 
     def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
+        from perdure.engine.build import build
+        from perdure.engine.config.config import read_config
+
         self._config = read_config(config)
         self._engine: Engine = build(self._config)
         self._walls = UNRESTRICTED
@@ -57,11 +61,15 @@ class AsyncMemory(AsyncClosing):
         """
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise ConfigError(f"path must name a folder, not {path!r}", field="path", value=path)
+        from perdure.engine.config.config import read_folder
+
         return cls(read_folder(path))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Open a memory with the configuration of a TOML file such as `perdure init` writes."""
+        from perdure.engine.config.config import read_file
+
         return cls(read_file(path))
 
     def within(
@@ -99,11 +107,15 @@ class AsyncMemory(AsyncClosing):
     @property
     def graph(self) -> AsyncGraph:
         """The entities that memories name and the relations between them, where a `graph_store` is configured."""
+        from perdure.frontends.library.graph import AsyncGraph
+
         return AsyncGraph(self._engine, self._walls)
 
     @property
     def versions(self) -> AsyncVersions:
         """The versions of a memory whose records are files: log, diff, revert, branches, merges, and a remote."""
+        from perdure.frontends.library.versions import AsyncVersions
+
         return AsyncVersions(self._engine, self._walls)
 
     # ------------------------------------------------------------------ writing
@@ -219,6 +231,8 @@ class AsyncMemory(AsyncClosing):
         The last verdict counts. It adds .25, -.25 or -.5 to the importance, within [0, 1], by which a memory lasts
         longer or shorter before it is pruned, and stands in the metadata as `feedback` and `feedback_reason`.
         """
+        from perdure.engine.maintenance.tasks import read_verdict
+
         memory_id, told = requests.read_memory_id(id), read_verdict(verdict)
         return await self._engine.maintenance.feedback(memory_id, told, reason, self._walls)
 
@@ -429,6 +443,8 @@ class AsyncMemory(AsyncClosing):
         max_tokens: int = 2000,
     ) -> str:
         """Format the memories that answer a query as a prompt block: quoted data, delimited, within `max_tokens`."""
+        from perdure.engine.read.search import CONTEXT_CANDIDATES
+
         scope = self._scope(user_id, agent_id, run_id)
         request = requests.read_query(self._engine.kernel, query, scope, SearchOptions(limit=CONTEXT_CANDIDATES))
         return await self._engine.read.context(request, max_tokens=requests.read_limit(max_tokens, "max_tokens"))
@@ -447,6 +463,8 @@ class AsyncMemory(AsyncClosing):
 
         Without a scope each memory is asked for in its own. Only reads, and needs no language model.
         """
+        from perdure.engine.maintenance.recall_benchmark import read_bench
+
         request = read_bench(
             self._engine.kernel,
             scope=scoped(self._walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)),
@@ -478,34 +496,6 @@ async def run_search(
     """Carry out `AsyncMemory.search` with its options as one value."""
     scope = memory._scope(user_id, agent_id, run_id)
     return await memory._engine.read.search(requests.read_query(memory._engine.kernel, query, scope, options))
-
-
-class SyncEmbedder(Synchronous[Embedder]):
-    """The embedder in use, for callers without an event loop."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._asynchronous = embedder
-
-    @property
-    def dimension(self) -> int:
-        """Length of every vector."""
-        return self._asynchronous.dimension
-
-    @property
-    def label(self) -> str:
-        """Which model's vectors these are."""
-        return self._asynchronous.label
-
-    def get_dimension(self) -> int:
-        """The same number, for callers that expect a method."""
-        return self._asynchronous.dimension
-
-    embed = blocking(Embedder.embed)
-    embed_batch = blocking(Embedder.embed_batch)
-
-    def score(self, similarity: float) -> float:
-        """A cosine as a score in [0, 1]."""
-        return self._asynchronous.score(similarity)
 
 
 class Memory(Closing[AsyncMemory]):
@@ -542,16 +532,22 @@ class Memory(Closing[AsyncMemory]):
     @property
     def embedder(self) -> SyncEmbedder:
         """The embedder in use: `embed`, `embed_batch`, `dimension`."""
+        from perdure.frontends.library.sync_embedder import SyncEmbedder
+
         return SyncEmbedder(self._memory.embedder)
 
     @property
     def graph(self) -> Graph:
         """The entities that memories name and the relations between them, where a `graph_store` is configured."""
+        from perdure.frontends.library.graph import Graph
+
         return Graph._over(self._memory.graph)
 
     @property
     def versions(self) -> Versions:
         """The versions of a memory whose records are files: log, diff, revert, branches, merges, and a remote."""
+        from perdure.frontends.library.versions import Versions
+
         return Versions._over(self._memory.versions)
 
     add = blocking(AsyncMemory.add)

@@ -10,13 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
-from perdure.domain.access import ApiKey, AuditEntry, Promotion
-from perdure.domain.job import Job, QueueStatus
-from perdure.domain.runtime import R, Record, Task
-from perdure.domain.scope import Scope
-from perdure.domain.session import Link, Said, Session, SessionTurn
+from perdure.domain.runtime import R
+
+if TYPE_CHECKING:
+    from perdure.domain.access import ApiKey, AuditEntry, Promotion
+    from perdure.domain.job import Job, QueueStatus
+    from perdure.domain.runtime import Record, Task
+    from perdure.domain.scope import Scope
+    from perdure.domain.session import Link, Said, Session, SessionTurn
 
 # The port of what a ledger keeps for agent runtimes: records of every noun of `domain.runtime`.
 #
