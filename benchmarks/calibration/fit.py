@@ -3,6 +3,8 @@
     python benchmarks/calibration/fit.py            fit, print, write
     python benchmarks/calibration/fit.py --check    fit, print, and fail if the written file says something else
 
+`--precision int8` does so for the vectors that are computed with 8-bit numbers, which have a data file of their own.
+
 The pairs (pairs.jsonl) are queries and memories with a label: does the memory help to answer? Right and wrong pairs
 weigh the same in total, so that a score of 0.5 reads "as often right as wrong, where half of all pairs are right".
 
@@ -27,10 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.backends.embedders.minilm import CALIBRATIONS
 from perdure.backends.registry import build
 
 PAIRS = Path(__file__).with_name("pairs.jsonl")
-DATA_FILE = Path(__file__).parents[2] / "src/perdure/backends/embedders/_minilm_calibration.json"
+FOLDER = Path(__file__).parents[2] / "src/perdure/backends/embedders"
+DATA_FILES = {precision: FOLDER / name for precision, name in CALIBRATIONS.items()}
 
 KNOTS = np.array([-1.0, 0.0, 0.15, 0.3, 0.45, 0.6, 1.0])
 """Cosines between which the map is straight; finer ones fit the left-out queries no better."""
@@ -57,9 +61,9 @@ def read_pairs(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
 
 
-def cosines(pairs: Sequence[tuple[str, str]]) -> Floats:
+def cosines(pairs: Sequence[tuple[str, str]], precision: str = "fp32") -> Floats:
     """The cosine of each pair by `minilm`."""
-    embedder = build("embedders", "minilm", {})
+    embedder = build("embedders", "minilm", {"precision": precision})
 
     async def embed() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         left, right = zip(*pairs, strict=True)
@@ -136,7 +140,7 @@ def _ramps(x: Floats) -> Floats:
     return np.asarray(np.clip((x[:, None] - KNOTS[:-1]) / np.diff(KNOTS), 0, 1), dtype=np.float64)
 
 
-def _print_tables(pairs: Sequence[dict[str, Any]], x: Floats, labels: Floats, score: Map) -> None:
+def _print_tables(pairs: Sequence[dict[str, Any]], x: Floats, labels: Floats, score: Map, precision: str) -> None:
     right, wrong = x[labels == 1], x[labels == 0]
     order = (right[:, None] > wrong).mean()
     print(f"{len(pairs)} pairs, {len(right)} right; a right one lies above a wrong one in {order:.1%} of all cases\n")
@@ -159,7 +163,7 @@ def _print_tables(pairs: Sequence[dict[str, Any]], x: Floats, labels: Floats, sc
             middle = float(score(np.array([low + 0.05]))[0])
             print(f"{low:>5.1f} to {low + 0.1:<7.1f}{here.sum():>6}{share:>14.2f}{middle:>18.2f}")
     print("\nthe specifications' own sentences")
-    own = cosines([(query, memory) for query, memory, _ in SPECIFICATION])
+    own = cosines([(query, memory) for query, memory, _ in SPECIFICATION], precision)
     for (query, memory, demand), cosine, value in zip(SPECIFICATION, own, score(own), strict=True):
         print(f"  {cosine:.3f} -> {value:.3f}  {demand}   ({query} / {memory})")
 
@@ -168,21 +172,24 @@ def main() -> int:
     """Run as the module's text says; 0, or 1 if `--check` finds another map in the data file."""
     parser = argparse.ArgumentParser(description="fit the score of the embedder minilm")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the data file differs")
+    parser.add_argument("--precision", choices=sorted(DATA_FILES), default="fp32", help="of the vectors")
     arguments = parser.parse_args()
+    data_file = DATA_FILES[arguments.precision]
     pairs = read_pairs(PAIRS)
-    x = cosines([(pair["query"], pair["memory"]) for pair in pairs])
+    x = cosines([(pair["query"], pair["memory"]) for pair in pairs], arguments.precision)
     labels = np.array([float(pair["relevant"]) for pair in pairs])
     score = fit_ramps(x, labels, balance(labels))
-    _print_tables(pairs, x, labels, score)
+    _print_tables(pairs, x, labels, score, arguments.precision)
     at_knots = [round(float(value), 4) for value in score(KNOTS)]
     if arguments.check:
-        written = json.loads(DATA_FILE.read_text(encoding="utf-8"))
+        written = json.loads(data_file.read_text(encoding="utf-8"))
         same = written["cosines"] == KNOTS.tolist() and np.allclose(written["scores"], at_knots, atol=TOLERANCE)
         print("\nthe data file " + ("agrees" if same else f"differs: {at_knots}"))
         return 0 if same else 1
-    data = {"embedder": "minilm", "pairs": len(pairs), "cosines": KNOTS.tolist(), "scores": at_knots}
-    DATA_FILE.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    print(f"\nwritten: {DATA_FILE.name} {at_knots}")
+    name = "minilm" if arguments.precision == "fp32" else f"minilm-{arguments.precision}"
+    data = {"embedder": name, "pairs": len(pairs), "cosines": KNOTS.tolist(), "scores": at_knots}
+    data_file.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    print(f"\nwritten: {data_file.name} {at_knots}")
     return 0
 
 

@@ -21,7 +21,10 @@ from perdure.domain.errors import ConfigError
 pytestmark = pytest.mark.covers("U11")
 
 FIT = Path(__file__).parents[2] / "benchmarks/calibration/fit.py"
-MINILM = Calibration.read("perdure.backends.embedders", "_minilm_calibration.json")
+MINILM = {
+    precision: Calibration.read("perdure.backends.embedders", name)
+    for precision, name in {"fp32": "_minilm_calibration.json", "int8": "_minilm_int8_calibration.json"}.items()
+}
 GAP = 1e-9
 """Cosines nearer than this may share a score: both are float64 then."""
 
@@ -45,12 +48,13 @@ def test_order_by_score_is_order_by_cosine(calibration: Calibration, one: float,
     assert calibration(low) < calibration(high)
 
 
-@given(cosines, cosines)
-def test_order_by_minilms_score_is_order_by_cosine(one: float, other: float) -> None:
+@given(cosines, cosines, st.sampled_from(sorted(MINILM)))
+def test_order_by_minilms_score_is_order_by_cosine(one: float, other: float, precision: str) -> None:
+    score = MINILM[precision]
     low, high = sorted((one, other))
-    assert MINILM(low) <= MINILM(high)
+    assert score(low) <= score(high)
     assume(high - low >= GAP)
-    assert MINILM(low) < MINILM(high)
+    assert score(low) < score(high)
 
 
 @given(calibrations(), st.floats(allow_nan=True, allow_infinity=True))
@@ -126,9 +130,15 @@ def test_isotonic_steps_pool_what_violates_the_order(fit: ModuleType) -> None:
 
 
 # ------------------------------------------------------------------------------------------- with the model
+@pytest.fixture(scope="module", params=["fp32", "int8"])
+def precision(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def minilm(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
-    embedder: Embedder = build("embedders", "minilm", {"cache_dir": str(tmp_path_factory.mktemp("minilm"))})
+def minilm(precision: str, tmp_path_factory: pytest.TempPathFactory) -> Embedder:
+    config = {"cache_dir": str(tmp_path_factory.mktemp("minilm")), "precision": precision}
+    embedder: Embedder = build("embedders", "minilm", config)
     reason = embedder.unavailable()
     if reason:
         pytest.skip(reason)
@@ -142,14 +152,15 @@ def similarities(embedder: Embedder, *pairs: tuple[str, str]) -> list[float]:
 
 
 @pytest.mark.covers("T4", "U11", "V1", "V45")
-def test_the_specifications_own_sentences(minilm: Embedder) -> None:
+def test_the_specifications_own_sentences(minilm: Embedder, precision: str) -> None:
     t4, v1, v45 = similarities(
         minilm,
         ("programming languages", "User likes Python"),
         ("What's my budget for the trip?", "User's budget for Hawaii is $10,000"),
         ("User's budget is now $15,000", "User's budget for Hawaii is $10,000"),
     )
-    assert (t4, v1, v45) == pytest.approx((0.324, 0.513, 0.562), abs=0.001)
+    expected = {"fp32": (0.324, 0.513, 0.562), "int8": (0.325, 0.516, 0.560)}
+    assert (t4, v1, v45) == pytest.approx(expected[precision], abs=0.001)
     assert minilm.score(t4) > 0.5
     assert minilm.score(v1) >= 0.6
     assert minilm.score(v45) > minilm.score(v1)
@@ -166,11 +177,11 @@ def test_the_same_text_scores_1_and_an_unrelated_one_little(minilm: Embedder) ->
     assert minilm.score(0.1) < 0.2
 
 
-def test_the_data_file_is_what_the_pairs_give(minilm: Embedder, fit: ModuleType) -> None:
+def test_the_data_file_is_what_the_pairs_give(minilm: Embedder, fit: ModuleType, precision: str) -> None:
     pairs = fit.read_pairs(fit.PAIRS)
     x = np.array(similarities(minilm, *((pair["query"], pair["memory"]) for pair in pairs)))
     labels = np.array([float(pair["relevant"]) for pair in pairs])
-    written = json.loads(fit.DATA_FILE.read_text(encoding="utf-8"))
+    written = json.loads(fit.DATA_FILES[precision].read_text(encoding="utf-8"))
     assert written["pairs"] == len(pairs)
     assert fit.fit_ramps(x, labels, fit.balance(labels))(fit.KNOTS) == pytest.approx(written["scores"], abs=0.002)
 

@@ -57,14 +57,19 @@ def minilm_embedder_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return {"cache_dir": str(tmp_path_factory.mktemp("minilm"))}
 
 
-@pytest.fixture(scope="module", params=providers("embedders"))
+@pytest.fixture(scope="module")
+def minilm_int8_embedder_config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return {"cache_dir": str(tmp_path_factory.mktemp("minilm")), "precision": "int8"}
+
+
+@pytest.fixture(scope="module", params=[*providers("embedders"), "minilm_int8"])
 def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     try:
         config = request.getfixturevalue(f"{request.param}_embedder_config")
     except pytest.FixtureLookupError:
         config = {}
     try:
-        built: Embedder = build("embedders", request.param, config)
+        built: Embedder = build("embedders", request.param.removesuffix("_int8"), config)
     except ConfigError as error:
         pytest.fail(f"a fixture {request.param}_embedder_config must configure this embedder: {error}")
     reason = built.unavailable()

@@ -59,6 +59,11 @@ async def run_blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwar
     return await asyncio.get_running_loop().run_in_executor(_pool, partial(function, *args, **kwargs))
 
 
+def start_blocking(function: Callable[[], None]) -> None:
+    """Start the function in a thread and do not wait; it must not raise. RuntimeError while the interpreter exits."""
+    _pool.submit(function)
+
+
 async def run_unit(function: Callable[[], T]) -> T:
     """Run the function in a thread; a cancelled caller waits until it has ended, or keeps it from beginning.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
@@ -32,6 +33,7 @@ from perdure.backends.embedders.minilm import (
 )
 from perdure.backends.extras import extra_line, weights_line
 from perdure.backends.http import resumed_download
+from perdure.backends.shared import onnx as onnx_module
 from perdure.domain.errors import DependencyError, EmbeddingError
 from tests.backends.embedders.minilm_numpy import forward
 
@@ -74,6 +76,10 @@ def make(**config: Any) -> MiniLMEmbedder:
 
 def embed(embedder: MiniLMEmbedder, *texts: str) -> np.ndarray:
     return asyncio.run(embedder.embed_batch(texts))
+
+
+def kinds_of_files(folder: Path) -> list[str]:
+    return sorted(file.suffix for file in folder.iterdir())
 
 
 def copy_model(files: ModelFiles, folder: Path) -> Path:
@@ -142,7 +148,7 @@ def test_the_graph_is_built_once_and_then_needs_no_builder(files: ModelFiles, tm
     model = copy_model(files, tmp_path / "model")
     cache = tmp_path / "cache"
     first = embed(make(path=model, cache_dir=cache), "User likes tea")[0]
-    assert len(list(cache.iterdir())) == 1, "one graph and nothing temporary"
+    assert kinds_of_files(cache) == [".json", ".onnx"], "one graph, the weights' fingerprint, and nothing temporary"
     code = f"""
         import asyncio, sys
         sys.modules["onnx"] = sys.modules["safetensors"] = None
@@ -166,6 +172,109 @@ def test_a_damaged_graph_is_built_again(files: ModelFiles, tmp_path: Path, caplo
     assert "damaged" in caplog.text
     assert session.get_outputs()[0].name == "embedding"
     assert graph.stat().st_size > 80_000_000
+
+
+# ------------------------------------------------------------------------------------------------ the kept fingerprint
+@pytest.fixture
+def old_file(tmp_path: Path) -> Path:
+    """A file whose last change lies long enough back."""
+    file = tmp_path / "weights"
+    file.write_bytes(b"0123456789")
+    age(file)
+    return file
+
+
+def age(file: Path) -> None:
+    os.utime(file, ns=(1_600_000_000_000_000_000, 1_600_000_000_000_000_000))
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes when a file is read for its fingerprint; nothing is remembered within the process, and files count as old
+    although their ctime is now."""
+    monkeypatch.setattr(onnx_module, "_sha256", onnx_module._sha256.__wrapped__)
+    monkeypatch.setattr(onnx_module, "SETTLED_NS", -(10**18))
+    found: list[int] = []
+    digest = hashlib.file_digest
+
+    def noted(stream: Any, name: str) -> Any:
+        found.append(1)
+        return digest(stream, name)
+
+    monkeypatch.setattr(onnx_module.hashlib, "file_digest", noted)
+    return found
+
+
+def test_the_fingerprint_is_kept_beside_the_graph_until_the_file_changes(
+    old_file: Path, reads: list[int], tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    first = fingerprint(old_file, cache)
+    assert first == hashlib.sha256(b"0123456789").hexdigest()
+    assert [fingerprint(old_file, cache) for _ in range(3)] == [first] * 3
+    assert len(reads) == 1
+    old_file.write_bytes(b"987654321")
+    age(old_file)
+    assert fingerprint(old_file, cache) == hashlib.sha256(b"987654321").hexdigest(), "another size"
+    old_file.write_bytes(b"123456789")
+    os.utime(old_file, ns=(1, 1))
+    assert fingerprint(old_file, cache) == hashlib.sha256(b"123456789").hexdigest(), "another time"
+    old_file.write_bytes(b"ABCDEFGHI")
+    os.utime(old_file, ns=(1, 1))
+    assert fingerprint(old_file, cache) == hashlib.sha256(b"ABCDEFGHI").hexdigest(), "the same size and time, set back"
+    assert len(reads) == 4
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_fingerprints_of_two_files_do_not_displace_each_other(old_file: Path, reads: list[int], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"ABCDEFGHIJ")
+    age(other)
+    cache = tmp_path / "cache"
+    for _ in range(3):
+        assert fingerprint(old_file, cache) != fingerprint(other, cache)
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"sha256": 3}', "\x00\xff"])
+def test_a_damaged_record_is_made_again(old_file: Path, reads: list[int], tmp_path: Path, content: str) -> None:
+    cache = tmp_path / "cache"
+    first = fingerprint(old_file, cache)
+    (record,) = cache.iterdir()
+    record.write_text(content, encoding="latin-1")
+    assert fingerprint(old_file, cache) == first
+    assert fingerprint(old_file, cache) == first
+    assert len(reads) == 2
+
+
+def test_a_file_that_changed_just_now_is_read_again_next_time(
+    old_file: Path, reads: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second change within a tick of the file system's clock would leave the same time."""
+    monkeypatch.setattr(onnx_module, "SETTLED_NS", 2_000_000_000)
+    fingerprint(old_file, tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+    fingerprint(old_file, tmp_path / "cache")
+    assert len(reads) == 2
+
+
+def test_a_fingerprint_that_cannot_be_kept_is_found_each_time(old_file: Path, reads: list[int]) -> None:
+    assert fingerprint(old_file, old_file / "no folder") == fingerprint(old_file)
+
+
+def test_a_second_process_does_not_read_the_weights(files: ModelFiles, tmp_path: Path) -> None:
+    code = f"""
+        import asyncio, hashlib
+        def refuse(*arguments):
+            print("read")
+            return digest(*arguments)
+        digest, hashlib.file_digest = hashlib.file_digest, refuse
+        from perdure.backends.registry import build
+        asyncio.run(build("embedders", "minilm", {{"cache_dir": {str(tmp_path)!r}}}).embed("tea"))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    runs = [subprocess.run(command, check=True, capture_output=True, text=True, timeout=120) for _ in range(2)]
+    assert [run.stdout for run in runs] == ["read\n", ""]
 
 
 def test_an_unwritable_cache_folder_is_no_obstacle(
@@ -198,7 +307,7 @@ def test_processes_that_build_at_once_all_succeed(files: ModelFiles, tmp_path: P
     results = {process.communicate(timeout=120)[0] for process in running}
     assert [process.returncode for process in running] == [0, 0, 0]
     assert len(results) == 1
-    assert len(list(tmp_path.iterdir())) == 1
+    assert kinds_of_files(tmp_path) == [".json", ".onnx"]
 
 
 def test_a_user_without_a_home_gets_no_cache_and_still_vectors(

@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking
+from perdure.backends.embedders._minilm_graph import GRAPH_VERSION, HIDDEN, Precision, build_graph, read_weights
 from perdure.backends.embedders.base import HINT, Embedder
 from perdure.backends.extras import extra_line, weights_line
 from perdure.backends.http.resumed_download import Progress, RemoteFile, check_address, fetch_files, user_cache_dir
 from perdure.backends.shared.calibration import Calibration
+from perdure.backends.shared.micro_batches import RUN_TOKENS, MicroBatcher, usable_cores
 from perdure.backends.shared.onnx import (
     BATCH_TOKENS,
     RUN_COST,
@@ -89,178 +91,6 @@ def _package_folder() -> Path | None:
     return Path(spec.origin).parent / "model" if spec and spec.origin else None
 
 
-# all-MiniLM-L6-v2 as an ONNX graph: token ids and mask in, sentence vectors of length 1 out.
-#
-# The model is a BERT encoder of six layers (Devlin et al. 2019, arXiv:1810.04805; Wang et al. 2020,
-# arXiv:2002.10957), its sentence vector the mean over the tokens (Reimers and Gurevych 2019, arXiv:1908.10084). The
-# graph uses plain ONNX operators, so that any runtime of opset 20 reads it; it is exact in float32.
-
-GRAPH_VERSION = 1
-"""Raised whenever the graph changes: cached graphs of another version are not used."""
-
-HIDDEN, HEADS, EPSILON = 384, 12, 1e-12
-"""Of the published configuration (hidden_size, num_attention_heads, layer_norm_eps)."""
-
-OPSET, IR_VERSION = 20, 9
-MASKED = -1e9
-"""Added to the attention of padding: its softmax is then exactly 0 in float32."""
-
-Weights = Mapping[str, NDArray[np.float32]]
-
-
-def read_weights(file: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a safetensors file in float32, by their BERT names; EmbeddingError if it is no MiniLM."""
-    from safetensors.numpy import load_file  # heavy driver: on first use only
-
-    try:
-        tensors = load_file(str(file))
-    except Exception as error:  # the driver raises several unrelated types for a damaged file
-        raise EmbeddingError(f"minilm: {file} is no readable safetensors file: {error}") from error
-    weights = {
-        name.removeprefix("bert."): tensor.astype(np.float32, copy=False)
-        for name, tensor in tensors.items()
-        if tensor.dtype.kind == "f"
-    }
-    table = weights.get("embeddings.word_embeddings.weight")
-    if table is None or table.shape[1] != HIDDEN or "encoder.layer.0.attention.self.query.weight" not in weights:
-        raise EmbeddingError(f"minilm: {file} does not hold a BERT encoder of {HIDDEN} dimensions")
-    return weights
-
-
-def build_graph(weights: Weights) -> bytes:
-    """The serialised ONNX model: `input_ids` and `attention_mask` int64 [b, s] in, `embedding` float [b, 384] out."""
-    from onnx import TensorProto, checker, helper  # heavy driver: on first use only
-
-    graph = _Writer(weights)
-    states = _embed_tokens(graph)
-    mask = graph.add("Cast", "attention_mask", to=TensorProto.FLOAT)
-    bias = graph.add(
-        "Mul", graph.add("Sub", graph.floats(1.0), graph.add("Unsqueeze", mask, graph.ints(1, 2))), graph.floats(MASKED)
-    )
-    layer = 0
-    while f"encoder.layer.{layer}.output.dense.weight" in weights:
-        states = _feed_forward(graph, _attend(graph, states, bias, layer), layer)
-        layer += 1
-    _pool(graph, graph.add("Identity", states, output="last_hidden_state"), mask)
-    pair = ["batch", "tokens"]
-    model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "all-MiniLM-L6-v2",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, pair) for name in ("input_ids", "attention_mask")],
-            [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", HIDDEN])],
-            list(graph.constants.values()),
-        ),
-        producer_name="perdure",
-        producer_version=str(GRAPH_VERSION),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-    )
-    checker.check_model(model)
-    return bytes(model.SerializeToString())
-
-
-class _Writer:
-    """Collects nodes and constants; every method returns the name of the tensor that it made."""
-
-    def __init__(self, weights: Weights) -> None:
-        from onnx import helper, numpy_helper  # heavy driver: on first use only
-
-        self.weights = weights
-        self.nodes: list[Any] = []
-        self.constants: dict[str, Any] = {}
-        self._make_node = helper.make_node
-        self._from_array = numpy_helper.from_array
-
-    def add(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        return self.split(operator, *inputs, outputs=[output or f"{operator}_{len(self.nodes)}"], **attributes)[0]
-
-    def split(self, operator: str, *inputs: str, outputs: list[str], **attributes: Any) -> list[str]:
-        self.nodes.append(
-            self._make_node(operator, list(inputs), outputs, name=f"node_{len(self.nodes)}", **attributes)
-        )
-        return outputs
-
-    def constant(self, name: str, value: NDArray[Any]) -> str:
-        if name not in self.constants:
-            self.constants[name] = self._from_array(np.ascontiguousarray(value), name)
-        return name
-
-    def ints(self, *values: int) -> str:
-        return self.constant("ints_" + "_".join(map(str, values)), np.array(values, np.int64))
-
-    def floats(self, value: float) -> str:
-        return self.constant(f"float_{value}", np.array(value, np.float32))
-
-    def weight(self, name: str) -> str:
-        return self.constant(name, self.weights[name])
-
-    def norm(self, states: str, name: str) -> str:
-        return self.add(
-            "LayerNormalization",
-            states,
-            self.weight(f"{name}.weight"),
-            self.weight(f"{name}.bias"),
-            axis=-1,
-            epsilon=EPSILON,
-        )
-
-    def linear(self, states: str, name: str) -> str:
-        """A dense layer; PyTorch stores its matrix transposed."""
-        matrix = self.constant(f"{name}.matrix", self.weights[f"{name}.weight"].T)
-        return self.add("Add", self.add("MatMul", states, matrix), self.weight(f"{name}.bias"))
-
-
-def _embed_tokens(graph: _Writer) -> str:
-    """Word plus position; there is one segment only, so its row is added to the positions beforehand."""
-    weights = graph.weights
-    table = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-    length = graph.add("Slice", graph.add("Shape", "input_ids"), graph.ints(1), graph.ints(2), graph.ints(0))
-    positions = graph.add("Slice", graph.constant("positions", table), graph.ints(0), length, graph.ints(0))
-    words = graph.add("Gather", graph.weight("embeddings.word_embeddings.weight"), "input_ids")
-    return graph.norm(graph.add("Add", words, positions), "embeddings.LayerNorm")
-
-
-def _attend(graph: _Writer, states: str, bias: str, layer: int) -> str:
-    """Multi-head self-attention with one matrix for query, key and value; the 1/sqrt(d) is folded into the query."""
-    prefix = f"encoder.layer.{layer}.attention"
-    width = HIDDEN // HEADS
-    scales = {"query": np.float32(width**-0.5), "key": np.float32(1), "value": np.float32(1)}
-    matrix = [graph.weights[f"{prefix}.self.{part}.weight"].T * scale for part, scale in scales.items()]
-    offset = [graph.weights[f"{prefix}.self.{part}.bias"] * scale for part, scale in scales.items()]
-    joined = graph.add("MatMul", states, graph.constant(f"{prefix}.matrix", np.concatenate(matrix, axis=1)))
-    joined = graph.add("Add", joined, graph.constant(f"{prefix}.offset", np.concatenate(offset)))
-    parts = graph.split("Split", joined, outputs=[f"{prefix}.{part}" for part in scales], axis=-1, num_outputs=3)
-    shape = graph.ints(0, 0, HEADS, width)
-    query, key, value = (
-        graph.add("Transpose", graph.add("Reshape", part, shape), perm=order)
-        for part, order in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
-    )
-    attention = graph.add("Softmax", graph.add("Add", graph.add("MatMul", query, key), bias), axis=-1)
-    mixed = graph.add("Transpose", graph.add("MatMul", attention, value), perm=[0, 2, 1, 3])
-    mixed = graph.linear(graph.add("Reshape", mixed, graph.ints(0, 0, HIDDEN)), f"{prefix}.output.dense")
-    return graph.norm(graph.add("Add", mixed, states), f"{prefix}.output.LayerNorm")
-
-
-def _feed_forward(graph: _Writer, states: str, layer: int) -> str:
-    """Two dense layers around a GELU (the exact one, by the error function)."""
-    prefix = f"encoder.layer.{layer}"
-    inner = graph.add("Gelu", graph.linear(states, f"{prefix}.intermediate.dense"))
-    outer = graph.linear(inner, f"{prefix}.output.dense")
-    return graph.norm(graph.add("Add", outer, states), f"{prefix}.output.LayerNorm")
-
-
-def _pool(graph: _Writer, states: str, mask: str) -> None:
-    """The mean over the tokens that are no padding, at length 1."""
-    rows = graph.ints(1)
-    total = graph.add(
-        "ReduceSum", graph.add("Mul", states, graph.add("Unsqueeze", mask, graph.ints(2))), rows, keepdims=0
-    )
-    mean = graph.add("Div", total, graph.add("ReduceSum", mask, rows, keepdims=1))
-    length = graph.add("ReduceL2", mean, rows, keepdims=1)
-    graph.add("Div", mean, length, output="embedding")
-
-
 # Fetches all-MiniLM-L6-v2 from the Hugging Face hub: the only code of `minilm` that uses the network.
 
 __all__ = ["FILES", "HUB", "Progress", "RemoteFile", "download"]
@@ -317,40 +147,69 @@ _loading = threading.Lock()
 
 
 class Encoder(OnnxEncoder):
-    """One loaded all-MiniLM-L6-v2: vectors of 384 numbers."""
+    """One loaded all-MiniLM-L6-v2: vectors of 384 numbers; `batcher` lets callers share its runs."""
 
-    def __init__(self, session: Session, tokenizer_file: Path) -> None:
+    def __init__(self, session: Session, tokenizer_file: Path, threads: int = 1, *, merges: bool = True) -> None:
         tokenize = _load_tokenizer(tokenizer_file)
         output = _choose_output(session)
         super().__init__("minilm", session, tokenize, output=output, dimension=HIDDEN, pool=mean_of_tokens)
+        self.batcher = MicroBatcher(
+            tokenize,
+            lambda lengths: list(batches(lengths, RUN_TOKENS)),
+            dimension=HIDDEN,
+            run_cost=RUN_COST,
+            runners=max(1, usable_cores() // threads),
+            merges=merges,
+        )
+
+    async def embed(self, text: str) -> NDArray[np.float32]:
+        """The vector of one text, of shape (384,)."""
+        return await self.batcher.embed(text, self.run)
+
+    async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of shape (len(texts), 384), in the order of the texts."""
+        return await self.batcher.embed_batch(texts, self.run)
 
 
-def shared_encoder(files: ModelFiles, cache_dir: Path | None, threads: int) -> Encoder:
+def shared_encoder(files: ModelFiles, cache_dir: Path | None, threads: int, precision: Precision = "fp32") -> Encoder:
     """The encoder of these files, loaded once per process while anybody holds it: it takes about 200 MB."""
-    key = (files, files.weights.stat().st_mtime_ns, threads)
+    key = (files, files.weights.stat().st_mtime_ns, threads, precision)
     with _loading:
         encoder = _encoders.get(key)
-        if encoder is None:
-            encoder = Encoder(_open_session(files, cache_dir, threads), files.tokenizer)
+        if encoder is None or encoder.batcher.stale:
+            session = _open_session(files, cache_dir, threads, precision)
+            # A graph of one's own may be quantized so that a vector depends on the texts it is read with.
+            encoder = Encoder(session, files.tokenizer, threads, merges=not files.is_graph)
             _encoders[key] = encoder
         return encoder
 
 
-def graph_file(files: ModelFiles, cache_dir: Path) -> Path:
+def _after_fork() -> None:
+    """Make a new lock in a forked child: a thread of the parent may have held the old one."""
+    global _loading  # noqa: PLW0603 - there is one lock for a process, and this is a new process
+    _loading = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def graph_file(files: ModelFiles, cache_dir: Path, precision: Precision = "fp32") -> Path:
     """Where the graph of these weights is cached."""
-    return cache_dir / f"{FOLDER}-{fingerprint(files.weights)[:16]}-v{GRAPH_VERSION}.onnx"
+    kind = "" if precision == "fp32" else f"-{precision}"
+    return cache_dir / f"{FOLDER}-{fingerprint(files.weights, cache_dir)[:16]}{kind}-v{GRAPH_VERSION}.onnx"
 
 
-def _open_session(files: ModelFiles, cache_dir: Path | None, threads: int) -> Session:
+def _open_session(files: ModelFiles, cache_dir: Path | None, threads: int, precision: Precision = "fp32") -> Session:
     if files.is_graph:
         return start_session("minilm", str(files.weights), threads)
-    cached = graph_file(files, cache_dir) if cache_dir else None
+    cached = graph_file(files, cache_dir, precision) if cache_dir else None
     if cached and cached.is_file():
         try:
             return start_session("minilm", str(cached), threads)
         except EmbeddingError as error:
             _log.warning("the cached graph %s is damaged and is built again: %s", cached, error)
-    graph = build_graph(read_weights(files.weights))
+    graph = build_graph(read_weights(files.weights), precision)
     if cached:
         _write_whole(cached, graph)
     return start_session("minilm", graph, threads)
@@ -416,6 +275,7 @@ def _beginning(text: str, tokenizer: Any) -> str:
 class MiniLMEmbedder(Embedder):
     """sentence-transformers/all-MiniLM-L6-v2: 384 dimensions, the first 256 tokens of a text, float32, length 1.
 
+    Requests that wait at the same time share a run of the model, single texts before lists; a lone one never waits.
     Nothing is loaded or fetched before the first embedding, which raises DependencyError if something is missing
     (`unavailable` says beforehand) and EmbeddingError if the model cannot be read or run.
     """
@@ -434,12 +294,16 @@ class MiniLMEmbedder(Embedder):
         """Threads of one embedding call. More than one only pays on a machine that is otherwise idle."""
         cache_dir: Path | None = None
         """Folder of the built graph and of the download; None: the user's cache folder."""
+        precision: Precision = "fp32"
+        """`int8` computes with 8-bit numbers: half the processor time and a quarter of the memory, for vectors that are
+        a little less exact. They are another model's vectors: a collection has one kind, and `reindex` changes it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._cache_dir = settings.cache_dir.expanduser() if settings.cache_dir else user_cache_dir()
         self._encoder: Encoder | None = None
-        self._lock = threading.Lock()
+        if settings.path and (files := self._find()):
+            self._check_precision(files)
 
     @property
     def local(self) -> bool:
@@ -455,19 +319,28 @@ class MiniLMEmbedder(Embedder):
     def label(self) -> str:
         """The model's name and precision; weights of one's own add the beginning of their SHA-256."""
         files = self._find() if self._settings.path else None
-        digest = fingerprint(files.weights) if files else PUBLISHED_SHA256
-        return PUBLISHED_LABEL if digest == PUBLISHED_SHA256 else f"{PUBLISHED_LABEL}-{digest[:12]}"
+        digest = fingerprint(files.weights, self._cache_dir) if files else PUBLISHED_SHA256
+        published = f"{FOLDER}-{self._settings.precision}"
+        return published if digest == PUBLISHED_SHA256 else f"{published}-{digest[:12]}"
 
     def score(self, similarity: float) -> float:
         """As calibrated on labelled pairs (benchmarks/calibration); max(0, cosine) for weights of one's own."""
-        return _calibration()(similarity) if self.label == PUBLISHED_LABEL else super().score(similarity)
+        precision = self._settings.precision
+        if self.label == f"{FOLDER}-{precision}":
+            return _calibration(precision)(similarity)
+        return super().score(similarity)
+
+    async def embed(self, text: str) -> NDArray[np.float32]:
+        """The vector of one text, of shape (384,) and length 1; goes before lists that wait."""
+        (readable,) = readable_texts([text], HINT)
+        return await (await self._loaded()).embed(readable)
 
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of shape (len(texts), 384) and length 1; an empty text has the vector of no words."""
         readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, HIDDEN), dtype=np.float32)
-        return await run_blocking(self._encode, readable)
+        return await (await self._loaded()).embed_batch(readable)
 
     def unavailable(self) -> str | None:
         """What to install, or None; looks for files and packages and loads neither."""
@@ -478,7 +351,7 @@ class MiniLMEmbedder(Embedder):
         if files is None:
             return self._no_weights()
         builders = _missing("onnx", "safetensors")
-        if not builders or files.is_graph or (self._cache_dir and graph_file(files, self._cache_dir).is_file()):
+        if not builders or files.is_graph or self._has_graph(files):
             return None
         return f"minilm needs {' and '.join(builders)} once, to build its graph: {extra_line(self.name)}"
 
@@ -505,22 +378,40 @@ class MiniLMEmbedder(Embedder):
         return download(target, progress, base_url=base_url, timeout=timeout)
 
     async def close(self) -> None:
-        """Let go of the model; a later call would load it again."""
-        with self._lock:
-            self._encoder = None
+        """Let go of the model; a later call would load it again, and calls that wait are still answered."""
+        self._encoder = None
 
-    def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        return self._load().encode(texts)
+    async def _loaded(self) -> Encoder:
+        """The loaded model; loading takes a thread, once."""
+        encoder = self._encoder
+        if encoder is None or encoder.batcher.stale:
+            encoder = await run_blocking(self._load)
+        return encoder
 
     def _load(self) -> Encoder:
-        with self._lock:
-            if self._encoder is None:
-                reason = self.unavailable()
-                files = self._find()
-                if reason or files is None:
-                    raise DependencyError(reason or self._no_weights())
-                self._encoder = shared_encoder(files, self._cache_dir, self._settings.threads)
-            return self._encoder
+        encoder = self._encoder
+        if encoder is None or encoder.batcher.stale:
+            reason = self.unavailable()
+            files = self._find()
+            if reason or files is None:
+                raise DependencyError(reason or self._no_weights())
+            self._check_precision(files)
+            settings = self._settings
+            encoder = self._encoder = shared_encoder(files, self._cache_dir, settings.threads, settings.precision)
+        return encoder
+
+    def _check_precision(self, files: ModelFiles) -> None:
+        """ConfigError for a graph that would have to be made int8: it is run as it is."""
+        if files.is_graph and self._settings.precision != "fp32":
+            raise ConfigError(
+                f"minilm makes int8 of model.safetensors only, and {files.weights} is a graph, which is run as it is: "
+                "leave embedder.config.precision out, or put model.safetensors beside the tokenizer",
+                field="embedder.config.precision",
+                value=self._settings.precision,
+            )
+
+    def _has_graph(self, files: ModelFiles) -> bool:
+        return bool(self._cache_dir and graph_file(files, self._cache_dir, self._settings.precision).is_file())
 
     def _find(self) -> ModelFiles | None:
         return find_model(self._settings.path, self._cache_dir)
@@ -531,13 +422,14 @@ class MiniLMEmbedder(Embedder):
         return f"minilm finds no weights of all-MiniLM-L6-v2: run `perdure init --download`, or `{weights_line()}`"
 
 
-PUBLISHED_LABEL = f"{FOLDER}-fp32"
+CALIBRATIONS: dict[Precision, str] = {"fp32": "_minilm_calibration.json", "int8": "_minilm_int8_calibration.json"}
+"""The data files that benchmarks/calibration/fit.py writes."""
 
 
 @cache
-def _calibration() -> Calibration:
-    """Read once, from the data file that benchmarks/calibration/fit.py writes."""
-    return Calibration.read(__package__, "_minilm_calibration.json")
+def _calibration(precision: Precision) -> Calibration:
+    """Read once, from its data file."""
+    return Calibration.read(__package__, CALIBRATIONS[precision])
 
 
 def _missing(*packages: str) -> list[str]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -153,13 +157,56 @@ def start_session(
         raise failure(f"{provider}: {named} could not be loaded: {error}") from error
 
 
-def fingerprint(file: Path) -> str:
-    """SHA-256 of the file as hexadecimal text; read again only when its size or time has changed."""
+def fingerprint(file: Path, kept_in: Path | None = None) -> str:
+    """SHA-256 of the file as hexadecimal text; read again only when its size or times have changed.
+
+    With `kept_in` it is also kept in a file of that folder, so that a new process need not read 90 MB.
+    """
     stat = file.stat()
-    return _sha256(file, stat.st_size, stat.st_mtime_ns)
+    return _sha256(file, kept_in, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+SETTLED_NS = 2_000_000_000
+"""Age of a file whose fingerprint is kept: a later change within one tick of the file system's clock, of which the
+coarsest ticks every two seconds, would leave the same time."""
 
 
 @lru_cache(maxsize=8)
-def _sha256(file: Path, size: int, modified: int) -> str:
+def _sha256(file: Path, kept_in: Path | None, size: int, modified: int, changed: int) -> str:
+    record = (
+        kept_in / f"weights-{hashlib.sha256(os.fsencode(file.absolute())).hexdigest()[:16]}.json" if kept_in else None
+    )
+    state = {"size": size, "mtime_ns": modified, "ctime_ns": changed}
+    if record and (kept := _kept(record, state)):
+        return kept
     with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    stat = file.stat()
+    is_same = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) == (size, modified, changed)
+    if record and is_same and time.time_ns() - max(modified, changed) > SETTLED_NS:
+        with suppress(OSError):  # read again next time
+            _replace(record, json.dumps({**state, "sha256": digest}))
+    return digest
+
+
+def _kept(record: Path, state: dict[str, int]) -> str | None:
+    """The fingerprint that was kept of a file in this state."""
+    try:
+        found = json.loads(record.read_text(encoding="utf-8"))
+        digest = found.pop("sha256")
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return None
+    return digest if found == state and isinstance(digest, str) and len(digest) == 64 else None
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a small file so that no other process ever sees a part of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(temporary).replace(file)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
