@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,28 +16,7 @@ import typer
 
 from perdure import __version__
 from perdure.domain.errors import InvalidInputError, NotFoundError, PerdureError
-from perdure.frontends.cli.commands import (
-    add,
-    backup,
-    bench,
-    chat,
-    consolidate,
-    demo,
-    doctor,
-    export,
-    forget,
-    import_,
-    init,
-    keys,
-    maintenance,
-    proxy,
-    reindex,
-    search,
-    serve,
-    trust,
-    versions,
-)
-from perdure.frontends.cli.commands.memory import group
+from perdure.frontends.cli.command_group import Command, group_of
 from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
 
 FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -45,7 +24,60 @@ FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 # Typer carries a Click of its own in some versions and imports it in others; this is the base of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(name="perdure", context_settings=CONTEXT, rich_markup_mode=None, pretty_exceptions_enable=False)
+COMMANDS = (
+    Command("init", "init:init", "Write the settings file of a memory."),
+    Command("add", "add:add", "Extract facts from a text and store them."),
+    Command("search", "search:search", "Find the memories that answer a question."),
+    Command("why-not", "search:why_not", "Explain why a search misses a memory."),
+    Command("list", "search:list_memories", "List memories, oldest first."),
+    Command("get", "search:get", "Show one memory."),
+    Command("update", "add:update", "Replace the text of one memory."),
+    Command("delete", "forget:delete", "Delete memories and keep their history."),
+    Command("forget", "forget:forget", "Erase memories everywhere, for good."),
+    Command("history", "search:history", "Show the history of a memory."),
+    Command("undo", "add:undo", "Undo one event."),
+    Command("log", "versions:log", "List versions and what each one changed."),
+    Command("diff", "versions:diff", "Compare two versions."),
+    Command("revert", "versions:revert", "Undo the changes of one version."),
+    Command("branch", "versions:branch", "List branches, or switch to one."),
+    Command("merge", "versions:merge", "Merge another branch."),
+    Command("pull", "versions:pull", "Merge changes from the remote."),
+    Command("push", "versions:push", "Push this branch to the remote."),
+    Command("trust", "trust:trust", "Allow a quarantined memory in prompts."),
+    Command("distrust", "trust:distrust", "Keep a memory out of prompts."),
+    Command("chat", "chat:chat", "Chat with a model that has a memory."),
+    Command("demo", "demo:demo", "Replay a sample conversation."),
+    Command("doctor", "doctor:doctor", "Check consistency; --repair fixes it."),
+    Command("bench", "bench:bench", "Measure recall on the stored memories."),
+    Command("reindex", "reindex:reindex", "Re-embed all memories."),
+    Command("copy", "reindex:copy", "Copy all memories into another store."),
+    Command("export", "export:export", "Export a memory as JSON Lines."),
+    Command("import", "import_:import_lines", "Import JSON Lines, or other tools' exports."),
+    Command("consolidate", "consolidate:consolidate", "Merge related memories into one."),
+    Command("reflect", "consolidate:reflect", "Find patterns across memories."),
+    Command("feedback", "maintenance:feedback", "Rate a memory."),
+    Command("prune", "maintenance:prune", "Delete stale memories."),
+    Command("expire", "maintenance:expire", "Delete expired memories."),
+    Command("quota", "maintenance:quota", "Delete memories over a user's quota."),
+    Command("evict", "maintenance:evict", "Delete the oldest entries of a conversation."),
+    Command("backup", "backup:backup", "Back up the memory to one file."),
+    Command("restore", "backup:restore", "Restore a memory from a backup."),
+    Command("upkeep", "maintenance:upkeep", "Run all due maintenance."),
+    Command("serve", "serve:serve", "Serve a memory over HTTP."),
+    Command("proxy", "proxy:proxy", "Add memory to any OpenAI client."),
+)
+GROUPS = (
+    Command("memory", "memory.group:app", "Keep memories as Markdown files."),
+    Command("keys", "keys:app", "Manage API keys."),
+)
+
+app = typer.Typer(
+    name="perdure",
+    cls=group_of((*COMMANDS, *GROUPS)),
+    context_settings=CONTEXT,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -86,56 +118,24 @@ def perdure(
         raise typer.Exit(USAGE)
 
 
-COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
-    ("init", init.init, "Write the settings file of a memory."),
-    ("add", add.add, "Extract facts from a text and store them."),
-    ("search", search.search, "Find the memories that answer a question."),
-    ("why-not", search.why_not, "Explain why a search misses a memory."),
-    ("list", search.list_memories, "List memories, oldest first."),
-    ("get", search.get, "Show one memory."),
-    ("update", add.update, "Replace the text of one memory."),
-    ("delete", forget.delete, "Delete memories and keep their history."),
-    ("forget", forget.forget, "Erase memories everywhere, for good."),
-    ("history", search.history, "Show the history of a memory."),
-    ("undo", add.undo, "Undo one event."),
-    ("log", versions.log, "List versions and what each one changed."),
-    ("diff", versions.diff, "Compare two versions."),
-    ("revert", versions.revert, "Undo the changes of one version."),
-    ("branch", versions.branch, "List branches, or switch to one."),
-    ("merge", versions.merge, "Merge another branch."),
-    ("pull", versions.pull, "Merge changes from the remote."),
-    ("push", versions.push, "Push this branch to the remote."),
-    ("trust", trust.trust, "Allow a quarantined memory in prompts."),
-    ("distrust", trust.distrust, "Keep a memory out of prompts."),
-    ("chat", chat.chat, "Chat with a model that has a memory."),
-    ("demo", demo.demo, "Replay a sample conversation."),
-    ("doctor", doctor.doctor, "Check consistency; --repair fixes it."),
-    ("bench", bench.bench, "Measure recall on the stored memories."),
-    ("reindex", reindex.reindex, "Re-embed all memories."),
-    ("copy", reindex.copy, "Copy all memories into another store."),
-    ("export", export.export, "Export a memory as JSON Lines."),
-    ("import", import_.import_lines, "Import JSON Lines, or other tools' exports."),
-    ("consolidate", consolidate.consolidate, "Merge related memories into one."),
-    ("reflect", consolidate.reflect, "Find patterns across memories."),
-    ("feedback", maintenance.feedback, "Rate a memory."),
-    ("prune", maintenance.prune, "Delete stale memories."),
-    ("expire", maintenance.expire, "Delete expired memories."),
-    ("quota", maintenance.quota, "Delete memories over a user's quota."),
-    ("evict", maintenance.evict, "Delete the oldest entries of a conversation."),
-    ("backup", backup.backup, "Back up the memory to one file."),
-    ("restore", backup.restore, "Restore a memory from a backup."),
-    ("upkeep", maintenance.upkeep, "Run all due maintenance."),
-    ("serve", serve.serve, "Serve a memory over HTTP."),
-    ("proxy", proxy.proxy, "Add memory to any OpenAI client."),
-)
-for name, command, line in COMMANDS:
-    app.command(name, short_help=line, context_settings=CONTEXT)(command)
-app.add_typer(group.app, name="memory", short_help="Keep memories as Markdown files.")
-app.add_typer(keys.app, name="keys", short_help="Manage API keys.")
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""The variables that NumPy's linear algebra reads when it is imported, and never again."""
+
+
+def _use_one_blas_thread() -> None:
+    """Keep NumPy from starting a thread for each core, unless the user set a number.
+
+    A product with one user's vectors takes a fraction of a millisecond; helpers only spin, and take processor time from
+    other requests. A library must not do this: the process is its host's.
+    """
+    if not any(os.environ.get(name) for name in BLAS_THREADS):
+        os.environ.update(dict.fromkeys(BLAS_THREADS, "1"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program with these arguments (else the process's) and return its status."""
+    """Run the program with these arguments (else the process's, which it then is) and return its status."""
+    if arguments is None:
+        _use_one_blas_thread()
     logging.basicConfig(level=logging.WARNING, format="perdure: %(message)s", stream=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
