@@ -72,6 +72,8 @@ class SqliteFile(ABC):
         self._idle: list[sqlite3.Connection] = []
         self._readers = 0
         self._closed = False
+        self.version = 0
+        """The version of the file's layout: an older one than today's only where it may not be written."""
         with self.translated():
             if path.is_dir():
                 raise self._unusable("it is a folder: give the path of a file")
@@ -170,6 +172,7 @@ class SqliteFile(ABC):
             self._writer.execute(f"PRAGMA application_id = {layout.application_id}")
             write_meta(self._writer, "schema", layout.version)
             write_meta(self._writer, "identity", str(uuid4()))
+            self.version = layout.version
             return None
         if not {"meta", *layout.tables} <= tables:
             return "it is an SQLite file of another program: give another path"
@@ -177,7 +180,14 @@ class SqliteFile(ABC):
         if not isinstance(version, int) or version > layout.version:
             known = f"(schema {version}, this one knows {layout.version})"
             return f"it was written by a newer perdure {known}: upgrade perdure"
+        if version < layout.version and not self.read_only:
+            self._upgrade(version)
+            write_meta(self._writer, "schema", layout.version)
+        self.version = version if self.read_only else layout.version
         return None
+
+    def _upgrade(self, version: int) -> None:
+        """Bring the tables of an older layout up to today's, inside the caller's transaction."""
 
     def _use_log(self) -> None:
         """Switch to write-ahead logging; SQLite does not wait by itself for another process that does so right now."""

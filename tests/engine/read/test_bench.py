@@ -19,6 +19,7 @@ from perdure.domain.event import Episode, SearchResult
 from perdure.domain.maintenance import ProbeScores
 from perdure.domain.memory import LIVE, VERSION, MemoryItem, Slots, text_hash
 from perdure.domain.scope import Scope
+from perdure.engine.core.embedding import with_kept
 from perdure.engine.maintenance import recall_benchmark
 from perdure.engine.maintenance.recall_benchmark import bench, read_bench
 from perdure.engine.read.search import ReadPath
@@ -51,7 +52,7 @@ def write(memory: Memory, *items: MemoryItem) -> None:
     PORTAL.call(kernel.ready())
     vectors = PORTAL.call(kernel.embedding.texts([item.memory for item in items])).vectors
     points = [Point(item.id, vector, item.to_payload()) for item, vector in zip(items, vectors, strict=True)]
-    PORTAL.call(kernel.store.apply(kernel.collection, points))
+    PORTAL.call(kernel.put_rows([with_kept(point, kernel.embedding.embedder.dimension) for point in points]))
 
 
 def tell(memory: Memory, **said: str) -> None:

@@ -127,12 +127,14 @@ def test_what_another_process_forgets_is_gone_for_good(pair: tuple[Memory, Memor
 def test_what_this_engine_forgets_it_no_longer_holds(pair: tuple[Memory, Memory]) -> None:
     one, _ = pair
     assert found(one, TEA)[0] == TEA
-    assert "green" in indexes_of(one)._held[Scope(user_id="ana")].index.vocabulary
+    assert "green" in indexes_of(one)._held[Scope(user_id="ana")].index.words.texts
     one.forget(query="green tea", threshold=0.5, **ANA)
     assert not indexes_of(one)._held
-    assert not indexes_of(one)._words
+    assert indexes_of(one)._table is None
+    assert not indexes_of(one)._asked
+    assert not indexes_of(one)._kernel.embedding.words_given
     assert TEA not in found(one, TEA)
-    assert "green" not in indexes_of(one)._held[Scope(user_id="ana")].index.vocabulary
+    assert "green" not in indexes_of(one)._held[Scope(user_id="ana")].index.words.texts
 
 
 def test_rollback_and_delete_all_are_seen(pair: tuple[Memory, Memory]) -> None:

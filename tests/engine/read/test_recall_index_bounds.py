@@ -67,5 +67,5 @@ def test_words_of_an_embedder_that_is_not_asked_for_them_take_no_room(
     drown(memory)
     assert found(memory, "espresso 7")[0] == "espresso 7"
     (held,) = indexes_of(memory)._held.values()
-    assert len(held.index.vocabulary) > 100
+    assert len(held.index.words) > 100
     assert len(held.index.word_vectors) == 1

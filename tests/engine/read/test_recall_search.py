@@ -14,7 +14,7 @@ from perdure.domain.errors import InvalidInputError
 from perdure.engine.core.embedding import PASSAGES
 from perdure.engine.read.search import FAINT
 from perdure.frontends.library.portal import PORTAL
-from perdure.pipeline.retrieval.scope_index import passages, unpack
+from perdure.pipeline.retrieval.features import passages, unpack
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED
 from tests.engine.read.test_recall_index import CAT, HOME, TEA, found, kernel_of

@@ -19,7 +19,7 @@ from perdure.domain.memory import LIVE
 from perdure.engine.core.embedding import CUES, DERIVED, MOST, PASSAGES, cues_of, pack_cues, read_cues, without_derived
 from perdure.frontends.library.portal import PORTAL
 from perdure.pipeline.prompting.quoting import DIRECTIVES
-from perdure.pipeline.retrieval.scope_index import Cues, passages
+from perdure.pipeline.retrieval.features import Cues, passages
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED
 from tests.engine.read.test_recall_index import found, kernel_of

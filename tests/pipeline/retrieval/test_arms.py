@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from perdure.domain.text.terms import stem
 from perdure.pipeline.retrieval import fusion
+from perdure.pipeline.retrieval.features import Entry, Unit
 from perdure.pipeline.retrieval.question import Question, read_question
-from perdure.pipeline.retrieval.scope_index import Entry, ScopeIndex, Unit
+from perdure.pipeline.retrieval.scope_index import ScopeIndex
 from perdure.pipeline.retrieval.weights import Lexical
 from tests.pipeline.retrieval.test_scope_index import LONG, Vector, entry, index_of, unit, word_vector
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.domain.text.terms import words as words_of
-from perdure.pipeline.retrieval.scope_index import passages, read, read_unit, stop_runs
+from perdure.pipeline.retrieval.features import passages, read, read_unit, stop_runs
 from perdure.pipeline.retrieval.weights import LONG_WORDS, PASSAGE_WORDS
 
 SENTENCE = "We walked to the harbour and had tea there."

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.pipeline.retrieval import fusion
+from perdure.pipeline.retrieval.features import Entry
 from perdure.pipeline.retrieval.fusion import Ranked, rank
 from perdure.pipeline.retrieval.question import Question, read_question
-from perdure.pipeline.retrieval.scope_index import Entry, ScopeIndex
+from perdure.pipeline.retrieval.scope_index import ScopeIndex
 from perdure.pipeline.retrieval.weights import Ranking, Weights
 from tests.pipeline.retrieval.test_arms import questions, talks
 from tests.pipeline.retrieval.test_scope_index import (

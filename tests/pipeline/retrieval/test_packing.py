@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from perdure.pipeline.retrieval.scope_index import pack, unpack
+from perdure.pipeline.retrieval.features import pack, unpack
 
 DIMENSION = 16
 

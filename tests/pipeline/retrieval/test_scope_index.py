@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from perdure.pipeline.retrieval import fusion
+from perdure.pipeline.retrieval.features import Cues, Entry, key_of, read
 from perdure.pipeline.retrieval.fusion import Ranked, rank
 from perdure.pipeline.retrieval.names import proper_nouns
 from perdure.pipeline.retrieval.question import Question, read_question
-from perdure.pipeline.retrieval.scope_index import Cues, Entry, ScopeIndex, read
+from perdure.pipeline.retrieval.scope_index import ScopeIndex
 from perdure.pipeline.retrieval.time_window import temporal_words
 from perdure.pipeline.retrieval.weights import Ranking
 
@@ -69,7 +70,7 @@ def entry(id: str, text: str = "tea", *, minute: float = 0, order: int = 0, **fi
         "vector": unit(1.0),
         "passages": np.zeros((0, DIMENSION), np.float32),
     }
-    place = (minute / (24 * HOUR), f"{order:06}", 0)
+    place = (minute / (24 * HOUR), order, 0)
     marks = {name: fields.pop(name, False) for name in ("directive", "preference")}
     cues = Cues(temporal=temporal_words(text), proper=len(proper_nouns(text)), **marks)
     return Entry(id=id, place=place, features=read(text), cues=cues, **{**values, **fields})
@@ -85,13 +86,13 @@ def index_of(entries: Iterable[Entry]) -> ScopeIndex:
 
 
 def give_words(index: ScopeIndex) -> None:
-    index.give_vectors({word: word_vector(word) for word in list(index.unvectored)})
+    index.words.give({word: word_vector(word) for word in index.unvectored})
 
 
 def beside(index: ScopeIndex, id: str) -> list[str | None]:
     """The owners of the three units before and the three after a memory's first unit."""
     at = index._units[id][0]
-    return [index.ids[int(index.owner[rows[at]])] or None for rows in index.neighbours()]
+    return [index.ids[int(index.owner[rows[at]])] or None for rows in index.neighbours()] or [None] * 6
 
 
 def view(index: ScopeIndex) -> dict[str, Any]:
@@ -99,14 +100,13 @@ def view(index: ScopeIndex) -> dict[str, Any]:
     places = {id: index._units[id][0] for id in index.stamps}
     spread: dict[str, Any] = {}
     starts = [*index.occurrences[1].tolist(), len(index.occurrences[0])]
-    names = {number: word for word, number in index.vocabulary.items()}
     speakers = {number: name for name, number in index.speakers.items()}
     for id, first in places.items():
         units = [at for at in range(first, len(index.alive)) if index.ids[index.owner[at]] == id and index.alive[at]]
         assert units == list(range(first, first + len(units)))
         for number, at in enumerate(units):
             spread[f"{id}/{number}"] = {
-                "beside": [index.ids[index.owner[rows[at]]] for rows in index.neighbours()],
+                "beside": [index.ids[index.owner[rows[at]]] for rows in index.neighbours()] or [""] * 6,
                 "norm": pytest.approx(float(index.norms[at]), abs=1e-5),
                 "vector": index.vectors[at].tolist(),
                 "length": float(index.lengths[at]),
@@ -114,7 +114,7 @@ def view(index: ScopeIndex) -> dict[str, Any]:
                 "cues": int(index.cues[at]),
                 "counts": (int(index.temporal[at]), int(index.proper[at])),
                 "speaker": speakers.get(int(index.speaker[at])),
-                "words": [names.get(int(word)) for word in index.occurrences[0][starts[at] : starts[at + 1]]],
+                "words": [index.words.texts[word] for word in index.occurrences[0][starts[at] : starts[at + 1]]],
             }
     return spread
 
@@ -281,7 +281,7 @@ def test_a_turn_that_comes_late_is_linked_where_it_was_told() -> None:
 def test_turns_of_one_moment_stand_in_the_order_of_their_making() -> None:
     late_first = [entry("second", minute=5, order=2), entry("first", minute=5, order=1)]
     assert beside(index_of(late_first), "second")[0] == "first"
-    same_call = replace(late_first[1], id="third", place=(late_first[1].place[0], "000002", 1))
+    same_call = replace(late_first[1], id="third", place=(late_first[1].place[0], 2, 1))
     assert beside(index_of([same_call, *late_first]), "third")[:2] == ["second", "first"]
 
 
@@ -382,7 +382,10 @@ def test_a_word_is_given_its_vector_once() -> None:
     index = ScopeIndex(DIMENSION)
     index.put(entry("a", "tea and coffee"))
     assert set(index.unvectored) == {"tea", "coffee"}
-    index.give_vectors({"tea": unit(0, 1), "unknown": unit(1)})
-    assert set(index.unvectored) == {"coffee"}
-    index.give_vectors({"tea": unit(1)})
-    assert index.word_vectors.view[index.vocabulary["tea"]].tolist() == unit(0, 1).tolist()
+    index.words.give({"tea": unit(0, 1), "unknown": unit(1)})
+    assert index.unvectored == ["coffee"]
+    index.words.give({"tea": unit(1)})
+    assert index.words.number(key_of("unknown")) is None
+    assert index.words.vector("coffee") is None
+    found = index.words.vector("tea")
+    assert found is not None and found.tolist() == unit(0, 1).tolist()

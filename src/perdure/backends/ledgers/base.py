@@ -257,6 +257,13 @@ class Ledger(ABC):
         Erasures are not told: whoever keeps copies looks at the store before showing one.
         """
 
+    def version(self) -> int | None:
+        """A number that is another one whenever anything was committed here, by whomever, told in microseconds.
+
+        None where that cannot be told so fast: then `touched` has to be asked.
+        """
+        return None
+
     # ------------------------------------------------------------------ episodes
     @abstractmethod
     async def insert_episodes(self, episodes: Sequence[Episode]) -> int:

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID, uuid4
@@ -60,6 +60,8 @@ class SqliteLedger(SqlLedger):
         super().__init__(SqliteDatabase(settings.path, settings.busy_timeout), clock)
 
 
+_LEFT_TO_THE_PARENT: list[sqlite3.Connection | None] = []
+"""Connections that a forked process must neither use nor close."""
 _TURNSTILES = Shared(threading.Lock)
 """Lets the writers of one file in one process take turns: SQLite would have them sleep and try again."""
 
@@ -73,6 +75,8 @@ class SqliteDatabase(Database):
         self._engine: Engine | None = None
         self._file: os.stat_result | None = None
         self._turnstile = _TURNSTILES.of(self.identity)
+        self._watch: sqlite3.Connection | None = None
+        self._watching = threading.Lock()
         self.owners = FileOwners(self._path.with_name(f"{self._path.name}.owners"))
 
     @property
@@ -106,6 +110,10 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         """Close the pooled connections; the last one of all processes folds the WAL into the file."""
         engine, self._engine = self._engine, None
+        with self._watching:
+            watch, self._watch = self._watch, None
+            if watch is not None:
+                watch.close()
         if engine is not None:
             engine.dispose()
 
@@ -114,6 +122,8 @@ class SqliteDatabase(Database):
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose(close=False)
+        _LEFT_TO_THE_PARENT.append(self._watch)
+        self._watch, self._watching = None, threading.Lock()
         self._turnstile = _TURNSTILES.of(self.identity)
         self.owners.abandon()
 
@@ -138,6 +148,16 @@ class SqliteDatabase(Database):
                     time.sleep(0.005)
         finally:
             connection.close()
+
+    def version(self) -> int | None:
+        """What SQLite counts of others' commits on a connection that never writes (`PRAGMA data_version`)."""
+        with self._watching, suppress(sqlite3.Error, OSError):
+            if self._engine is None or not same_file(self._path, self._file):
+                return None
+            if self._watch is None:
+                self._watch = self._connect()
+            return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
+        return None
 
     # ------------------------------------------------------------------ transactions
     @contextmanager

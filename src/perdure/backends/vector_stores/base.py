@@ -10,11 +10,41 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.domain.text.terms import key_of
+
 if TYPE_CHECKING:
     from perdure.domain.filter import Filter
 
 Vector = NDArray[np.float32]
 """One float32 vector of the collection's dimension; it need not be of length 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What recall reads out of a row when it is written, so that no search has to read it out of the text again."""
+
+    data: bytes
+    """Opaque to the store."""
+    words: tuple[str, ...]
+    """The words whose vectors recall compares; a store keeps each word once, for all of a collection's rows."""
+
+    @property
+    def keys(self) -> bytes:
+        """The words by `key_of`, as little-endian 64-bit integers."""
+        return np.array([key_of(word) for word in self.words], "<i8").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Rows of a store as recall takes them in, in any order."""
+
+    ids: list[str]
+    data: list[bytes | None]
+    """`Kept.data` of each row; None where it was written without."""
+    words: list[bytes]
+    """`Kept.keys` of each row."""
+    vectors: NDArray[np.float32]
+    """Shape (rows, dimension), as they were given; zeros for a row without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +54,8 @@ class Point:
     id: str
     vector: Vector | None
     payload: dict[str, Any]
+    kept: Kept | None = None
+    """Written beside the row by stores that keep it; never read back here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +199,10 @@ class VectorStore(ABC):
     async def get_many(self, collection: str, ids: Sequence[str]) -> Points:
         """The rows of the ids that exist, in the order asked."""
 
+    async def payloads(self, collection: str, ids: Sequence[str]) -> Points:
+        """The same, but for the vectors, which may be None where leaving them out is cheaper."""
+        return await self.get_many(collection, ids)
+
     async def get(self, collection: str, id: str) -> Point | None:
         """One row, or None."""
         found = await self.get_many(collection, [id])
@@ -213,6 +249,26 @@ class VectorStore(ABC):
     async def unembedded(self, collection: str, limit: int) -> Points:
         """Rows that still have no vector, at most `limit`; empty where a store cannot hold such rows."""
         return []
+
+    # ------------------------------------------------------------------ what recall keeps beside rows
+    async def kept_rows(self, collection: str, filters: Filter | None = None) -> KeptRows | None:
+        """The matching rows with what was kept beside them; None from a store that keeps nothing: `list` its rows."""
+        return None
+
+    async def keep(self, collection: str, rows: Mapping[str, tuple[str, Kept]]) -> None:
+        """Keep beside rows, by their ids, what was made of them; each goes with the `updated_at` that it was made of,
+        and a row that has another one by now is left alone."""
+
+    async def words_without_vector(self, collection: str, limit: int) -> Names:
+        """Words of kept rows whose vectors nobody has given yet, at most `limit`."""
+        return []
+
+    async def words(self, collection: str, keys: Sequence[int]) -> Mapping[str, Vector | None]:
+        """The words of these keys that the store has, each with its vector, or None while it has none."""
+        return {}
+
+    async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:
+        """Give words that the store has their vectors; others are left out."""
 
     # ------------------------------------------------------------------ durability
     async def sync(self) -> None:

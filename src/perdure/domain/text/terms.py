@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from hashlib import blake2b
 from itertools import pairwise
 
 from perdure.domain.text.pattern import Pattern
@@ -244,6 +245,12 @@ def is_unspaced(run: str) -> bool:
 def stems(run: str) -> list[str]:
     """What a run of a stored text is found by: its stem; of unspaced scripts its characters and each two neighbours."""
     return [*run, *_pairs(run)] if is_unspaced(run) else [stem(run)]
+
+
+@lru_cache(maxsize=65_536)
+def key_of(word: str) -> int:
+    """The number that a word or stem goes by where texts are too long: 64 bits of its BLAKE2b hash, signed."""
+    return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 
 
 def words(text: str) -> list[str]:

@@ -547,7 +547,7 @@ class TurnLog:
         rows = await with_derived(kernel.embedding, points)
         # What was erased or hidden meanwhile must not come back as a row.
         stand = {each.id for each in await ledger.get_episodes([each.id for each in episodes]) if not each.hidden}
-        await shielded(kernel.store.apply(kernel.collection, [row for row in rows if row.id in stand], []))
+        await shielded(kernel.put_rows([row for row in rows if row.id in stand]))
         if kernel.file_observer is not None:
             kernel.file_observer.note(())
 

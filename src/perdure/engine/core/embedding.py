@@ -6,19 +6,24 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from perdure.backends.blocking import run_blocking
 from perdure.backends.embedders.base import Embedder
 from perdure.backends.vector_stores.base import Point, Vector, VectorStore
+from perdure.domain.clock import EARLIEST, read_moment
 from perdure.domain.errors import EmbeddingError, NotFoundError
 from perdure.domain.memory import LIVE
+from perdure.domain.scope import SCOPE_FIELDS
+from perdure.domain.text.terms import key_of
 from perdure.engine.aio.calls import degrade
 from perdure.pipeline.retrieval.directives import directive, preference
+from perdure.pipeline.retrieval.features import Cues, Entry, pack, pack_entry, passages, read, unpack
 from perdure.pipeline.retrieval.names import proper_nouns
-from perdure.pipeline.retrieval.scope_index import Cues, pack, passages
 from perdure.pipeline.retrieval.standing_facts import is_standing
 from perdure.pipeline.retrieval.time_window import temporal_words
 
@@ -49,6 +54,8 @@ class Embedding:
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
+        self.words_given: set[str] = set()
+        """Words whose vectors a store is known to have."""
         self._said = False
         self._found = False
 
@@ -67,6 +74,11 @@ class Embedding:
     async def query(self, text: str) -> Vector | None:
         """The vector of a query, or None where the embedder is absent; EmbeddingError if it fails."""
         return await self.embedder.embed(text) if self.available else None
+
+    @property
+    def compares_words(self) -> bool:
+        """Whether words have vectors of their own: not those of a service, which would be asked for each of them."""
+        return self.available and self.embedder.local
 
     async def texts(self, texts: Sequence[str]) -> Embedded:
         """The vectors of texts in one batch; if the batch fails, one by one, and a text that fails is named.
@@ -107,6 +119,46 @@ class Embedding:
                 result.vectors[position] = await self.embedder.embed(text)
                 result.failed.discard(position)
         return result
+
+
+WORDS_AT_ONCE = 512
+"""Words that are encoded in one batch."""
+MOST_GIVEN = 200_000
+"""Words of which it is remembered that a store has their vectors: 20 MB."""
+
+
+async def put_rows(
+    store: VectorStore, collection: str, embedding: Embedding | None, puts: Sequence[Point], deletes: Sequence[str] = ()
+) -> None:
+    """Write rows and delete others, and give the words that are new to the store their vectors.
+
+    What fails of the latter costs nothing but time: who searches first makes the vectors.
+    """
+    await store.apply(collection, puts, deletes)
+    if embedding is None or not embedding.compares_words:
+        return
+    words = {word for point in puts if point.kept is not None for word in point.kept.words} - embedding.words_given
+    if not words:
+        return
+    with degrade("words get their vectors when they are first searched"):
+        kept = await store.words(collection, [key_of(word) for word in words])
+        await give_words(store, collection, embedding, [word for word, vector in kept.items() if vector is None])
+        if len(embedding.words_given) > MOST_GIVEN:
+            embedding.words_given.clear()
+        embedding.words_given |= kept.keys()
+
+
+async def give_words(
+    store: VectorStore, collection: str, embedding: Embedding, words: Sequence[str]
+) -> dict[str, Vector]:
+    """Make the vectors of words, and give them to the store."""
+    made: dict[str, Vector] = {}
+    for start in range(0, len(words), WORDS_AT_ONCE):
+        part = words[start : start + WORDS_AT_ONCE]
+        vectors = dict(zip(part, await embedding.embedder.embed_batch(part), strict=True))
+        await store.give_words(collection, vectors)
+        made |= vectors
+    return made
 
 
 async def wanting(store: VectorStore, collection: str, most: int) -> list[Point]:
@@ -181,6 +233,8 @@ def cues_of(payload: Mapping[str, Any]) -> Cues:
 
 PASSAGES = "passages"
 """The payload's key of the vectors of passages; no field of an item, so that a row that is written anew has it anew."""
+AT_ONCE = 20
+"""Rows that are read for recall on the event loop itself: three milliseconds."""
 MOST = 64
 """Passages of one memory that are embedded: some 5,000 words. Words of what follows are found all the same."""
 WHOLE_ROLES = frozenset({"assistant", "tool", "system"})
@@ -194,6 +248,14 @@ DERIVED = frozenset({PASSAGES, CUES})
 
 async def with_derived(embedding: Embedding, points: Sequence[Point]) -> list[Point]:
     """The rows with what is made of them, anew; where embedding fails they have no passages."""
+    done = await _with_passages(embedding, points)
+    dimension = embedding.embedder.dimension
+    if len(done) <= AT_ONCE:
+        return [with_kept(point, dimension) for point in done]
+    return await run_blocking(lambda: [with_kept(point, dimension) for point in done])
+
+
+async def _with_passages(embedding: Embedding, points: Sequence[Point]) -> list[Point]:
     done = [_with_cues(point) for point in points]
     cut = {
         place: passages(point.payload["memory"])[:MOST]
@@ -211,6 +273,54 @@ async def with_derived(embedding: Embedding, points: Sequence[Point]) -> list[Po
             point = done[place]
             done[place] = Point(point.id, point.vector, {**point.payload, PASSAGES: pack(np.stack(known))})
     return done
+
+
+# A row as recall takes it in.
+
+DAY = 86_400.0
+_SECOND = timedelta(microseconds=1)
+
+
+def stamp_of(payload: Mapping[str, Any]) -> str:
+    """What changes whenever a row does."""
+    return f"{payload.get('updated_at', '')}/{payload.get('version', 1)}"
+
+
+def entry_of(point: Point, dimension: int) -> Entry:
+    """The row as an entry of an index whose vectors have this dimension."""
+    payload = point.payload
+    told = read_moment(payload.get("told_at", ""))
+    made = read_moment(payload.get("created_at", ""))
+    role = str(payload.get("role", "memory"))
+    vector = point.vector
+    if vector is not None:
+        length = float(np.linalg.norm(vector))
+        vector = vector / length if length > 0 else None
+    speaker = payload.get("speaker")
+    return Entry(
+        id=point.id,
+        stamp=stamp_of(payload),
+        track=tuple(payload.get(field) for field in SCOPE_FIELDS),
+        place=(
+            0.0 if told is None else told.timestamp() / DAY,
+            0 if made is None else (made - EARLIEST) // _SECOND,
+            int(payload.get("position") or 0),
+        ),
+        turn=role != "memory",
+        role=role,
+        speaker=speaker if isinstance(speaker, str) and speaker else None,
+        features=read(str(payload.get("memory", ""))),
+        cues=cues_of(payload),
+        vector=vector,
+        passages=unpack(payload.get(PASSAGES), dimension),
+    )
+
+
+def with_kept(point: Point, dimension: int) -> Point:
+    """The row with what a store keeps beside it for recall; what is not live is not searched, and has nothing."""
+    if not _is_live(point):
+        return point
+    return Point(point.id, point.vector, point.payload, pack_entry(entry_of(point, dimension)))
 
 
 def without_derived(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from perdure.domain.event import AddResult, MemoryEvent
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import Lifecycle, RunOnce, degrade, shielded
 from perdure.engine.core.collections import embedded_elsewhere, generations, open_collection
-from perdure.engine.core.embedding import Embedding, embed_missing, with_derived
+from perdure.engine.core.embedding import Embedding, embed_missing, put_rows, with_derived
 from perdure.engine.core.rows import (
     Write,
     check_tags,
@@ -425,7 +425,7 @@ class Kernel(HistoryQueries):
                 note_vectors(vectors, entry.change, entry.vector, entry.keep_vector)
             puts, deletes = await self._rows([entry.change for entry in entries], vectors)
             collection = entries[0].collection if identity == self._identity else self.collection
-            await self.store.apply(collection, puts, deletes)
+            await self.put_rows(puts, deletes, collection)
             await ledger.applied(batch)
         return len(batches)
 
@@ -483,7 +483,7 @@ class Kernel(HistoryQueries):
             await ledger.record([entry.change for entry in write.entries], write.episodes, write.answer)
         if ledger is None or not self.store.durable:
             if write.puts or write.deletes:
-                await self.store.apply(self.collection, write.puts, write.deletes)
+                await self.put_rows(write.puts, write.deletes)
             return await self._followed(write)
         if write.entries or write.episodes or write.answer:
             await ledger.write(write.entries, write.episodes, write.answer, write.jobs)
@@ -495,7 +495,7 @@ class Kernel(HistoryQueries):
         elif write.puts or write.deletes:
             # Messages alone: they are kept by now, and their rows can be made again from them.
             with degrade("the messages are kept, but cannot be searched yet", warnings):
-                await self.store.apply(self.collection, write.puts, write.deletes)
+                await self.put_rows(write.puts, write.deletes)
         return warnings
 
     async def _followed(self, write: Write) -> list[str]:
@@ -513,7 +513,7 @@ class Kernel(HistoryQueries):
 
     async def _apply(self, write: Write, ledger: Ledger, warnings: list[str]) -> None:
         try:
-            await self.store.apply(self.collection, write.puts, write.deletes)
+            await self.put_rows(write.puts, write.deletes)
         except PerdureError as error:
             refused = False
             with degrade("a refused change stays in the journal"):
@@ -543,6 +543,10 @@ class Kernel(HistoryQueries):
         self._unsynced = 0
 
     # ------------------------------------------------------------------ rows
+    async def put_rows(self, puts: Sequence[Point], deletes: Sequence[str] = (), collection: str | None = None) -> None:
+        """Write rows, of this collection if none is named, delete others, and keep the vectors of their words."""
+        await put_rows(self.store, collection or self.collection, self.embedding, puts, deletes)
+
     async def _rows(
         self, changes: Sequence[Change], vectors: Mapping[str, Vector | None], episodes: Sequence[Episode] = ()
     ) -> tuple[list[Point], list[str]]:

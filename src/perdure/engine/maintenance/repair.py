@@ -123,7 +123,7 @@ class Rebuilder:
         points = [
             Point(item.id, vector, item.to_payload()) for item, vector in zip(missing, embedded.vectors, strict=True)
         ]
-        await kernel.store.apply(kernel.collection, await with_derived(kernel.embedding, points))
+        await kernel.put_rows(await with_derived(kernel.embedding, points))
         return len(points)
 
     async def _without_forgotten_sources(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:

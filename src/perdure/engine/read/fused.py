@@ -10,26 +10,29 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers.base import Mark
-from perdure.backends.vector_stores.base import Point, Vector
-from perdure.domain.clock import read_moment
+from perdure.backends.vector_stores.base import KeptRows, Point, Vector
 from perdure.domain.filter import Condition, Filter, all_of, eq, matches, scope_filter
 from perdure.domain.memory import FILES, LIVE, MemoryItem
-from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.scope import Scope
+from perdure.domain.text.terms import key_of
 from perdure.engine.aio.calls import degrade
-from perdure.engine.core.embedding import PASSAGES, cues_of
+from perdure.engine.core.embedding import entry_of, give_words, stamp_of, with_kept
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.requests import Query
+from perdure.pipeline.retrieval.features import is_current, unpack_entries
 from perdure.pipeline.retrieval.fusion import Coverage, Ranked, rank
 from perdure.pipeline.retrieval.question import Question, read_question
-from perdure.pipeline.retrieval.scope_index import Entry, ScopeIndex, read, unpack
+from perdure.pipeline.retrieval.scope_index import ScopeIndex
 from perdure.pipeline.retrieval.weights import Ranking
+from perdure.pipeline.retrieval.word_table import WordTable
 from perdure.pipeline.retrieval.words import word_score
 
 # The indexes that recall works on: one for each scope that is asked for, read once and then kept up to date.
@@ -38,54 +41,14 @@ from perdure.pipeline.retrieval.words import word_score
 # in those rows alone. What is found is looked up in the store before it is shown, so that nothing that was erased,
 # and no text that another process has replaced, is ever answered with.
 
-# Rows of the store as recall takes them in.
-
-DAY = 86_400.0
-
-
-def stamp_of(point: Point) -> str:
-    """What changes whenever a row does."""
-    return f"{point.payload.get('updated_at', '')}/{point.payload.get('version', 1)}"
-
-
-def entry_of(point: Point, dimension: int) -> Entry:
-    """The row as an entry of an index whose vectors have this dimension."""
-    payload = point.payload
-    told = read_moment(payload.get("told_at", ""))
-    role = str(payload.get("role", "memory"))
-    vector = point.vector
-    if vector is not None:
-        length = float(np.linalg.norm(vector))
-        vector = vector / length if length > 0 else None
-    speaker = payload.get("speaker")
-    text = str(payload.get("memory", ""))
-    return Entry(
-        id=point.id,
-        stamp=stamp_of(point),
-        track=tuple(payload.get(field) for field in SCOPE_FIELDS),
-        place=(
-            0.0 if told is None else told.timestamp() / DAY,
-            str(payload.get("created_at", "")),
-            int(payload.get("position") or 0),
-        ),
-        turn=role != "memory",
-        role=role,
-        speaker=speaker if isinstance(speaker, str) and speaker else None,
-        features=read(text),
-        cues=cues_of(payload),
-        vector=vector,
-        passages=unpack(payload.get(PASSAGES), dimension),
-    )
-
-
 MOST_BYTES = 256 * 2**20
-"""That all indexes take together, but for the one that was asked for last; the scopes longest unused go first. A memory
-of ten words takes 4 KB with 384 dimensions, more than half of that for vectors, of its words too."""
+"""That all indexes and the words that they share take together, but for the index that was asked for last; the scopes
+longest unused go first. A memory of ten words takes 2.5 KB with 384 dimensions, three fifths of that for its vector."""
 MOST_MEMORIES = 250_000
 """Of one scope that is indexed at all."""
 MOST_BYTES_OF_ONE = 2**30
 """That they may be expected to take."""
-_BESIDE = 2_500
+_BESIDE = 1_500
 """Bytes of a memory beside its own vector."""
 AWAITED = 30.0
 """Seconds for which a row is looked for that the ledger has told of and the store does not hold yet."""
@@ -96,7 +59,9 @@ INLINE = 2_000
 TAKEN_INLINE = 50
 """Rows that an index takes in there: a few milliseconds too; a thousand of them take seventy."""
 WORDS_KEPT = 20_000
-"""Words whose vectors are kept for all scopes: 30 MB."""
+"""Words after which indexes that are read share a new table: 35 MB."""
+ASKED_KEPT = 4_096
+"""Words of questions that are in no memory, whose vectors are kept: 6 MB."""
 
 
 @dataclass(slots=True)
@@ -105,6 +70,8 @@ class CachedIndex:
 
     index: ScopeIndex
     mark: Mark
+    version: int | None = None
+    """The ledger's version at or before the mark, where it tells one."""
     awaited: dict[str, float] = field(default_factory=dict)
     changes: int = 0
     """Times that rows were taken in or let go: what was read before the last of them may be older."""
@@ -134,7 +101,8 @@ class ScopeIndexes:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._held: OrderedDict[Scope, CachedIndex] = OrderedDict()
-        self._words: OrderedDict[str, Vector] = OrderedDict()
+        self._asked: OrderedDict[str, Vector] = OrderedDict()
+        self._table: WordTable | None = None
         self._collection, self._process = "", 0
         self._size = 0
 
@@ -152,8 +120,7 @@ class ScopeIndexes:
         if kernel.ledger is None:
             return None
         if (self._collection, self._process) != (kernel.collection, os.getpid()):
-            self._held.clear()  # of a fork, in which another thread may have been at them
-            self._size = 0
+            self.forget()  # of a fork, in which another thread may have been at them
             self._collection, self._process = kernel.collection, os.getpid()
         held = known = self._held.get(scope)
         if held is not None and not (await self._follow(held, scope) and self._may_be(held.index.alive_entries)):
@@ -167,24 +134,52 @@ class ScopeIndexes:
             self._let_go(scope)  # of another search that was quicker
             self._held[scope] = held
         if with_words:
-            await self._give_words(held)
+            await self.give_words(held.index)
         self._weigh(scope, held)
         return held
 
-    async def words(self, asked: Iterable[str]) -> dict[str, Vector]:
-        """The vectors of words; without those that could not be had."""
-        embedder = self._kernel.embedding
-        if not self._compares_words:
-            return {}
-        asked = list(dict.fromkeys(asked))
-        missing = [word for word in asked if word not in self._words]
+    async def ask(self, text: str, words: Iterable[str]) -> tuple[Vector | None, dict[str, Vector]]:
+        """The vector of a question, and those of its words: in one run of the encoder, where some are new to it."""
+        embedding = self._kernel.embedding
+        if not self._kernel.embedding.compares_words:
+            return await embedding.query(text), {}
+        known, missing = await self._known(words)
+        if not missing:
+            return await embedding.query(text), known
+        vector, *further = await embedding.embedder.embed_batch([text, *missing])
+        new = dict(zip(missing, further, strict=True))
+        self._asked |= new
+        while len(self._asked) > ASKED_KEPT:
+            self._asked.popitem(last=False)
+        return vector, known | new
+
+    async def give_words(self, index: ScopeIndex) -> None:
+        """Give the words of an index the vectors that the store has, and make those that nobody made yet."""
+        wanted = index.unvectored if self._kernel.embedding.compares_words else []
+        if not wanted:
+            return
+        known, missing = await self._known(wanted)
+        index.words.give(known)
+        with degrade("words are compared by their stems alone"):
+            kernel = self._kernel
+            index.words.give(await give_words(kernel.store, kernel.collection, kernel.embedding, missing))
+
+    async def _known(self, words: Iterable[str]) -> tuple[dict[str, Vector], list[str]]:
+        """The vectors of words that are in memory or in the store, and the words whose vectors are not."""
+        known: dict[str, Vector] = {}
+        missing = []
+        for word in dict.fromkeys(words):
+            vector = self._shared.vector(word)
+            if vector is None:
+                vector = self._asked.get(word)
+            if vector is None:
+                missing.append(word)
+            else:
+                known[word] = vector
         if missing:
-            with degrade("words are compared by their stems alone"):
-                self._words.update(zip(missing, await embedder.embedder.embed_batch(missing), strict=True))
-        found = {word: self._words[word] for word in asked if word in self._words}
-        while len(self._words) > WORDS_KEPT:
-            self._words.popitem(last=False)
-        return found
+            kept = await self._kernel.store.words(self._kernel.collection, [key_of(word) for word in missing])
+            known |= {word: vector for word, vector in kept.items() if vector is not None}
+        return known, [word for word in missing if word not in known]
 
     def drop(self, held: CachedIndex, ids: Iterable[str]) -> None:
         """These memories are no longer in the store."""
@@ -201,7 +196,9 @@ class ScopeIndexes:
     def forget(self) -> None:
         """Let go of all indexes and words: something was erased."""
         self._held.clear()
-        self._words.clear()
+        self._asked.clear()
+        self._kernel.embedding.words_given.clear()
+        self._table = None
         self._size = 0
 
     # ------------------------------------------------------------------ pieces
@@ -210,9 +207,11 @@ class ScopeIndexes:
         return self._kernel.embedding.embedder.dimension
 
     @property
-    def _compares_words(self) -> bool:
-        """Whether words have vectors of their own: not those of a service, which would be asked for each of them."""
-        return self._kernel.embedding.available and self._kernel.embedding.embedder.local
+    def _shared(self) -> WordTable:
+        """The words that indexes share; a full table stays with the indexes that have it."""
+        if self._table is None or len(self._table) > WORDS_KEPT:
+            self._table = WordTable(self._dimension)
+        return self._table
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -232,15 +231,59 @@ class ScopeIndexes:
         within = all_of(scope_filter(scope), Condition("kind", "in", self.searched), eq("state", LIVE))
         if not self._may_be(await kernel.store.count(kernel.collection, within)):
             return None
-        page = await kernel.store.list(kernel.collection, within, with_vectors=True)
-        held = CachedIndex(ScopeIndex(self._dimension), mark)
-        await self._change(held, page.points, ())
+        held = CachedIndex(ScopeIndex(self._dimension, self._shared), mark)
+        kept = await kernel.store.kept_rows(kernel.collection, within)
+        if kept is None:
+            page = await kernel.store.list(kernel.collection, within, with_vectors=True)
+            await self._change(held, page.points, ())
+            return held
+        await self._fill(held, kept)
         return held
+
+    async def _fill(self, held: CachedIndex, kept: KeptRows) -> None:
+        """Take in rows with what was kept beside them; what was not is made now, and kept."""
+        kernel, table = self._kernel, held.index.words
+        data, words = list(kept.data), list(kept.words)
+        bare = [place for place, each in enumerate(data) if not is_current(each)]
+        if bare:
+            points = await kernel.store.get_many(kernel.collection, [kept.ids[place] for place in bare])
+            made = {each.id: each for each in await run_blocking(_made, points, self._dimension)}
+            for place in bare:
+                point = made.get(kept.ids[place])
+                if point is not None and point.kept is not None:
+                    data[place], words[place] = point.kept.data, point.kept.keys
+                    table.learn(point.kept.words)
+            with degrade("what recall reads out of memories is read again by the next process"):
+                await kernel.store.keep(
+                    kernel.collection,
+                    {id: (str(each.payload.get("updated_at")), each.kept) for id, each in made.items() if each.kept},
+                )
+        there = [place for place, each in enumerate(data) if is_current(each)]
+        packed = [each for each in data if is_current(each)]
+        unknown = table.unknown(np.unique(np.frombuffer(b"".join(words), "<i8")).tolist())
+        if unknown:
+            found = await kernel.store.words(kernel.collection, unknown)
+            table.learn(found, {word: vector for word, vector in found.items() if vector is not None})
+
+        def fill() -> None:
+            vectors = kept.vectors[there]
+            lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+            batch = unpack_entries(packed, [words[place] for place in there])
+            with held.turn:
+                held.index.extend(
+                    [kept.ids[place] for place in there], batch, vectors / np.where(lengths > 0, lengths, np.float32(1))
+                )
+
+        if packed:
+            await run_blocking(fill)
 
     async def _follow(self, held: CachedIndex, scope: Scope) -> bool:
         """Take in what changed; False where the index is to be read anew."""
         kernel = self._kernel
         assert kernel.ledger is not None, "without one nothing is indexed"
+        version = kernel.ledger.version()
+        if version is not None and version == held.version and not held.awaited:
+            return True  # nothing was committed since, here or elsewhere
         touched = await kernel.ledger.touched(scope, held.mark)
         if touched.reset or held.index.dead_units > max(1_000, len(held.index.alive) // 2):
             return False
@@ -259,7 +302,7 @@ class ScopeIndexes:
             for id in absent if durable else touched.written:  # without a journal history comes before the row
                 awaited.setdefault(id, now + (AWAITED if durable else AWAITED_HERE))
             held.awaited = {id: until for id, until in awaited.items() if not (durable and id in there)}
-        held.mark = max(held.mark, touched.mark)
+        held.mark, held.version = max(held.mark, touched.mark), version
         return True
 
     async def _change(self, held: CachedIndex, points: Sequence[Point], gone: Sequence[str]) -> None:
@@ -268,7 +311,7 @@ class ScopeIndexes:
             point for point in points if point.payload.get("state") == LIVE and point.payload.get("kind") in kinds
         ]
         hidden = {point.id for point in points} - {point.id for point in fitting}
-        fitting = [point for point in fitting if held.index.stamps.get(point.id) != stamp_of(point)]
+        fitting = [point for point in fitting if held.index.stamps.get(point.id) != stamp_of(point.payload)]
         away = [id for id in (*gone, *hidden) if id in held.index]
         if not fitting and not away:
             return
@@ -281,16 +324,6 @@ class ScopeIndexes:
         else:
             await run_blocking(_take_in, held, fitting, self._dimension)
 
-    async def _give_words(self, held: CachedIndex) -> None:
-        if not held.index.unvectored or not self._compares_words:
-            return
-        with held.turn:
-            wanted = list(held.index.unvectored)
-        for start in range(0, len(wanted), WORDS_KEPT // 2):
-            vectors = await self.words(wanted[start : start + WORDS_KEPT // 2])
-            with held.turn:
-                held.index.give_vectors(vectors)
-
     def _may_be(self, memories: int) -> bool:
         """Whether a scope of so many memories is indexed."""
         return memories <= MOST_MEMORIES and memories * (4 * self._dimension + _BESIDE) <= MOST_BYTES_OF_ONE
@@ -302,7 +335,8 @@ class ScopeIndexes:
             self._size -= held.size
             held.size = held.index.size
             self._size += held.size
-        while self._size > MOST_BYTES and len(self._held) > 1:
+        shared = 0 if self._table is None else self._table.size
+        while self._size + shared > MOST_BYTES and len(self._held) > 1:
             self._let_go(next(iter(self._held)))
 
     def _let_go(self, scope: Scope) -> None:
@@ -312,10 +346,16 @@ class ScopeIndexes:
 
 
 def _take_in(held: CachedIndex, points: Sequence[Point], dimension: int) -> None:
-    entries = [entry_of(point, dimension) for point in points if held.index.stamps.get(point.id) != stamp_of(point)]
+    entries = [
+        entry_of(point, dimension) for point in points if held.index.stamps.get(point.id) != stamp_of(point.payload)
+    ]
     with held.turn:
         for entry in entries:
             held.index.put(entry)
+
+
+def _made(points: Sequence[Point], dimension: int) -> list[Point]:
+    return [with_kept(point, dimension) for point in points]
 
 
 def transient(points: Sequence[Point], dimension: int) -> ScopeIndex:
@@ -328,8 +368,10 @@ def transient(points: Sequence[Point], dimension: int) -> ScopeIndex:
 
 ARM = 200
 """Rows that each arm of a store gives where there is no index: of the past, without a ledger, of a huge scope."""
-AT_A_TIME = 32
+AT_A_TIME = 12
 """Ranked memories looked up in one go at least; most searches need no more."""
+RANKED = 8
+"""Memories that are ranked for each that is asked for; of a scope where filters leave few of these, all are."""
 TRIES = 4
 """Rankings after which rows that others keep changing are taken as they stand."""
 JUDGED = 5
@@ -366,6 +408,10 @@ class FusedMatches:
         return made
 
 
+_Asked: TypeAlias = tuple[Question, Vector | None, Mapping[str, Vector]]
+"""A question, its vector and those of its words."""
+
+
 class FusedSearch:
     """Ranks and looks up."""
 
@@ -377,24 +423,27 @@ class FusedSearch:
     async def __call__(self, query: Query, text: str, within: Filter, past: Filter | None) -> FusedMatches:
         """The memories inside the filter by rank, up to the query's limit; `past` matches those that ran out."""
         held = None if query.reads_past else await self.indexes.of(query.scope)
+        wanted = max(query.limit, JUDGED)
+        most: int | None = RANKED * max(wanted, AT_A_TIME)
         for attempt in range(TRIES):
             index = held.index if held is not None else await self._of_arms(query, text, within)
             speakers = tuple(index.speakers) if held is None else held.speakers()
-            question, vector, words = await self._ask(speakers, query, text)
-            ranked = await self._rank(index, held, question, vector, words)
+            asked = await self._ask(speakers, query, text)
+            ranked = await self._rank(index, held, asked, most)
             points, places, skipped, is_stale = await self._look_up(
-                ranked, held, max(query.limit, JUDGED), within, past, is_last=attempt == TRIES - 1
+                ranked, held, wanted, within, past, is_last=attempt == TRIES - 1
             )
+            if len(points) < wanted and len(ranked.ids) < ranked.found and not is_stale:
+                most, is_stale = None, True  # a filter leaves few of the best: all are ranked
             if not is_stale or attempt == TRIES - 1:
                 break
+        question, vector, _ = asked
         scores = self._scores(question, ranked, points, places, vector)
         kept = slice(query.limit)
         return FusedMatches(points[kept], ranked, places[kept], question, scores[kept], vector is not None, skipped)
 
     # ------------------------------------------------------------------ pieces
-    async def _ask(
-        self, speakers: Sequence[str], query: Query, text: str
-    ) -> tuple[Question, Vector | None, Mapping[str, Vector]]:
+    async def _ask(self, speakers: Sequence[str], query: Query, text: str) -> _Asked:
         question = read_question(
             text,
             speakers,
@@ -402,8 +451,8 @@ class FusedSearch:
             now=self._kernel.clock.now(),
             window=query.time_window,
         )
-        vector = await self._kernel.embedding.query(query.meaning or question.text)
-        return question, vector, await self.indexes.words(question.words)
+        vector, words = await self.indexes.ask(query.meaning or question.text, question.words)
+        return question, vector, words
 
     async def _of_arms(self, query: Query, text: str, within: Filter) -> ScopeIndex:
         """An index of what the store's own two arms find."""
@@ -417,22 +466,15 @@ class FusedSearch:
         for point in await kernel.store.get_many(kernel.collection, ids):
             rows[point.id] = point
         index = transient(list(rows.values()), kernel.embedding.embedder.dimension)
-        index.give_vectors(await self.indexes.words(list(index.unvectored)))
+        await self.indexes.give_words(index)
         return index
 
-    async def _rank(
-        self,
-        index: ScopeIndex,
-        held: CachedIndex | None,
-        question: Question,
-        vector: Vector | None,
-        words: Mapping[str, Vector],
-    ) -> Ranked:
+    async def _rank(self, index: ScopeIndex, held: CachedIndex | None, asked: _Asked, most: int | None) -> Ranked:
+        question, vector, words = asked
+
         def ranked() -> Ranked:
-            if held is None:
-                return rank(index, question, vector, words, self._ranking)
-            with held.turn:
-                return rank(index, question, vector, words, self._ranking)
+            with nullcontext() if held is None else held.turn:
+                return rank(index, question, vector, words, self._ranking, most=most)
 
         return ranked() if len(index.alive) <= INLINE else await run_blocking(ranked)
 
@@ -454,9 +496,11 @@ class FusedSearch:
         while start < len(ranked.ids) and len(points) < limit:
             ids = ranked.ids[start : start + step]
             changes = 0 if held is None else held.changes
-            there = {point.id: point for point in await kernel.store.get_many(kernel.collection, ids)}
-            if held is not None and (held.changes != changes or self._note_stale(held, ids, there)) and not is_last:
-                return points, places, skipped, True
+            there = {point.id: point for point in await kernel.store.payloads(kernel.collection, ids)}
+            if held is not None:
+                is_stale = held.changes != changes or await self._mend(held, ids, there)
+                if is_stale and not is_last:
+                    return points, places, skipped, True
             for place, id in enumerate(ids, start):
                 point = there.get(id)
                 if point is None or len(points) == limit:
@@ -470,14 +514,15 @@ class FusedSearch:
             step *= 2
         return points, places, skipped, False
 
-    def _note_stale(self, held: CachedIndex, ids: Sequence[str], there: Mapping[str, Point]) -> bool:
-        """Whether the index was wrong about some of these; if so it no longer is."""
+    async def _mend(self, held: CachedIndex, ids: Sequence[str], there: Mapping[str, Point]) -> bool:
+        """Bring the index up to date where it was wrong about rows that are there; whether it was."""
         absent = [id for id in ids if id not in there]
-        changed = [point for id, point in there.items() if held.index.stamps.get(id) != stamp_of(point)]
+        changed = [id for id, point in there.items() if held.index.stamps.get(id) != stamp_of(point.payload)]
         if absent:
             self.indexes.drop(held, absent)
         if changed:
-            self.indexes.refresh(held, changed)
+            kernel = self._kernel
+            self.indexes.refresh(held, await kernel.store.get_many(kernel.collection, changed))
         return bool(changed)
 
     def _scores(

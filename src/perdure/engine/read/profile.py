@@ -13,12 +13,13 @@ from perdure.domain.memory import MemoryItem
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.core.access import TRUSTED, visible
+from perdure.engine.core.embedding import stamp_of
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import scan
-from perdure.engine.read.fused import CachedIndex, ScopeIndexes, stamp_of
+from perdure.engine.read.fused import CachedIndex, ScopeIndexes
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.retrieval.directives import directive, preference
-from perdure.pipeline.retrieval.scope_index import DIRECTIVE, PREFERENCE
+from perdure.pipeline.retrieval.features import DIRECTIVE, PREFERENCE
 from perdure.pipeline.retrieval.standing_facts import is_standing
 
 _OF_ANSWERS = re.compile(r"\b(?:you|your|answers?|repl(?:y|ies)|responses?|explanations?)\b", re.IGNORECASE)
@@ -105,7 +106,7 @@ class Profile:
         points = await kernel.store.get_many(kernel.collection, asked) if asked else []
         for point in points:
             if not is_directive(MemoryItem.from_payload(point.payload)):
-                held.plain[point.id] = stamp_of(point)
+                held.plain[point.id] = stamp_of(point.payload)
         return points
 
     async def _newest(self, within: Filter) -> list[Point]:

@@ -271,7 +271,7 @@ def explain_fused(item: MemoryItem, found: FusedMatches, number: int, query: Que
         "score": item.score,
         "threshold": query.threshold,
         "rank": place + 1,
-        "of": len(found.ranked.ids),
+        "of": found.ranked.found,
         "fused": round(float(found.ranked.fused[place]), 4),
         "shares": shares,
         "matched_by": max((name for name in ("lexical", "dense", "likeness")), key=lambda name: shares.get(name, 0.0)),

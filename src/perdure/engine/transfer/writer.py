@@ -20,7 +20,7 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.filter import Condition, Not, all_of, eq, scope_filter
 from perdure.domain.memory import LIVE, MemoryItem, new_id
 from perdure.domain.scope import Scope
-from perdure.engine.core.embedding import with_derived
+from perdure.engine.core.embedding import with_derived, with_kept
 from perdure.engine.core.lookup import scan_episodes
 from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
@@ -147,10 +147,13 @@ class ImportWriter:
         async with kernel.lock(Scope()):
             fresh = await self._fresh(rows)
             made = [Point(row.id, vectors.get(row.id), row.payload) for row in fresh if not self._is_embedded(row)]
-            brought = [Point(row.id, row.vector, row.payload) for row in fresh if self._is_embedded(row)]
+            dimension = kernel.embedding.embedder.dimension
+            brought = [
+                with_kept(Point(row.id, row.vector, row.payload), dimension) for row in fresh if self._is_embedded(row)
+            ]
             points = [*brought, *await with_derived(kernel.embedding, made)]
             if points:
-                await kernel.store.apply(kernel.collection, points)
+                await kernel.put_rows(points)
         if kernel.change_observer is not None:
             live = [row for row in fresh if row.is_live and not row.is_message]
             await kernel.change_observer.arrived([MemoryItem.from_payload(row.payload) for row in live])
@@ -287,7 +290,7 @@ class ImportWriter:
         ]
         if points:
             points = await with_derived(self._kernel.embedding, points)
-            await self._kernel.store.apply(self._kernel.collection, points)
+            await self._kernel.put_rows(points)
 
     # ------------------------------------------------------------------ lines of others
     async def _stated(self, facts: Sequence[FactLine]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Final
 
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from perdure.domain.text.terms import stem as stem_of
 from perdure.pipeline.lexicon import words
-from perdure.pipeline.retrieval.question import AMONG, Question, renewed_first
-from perdure.pipeline.retrieval.scope_index import (
+from perdure.pipeline.retrieval.features import (
     ASKS,
     DIRECTIVE,
     LONG,
@@ -25,13 +24,12 @@ from perdure.pipeline.retrieval.scope_index import (
     PREFERENCE,
     TURN,
     USER,
-    Floats,
-    Rows,
-    ScopeIndex,
     Vector,
 )
+from perdure.pipeline.retrieval.question import AMONG, Question, renewed_first
+from perdure.pipeline.retrieval.scope_index import Floats, Rows, ScopeIndex
 from perdure.pipeline.retrieval.time_window import closeness
-from perdure.pipeline.retrieval.weights import AMONG_TURNS, ANSWERED, FADING, SHARES, Lexical, Ranking
+from perdure.pipeline.retrieval.weights import AMONG_TURNS, ANSWERED, FADING, SHARES, Lexical, Ranking, Weights
 
 # Adaptive threshold: cut where the scores of one query fall off, instead of at one value for all.
 
@@ -126,12 +124,8 @@ PROPER_FULL = 3
 """Proper nouns that count in full."""
 
 
-def signals(index: ScopeIndex, question: Question, similarity: Floats) -> dict[str, Floats]:
-    """Each signal of each unit, by the name of its weight; shapes (units,), values in [0, 1].
-
-    `similarity`: the cosine of the question to each unit, by which standing instructions that are of another matter
-    fall behind: the square of its share of the best one's (BEAM: .656 for .643 where all count alike).
-    """
+def still_signals(index: ScopeIndex) -> dict[str, Floats]:
+    """Each signal that no question changes, by the name of its weight; shapes (units,), values in [0, 1]."""
     cues = index.cues
     talk = (cues & (NAMED | LONG) == NAMED).astype(np.float32)
     found = {
@@ -143,9 +137,20 @@ def signals(index: ScopeIndex, question: Question, similarity: Floats) -> dict[s
     turns = cues & TURN > 0
     if (turns & index.alive).any():
         found["retold"] = ~turns
+    return {name: np.asarray(values, np.float32) for name, values in found.items()}
+
+
+def signals(index: ScopeIndex, question: Question, similarity: Floats) -> dict[str, Floats]:
+    """Each signal of each unit that the question asks for, by the name of its weight; shapes and values likewise.
+
+    `similarity`: the cosine of the question to each unit, by which standing instructions that are of another matter
+    fall behind: the square of its share of the best one's (BEAM: .656 for .643 where all count alike).
+    """
+    cues = index.cues
+    found: dict[str, Floats | NDArray[Any]] = {}
     if len(question.named) == 1:
         (name,) = question.named
-        found["speaker"] = (index.speaker == index.speakers.get(name, -1)).astype(np.float32)
+        found["speaker"] = index.speaker == index.speakers.get(name, -1)
     if question.window is not None:
         found["date"] = closeness(question.window, index.days)
     if question.wants_doing:
@@ -169,40 +174,41 @@ def lexical_signal(index: ScopeIndex, question: Question, neighbours: Sequence[R
     Zaragoza et al., Microsoft Cambridge at TREC-13 (2004): counts are weighted before they saturate. Rarity is of
     single units, as Lucene has it: ln(1 + (N - n + .5) / (n + .5)).
     """
-    units = len(index.alive)
-    total = np.zeros(units, np.float32)
-    lent = _lent_words(index, neighbours)
-    lengths = _windowed(index.lengths, neighbours, lent)
-    living = lengths[index.alive]
-    saturation = how.k1 * (1 - how.b + how.b * lengths / max(float(living.mean()) if len(living) else 1.0, 1.0))
+    total = np.zeros(len(index.alive), np.float32)
+    lent, saturation = index.prepared(("saturation", how), lambda: _saturation(index, neighbours, how))
     for stem in question.stems:
-        rows, counts = index.postings(stem)
-        kept = index.alive[rows]
-        if not kept.any():
+        rows, counts = _living(index, stem)
+        if not len(rows):
             continue
-        own = np.zeros(units, np.float32)
-        own[rows[kept]] = counts[kept]
-        frequency = _windowed(own, neighbours, lent)
-        total += _rarity(index, int(kept.sum())) * frequency * (how.k1 + 1) / (frequency + saturation)
+        found, frequency = _spread(rows, counts, neighbours, lent)
+        total[found] += _rarity(index, len(rows)) * frequency * (how.k1 + 1) / (frequency + saturation[found])
     total[~index.alive] = 0
     return total
 
 
 def dense(index: ScopeIndex, query: Vector, neighbours: Sequence[Rows]) -> tuple[Floats, Floats]:
     """Cosine of the question to each unit's own vector, and to the mean vector of its window; shapes (units,)."""
-    own = (index.vectors @ query).astype(np.float32)
+    own = in_this_thread(index.vectors, query)
     window = own.copy()
-    for rows, share in zip(neighbours, (*SHARES.before, *SHARES.after), strict=True):
-        window += share * own[rows]
-    window /= index.norms
-    return own, window
+    for rows, share in zip(neighbours, (*SHARES.before, *SHARES.after), strict=False):
+        window += np.float32(share) * own[rows]
+    return own, window / index.norms
+
+
+def in_this_thread(vectors: Floats, query: Vector) -> Floats:
+    """The product of vectors and one vector, shape (n,), without BLAS, which would wake threads of its own for it.
+
+    They spin on the other cores after so short a product: twice the processor time of a search, and under load up to
+    four times its wall time (docs/benchmarks.md).
+    """
+    return np.asarray(np.einsum("ij,j->i", vectors, query), np.float32)
 
 
 def whole_signal(index: ScopeIndex, query: Vector) -> tuple[Floats, Rows]:
     """Cosine of the question to the whole text of each long memory, and the first units of these."""
     vectors, rows = index.wholes
     kept = index.alive[rows]
-    return (vectors[kept] @ query).astype(np.float32), rows[kept]
+    return in_this_thread(vectors[kept], query), rows[kept]
 
 
 def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vector]) -> NDArray[np.float32]:
@@ -211,19 +217,13 @@ def word_likeness(index: ScopeIndex, question: Question, asked: Mapping[str, Vec
     Shape (words and pairs, units). Words are encoded alone; one of the same stem counts 1, and where no vectors are to
     be had nothing else counts. A pair of characters of an unspaced script is there or is not.
     """
-    units = len(index.alive)
     words = question.words
-    best = np.zeros((len(words) + len(question.pairs), units), np.float32)
-    if words:
-        zero = np.zeros(index.dimension, np.float32)
-        vectors = np.stack([asked.get(word, zero) for word in words])
-        known = index.word_vectors.view
-        table = np.zeros((len(words), len(index.vocabulary) + 1), np.float32)
-        np.clip(vectors @ known.T, 0, 1, out=table[:, : len(known)])
-        for row, stem in enumerate(map(stem_of, words)):
-            table[row, index.words_of_stem(stem)] = 1.0
-        occurrences, starts = index.occurrences
-        best[: len(words)] = np.maximum.reduceat(table[:, occurrences], starts, axis=1)
+    best = np.zeros((len(words) + len(question.pairs), len(index.alive)), np.float32)
+    occurrences, starts = index.occurrences
+    for row, word in enumerate(words):
+        if word in asked:
+            np.maximum.reduceat(index.words.likeness(word, asked[word])[occurrences], starts, out=best[row])
+        best[row, index.postings(stem_of(word))[0]] = 1.0
     for row, pair in enumerate(question.pairs, len(words)):
         best[row, index.postings(pair)[0]] = 1.0
     best[:, ~index.alive] = 0
@@ -239,38 +239,66 @@ def likeness_signal(
     """
     if not len(own):
         return np.zeros(len(index.alive), np.float32)
-    rarities = np.array([_rarity(index, _found(index, stem)) for stem in _stems_of(question)])
+    rarities = np.array([_rarity(index, len(_living(index, stem)[0])) for stem in _stems_of(question)], np.float32)
     best = own.copy()
-    for beside, share in zip(neighbours, (*FADING.before, *FADING.after), strict=True):
-        np.maximum(best, share * own[:, beside], out=best)
-    return np.asarray(rarities @ best / rarities.sum(), np.float32)
+    for beside, share in zip(neighbours, (*FADING.before, *FADING.after), strict=False):
+        np.maximum(best, np.float32(share) * own[:, beside], out=best)
+    return np.asarray((rarities[:, None] * best).sum(axis=0) / rarities.sum(), np.float32)
 
 
 def _stems_of(question: Question) -> list[str]:
     return [*map(stem_of, question.words), *question.pairs]
 
 
-def _windowed(own: Floats, neighbours: Sequence[Rows], lent: Sequence[Floats | float]) -> Floats:
-    total = own.copy()
-    for rows, share in zip(neighbours, lent, strict=True):
-        total += share * own[rows]
-    return total
+def _living(index: ScopeIndex, stem: str) -> tuple[Rows, Floats]:
+    """The living units that have a stem, and how often."""
+    rows, counts = index.postings(stem)
+    kept = index.alive[rows]
+    return (rows, counts) if kept.all() else (rows[kept], counts[kept])
 
 
-def _lent_words(index: ScopeIndex, neighbours: Sequence[Rows]) -> list[Floats | float]:
-    """What the words of each neighbour count; more of a question that this unit follows."""
-    asked_before = (index.cues[neighbours[0]] & ASKS > 0).astype(np.float32)
-    first, *rest = (*SHARES.before, *SHARES.after)
-    return [np.float32(first) + np.float32(ANSWERED) * asked_before, *rest]
+def _saturation(
+    index: ScopeIndex, neighbours: Sequence[Rows], how: Lexical
+) -> tuple[list[Floats | np.float32], Floats]:
+    """What the words of each neighbour count, and BM25F's term for the length of each unit's window."""
+    lent: list[Floats | np.float32] = []
+    lengths = index.lengths.copy()
+    if neighbours:
+        # More of a question that this unit follows: its words are what this unit speaks of.
+        asked_before = (index.cues[neighbours[0]] & ASKS > 0).astype(np.float32)
+        first, *rest = (*SHARES.before, *SHARES.after)
+        lent = [np.float32(first) + np.float32(ANSWERED) * asked_before, *map(np.float32, rest)]
+        for rows, share in zip(neighbours, lent, strict=True):
+            lengths += share * index.lengths[rows]
+    living = lengths[index.alive]
+    mean = max(float(living.mean()) if len(living) else 1.0, 1.0)
+    return lent, (how.k1 * (1 - how.b + how.b * lengths / mean)).astype(np.float32)
+
+
+def _spread(
+    rows: Rows, counts: Floats, neighbours: Sequence[Rows], lent: Sequence[Floats | np.float32]
+) -> tuple[Rows, Floats]:
+    """The units in whose windows a stem stands, and how often it does, weighted.
+
+    Neighbours are so mutually: the units whose first before is a given one is that one's first after.
+    """
+    if not neighbours:
+        return rows, counts
+    units, weighted = [rows], [counts]
+    for place, share in enumerate(lent):
+        inverse = neighbours[(place + 3) % 6][rows]
+        units.append(inverse)
+        weighted.append((share if np.ndim(share) == 0 else share[inverse]) * counts)  # type: ignore[index]
+    every = np.concatenate(units)
+    found, places = np.unique(every, return_inverse=True)
+    frequency = np.bincount(places.reshape(-1), np.concatenate(weighted), len(found)).astype(np.float32)
+    start = int(found[0] == 0)  # unit 0 stands for no neighbour
+    return found[start:], frequency[start:]
 
 
 def _rarity(index: ScopeIndex, found: int) -> float:
     total = len(index.alive) - 1 - index.dead_units
     return float(np.log1p((max(total, found) - found + 0.5) / (found + 0.5)))
-
-
-def _found(index: ScopeIndex, stem: str) -> int:
-    return int(index.alive[index.postings(stem)[0]].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +309,7 @@ class Evidence:
     """Of `arms.word_likeness`."""
     days: NDArray[np.float64]
     """When each ranked memory was told."""
-    speaker: Rows
+    speaker: NDArray[np.int32]
     """The number of who told it."""
     names: Mapping[int, str]
 
@@ -306,6 +334,8 @@ class Ranked:
     shares: Mapping[str, Floats]
     """Weighted shares of all units, by the name of the weight."""
     evidence: Evidence
+    found: int
+    """How many were found in all; of these at least as many as were wanted are here."""
 
 
 def rank(
@@ -314,35 +344,34 @@ def rank(
     query: Vector | None,
     asked: Mapping[str, Vector],
     ranking: Ranking,
+    *,
+    most: int | None = None,
 ) -> Ranked:
-    """Every memory of the index, ranked; without a vector of the question only those that share a word with it.
+    """The memories of the index, ranked; without a vector of the question only those that share a word with it.
 
-    Ties by what was told last.
+    Ties by what was told last. `most`: how many of the best are wanted at least, None for all.
     """
     neighbours = index.neighbours()
-    talk = index.cues & (NAMED | LONG) == NAMED
-    turns = talk & index.alive & (index.cues & TURN > 0)
+    talk, turns, still = index.prepared(("still", ranking), lambda: _still(index, ranking))
     units = len(index.alive)
     own = np.zeros(units, np.float32)
     shares: dict[str, Floats] = {}
     lexical = lexical_signal(index, question, neighbours, ranking.lexical)
-    shares["lexical"] = _weighed("lexical", talk, ranking) * _by_best(lexical, turns)
+    shares["lexical"] = talk["lexical"] * _by_best(lexical, turns)
     if query is not None:
         own, meant = dense(index, query, neighbours)
         own[~index.alive] = 0
         meant[~index.alive] = 0
-        shares["dense"] = _weighed("dense", talk, ranking) * _by_best(
-            _with_wholes(index, query, own, meant, ranking), turns
-        )
+        shares["dense"] = talk["dense"] * _by_best(_with_wholes(index, query, own, meant, ranking), turns)
     like = word_likeness(index, question, asked)
     liked = likeness_signal(index, question, like, neighbours)
-    shares["likeness"] = _weighed("likeness", talk, ranking) * _by_best(liked, turns)
-    found = index.alive if query is not None else index.alive & (liked > 0)
+    shares["likeness"] = talk["likeness"] * _by_best(liked, turns)
+    shares |= still
     for name, values in signals(index, question, own).items():
-        shares[name] = _weighed(name, talk, ranking) * values
+        shares[name] = talk[name] * values
     fused = sum(shares.values(), np.zeros(units, np.float32))
-    fused[~found] = -np.inf
-    best, similarity = _best_units(index, fused, own)
+    fused[~(index.alive if query is not None else index.alive & (liked > 0))] = -np.inf
+    best, similarity, found = _best_units(index, fused, own, most)
     scores = fused[best]
     if question.of_now:
         best[:AMONG] = best[_renewed(index, best[:AMONG], scores)]
@@ -350,7 +379,8 @@ def rank(
     evidence = Evidence(
         like, index.days[best], index.speaker[best], {number: name for name, number in index.speakers.items()}
     )
-    return Ranked([index.ids[owner] for owner in owners], best, scores, similarity[owners], shares, evidence)
+    ids = [index.ids[owner] for owner in owners]
+    return Ranked(ids, best, scores, similarity[owners], shares, evidence, found)
 
 
 def _renewed(index: ScopeIndex, best: Rows, scores: Floats) -> list[int]:
@@ -359,9 +389,18 @@ def _renewed(index: ScopeIndex, best: Rows, scores: Floats) -> list[int]:
     return renewed_first(index.vectors[best], moments, [float(score) for score in scores[: len(best)]], told)
 
 
-def _weighed(name: str, talk: NDArray[np.bool_], ranking: Ranking) -> Floats:
-    """The weight of an arm or signal for each unit: one for turns of a talk, another for what stands alone."""
-    return np.asarray(np.where(talk, getattr(ranking.talk, name), getattr(ranking.alone, name)), np.float32)
+def _still(index: ScopeIndex, ranking: Ranking) -> tuple[dict[str, Floats], NDArray[np.bool_], dict[str, Floats]]:
+    """What ranking takes from the index alone: the weight of each arm and signal for each unit, by name: one for turns
+    of a talk, another for what stands alone; which units are living turns of a talk; and the weighted signals that no
+    question changes."""
+    is_talk = index.cues & (NAMED | LONG) == NAMED
+    names = [field.name for field in fields(Weights)]
+    weights = {
+        name: np.where(is_talk, getattr(ranking.talk, name), getattr(ranking.alone, name)).astype(np.float32)
+        for name in names
+    }
+    turns = is_talk & index.alive & (index.cues & TURN > 0)
+    return weights, turns, {name: weights[name] * values for name, values in still_signals(index).items()}
 
 
 def _with_wholes(index: ScopeIndex, query: Vector, own: Floats, meant: Floats, ranking: Ranking) -> Floats:
@@ -386,11 +425,19 @@ def _by_best(scores: Floats, turns: NDArray[np.bool_]) -> Floats:
     return np.asarray(np.maximum(scores, 0) / np.where(turns, of_turns, best), np.float32)
 
 
-def _best_units(index: ScopeIndex, fused: Floats, own: Floats) -> tuple[Rows, Floats]:
-    """The unit that speaks for each memory, best first, and the cosine of every memory, by its place in `ids`."""
-    units = np.flatnonzero(np.isfinite(fused))
+def _best_units(index: ScopeIndex, fused: Floats, own: Floats, most: int | None) -> tuple[Rows, Floats, int]:
+    """The unit that speaks for each memory, best first, the cosine of every memory by its place in `ids`, and how
+    many memories were found."""
+    units = np.flatnonzero(fused > -np.inf)
+    found = len(units)
+    one_each = len(index.ids) == len(index.alive)  # a unit of its own for each memory
+    if most is not None and one_each and len(units) > 2 * most:
+        least = np.partition(fused[units], len(units) - most)[len(units) - most]
+        units = units[fused[units] >= least]
     order = units[np.lexsort((-index.days[units], -fused[units]))]
+    if one_each:
+        return order, own, found
     _, firsts = np.unique(index.owner[order], return_index=True)
     similarity = np.full(len(index.ids), -1.0, np.float32)
     np.maximum.at(similarity, index.owner, own)
-    return order[np.sort(firsts)], similarity
+    return order[np.sort(firsts)], similarity, len(firsts)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import is_unspaced, query_words, runs
 from perdure.pipeline.lexicon import lines
+from perdure.pipeline.retrieval.features import stop_runs
 from perdure.pipeline.retrieval.names import named
-from perdure.pipeline.retrieval.scope_index import stop_runs
 from perdure.pipeline.retrieval.time_window import Window, parse
 
 # Renewals: what the user said later of the same matter comes before what was said first, where a question asks how

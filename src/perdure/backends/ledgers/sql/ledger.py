@@ -298,6 +298,10 @@ class SqlLedger(Transactions, Ledger):
         super().__init__(database, clock)
         self._queue = QUEUES.of(database.identity)
 
+    def version(self) -> int | None:
+        """A number that is another one whenever anything was committed; None where that is not told so fast."""
+        return None if self._writer is None else self._database.version()
+
     # ------------------------------------------------------------------ life
     @property
     def identity(self) -> str:

@@ -103,6 +103,10 @@ class Database(ABC):
     def forsake(self) -> None:
         """Drop the connections without a word: they belong to the process that this one was forked from."""
 
+    def version(self) -> int | None:
+        """A number that is another one whenever anything was committed; None where that takes a round trip."""
+        return None
+
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the database."""

@@ -375,7 +375,7 @@ class MarkdownVectorStore(WrappingStore, FileStore):
 
 def _checked(point: Point, dimension: int) -> Point:
     vector = None if point.vector is None else check_vector(point.vector, dimension)
-    return Point(check_id(point.id), vector, check_payload(point.payload))
+    return Point(check_id(point.id), vector, check_payload(point.payload), point.kept)
 
 
 def _relative(root: Path, path: Path) -> str:

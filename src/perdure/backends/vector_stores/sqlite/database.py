@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from perdure.backends.sqlite_file import Layout, SqliteFile
-from perdure.backends.vector_stores.base import Point, Vector
+from perdure.backends.vector_stores.base import Kept, Point, Vector
 from perdure.backends.vector_stores.common.filter_clauses import filter_plain, plain_filter
 from perdure.backends.vector_stores.common.rows import (
     check_id,
@@ -50,7 +50,7 @@ HOME_BITS = 32
 
 LAYOUT = Layout(
     application_id=0x50455244,  # `PERD`
-    version=1,
+    version=2,
     tables=frozenset({"collections"}),
     statements=(
         "CREATE TABLE collections (number INTEGER PRIMARY KEY AUTOINCREMENT, name NOT NULL UNIQUE, "
@@ -88,7 +88,14 @@ _AXIS = (
     "CREATE INDEX rows_{c}_{axis} ON rows_{c} ({axis}, created_at, id) WHERE {axis} IS NOT NULL AND axis < {number};"
 )
 
-TABLES = ("homes", "rows", "vectors", "text", "gone")
+RECALL = """
+CREATE TABLE recall_{c} (n INTEGER PRIMARY KEY, data BLOB NOT NULL, words BLOB NOT NULL);
+CREATE TABLE words_{c} (word INTEGER PRIMARY KEY, text NOT NULL, vector BLOB);
+CREATE INDEX words_{c}_bare ON words_{c} (word) WHERE vector IS NULL
+"""
+"""What recall keeps beside rows (`recall.py`); since version 2 of the layout."""
+
+TABLES = ("homes", "rows", "vectors", "text", "gone", "recall", "words")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,7 @@ def create_collection(connection: sqlite3.Connection, name: str, dimension: int,
         "INSERT INTO collections (name, dimension, model) VALUES (?, ?, ?)",
         (text_key(name), dimension, text_key(model)),
     ).lastrowid
-    for statement in _COLLECTION.format(c=number).split(";"):
+    for statement in (_COLLECTION + RECALL).format(c=number).split(";"):
         connection.execute(statement)
     for place, axis in enumerate(SCOPE_FIELDS[1:], 1):
         connection.execute(_AXIS.format(c=number, axis=axis, number=place))
@@ -165,7 +172,7 @@ def delete_collection(connection: sqlite3.Connection, name: str) -> None:
 def empty_collection(connection: sqlite3.Connection, collection: Collection) -> None:
     """Remove every row of a collection. Homes go too, and their numbers are never used again."""
     c = collection.number
-    for table in ("homes", "rows", "vectors", "gone"):
+    for table in ("homes", "rows", "vectors", "gone", "recall", "words"):
         connection.execute(f"DELETE FROM {table}_{c}")
     connection.execute(f"INSERT INTO text_{c} (text_{c}) VALUES ('delete-all')")
 
@@ -202,6 +209,9 @@ class Record:
     text: str
     """What the full-text index gets."""
     vector: bytes | None
+    stamp: tuple[Any, Any]
+    """The memory's text and when it was last updated: what was kept beside a row with the same ones stays true."""
+    kept: Kept | None
 
 
 def to_record(point: Point, dimension: int) -> Record:
@@ -226,7 +236,15 @@ def to_record(point: Point, dimension: int) -> Record:
         _json_text(rest),
         _column(memory) if not odd else None,
     )
-    return Record(text_key(id), home, values, index_text(memory) if isinstance(memory, str) else "", vector)
+    return Record(
+        text_key(id),
+        home,
+        values,
+        index_text(memory) if isinstance(memory, str) else "",
+        vector,
+        (memory, payload.get("updated_at")),
+        point.kept,
+    )
 
 
 def home_of(payload: dict[str, Any]) -> Home:
@@ -380,6 +398,12 @@ class Database(SqliteFile):
     synchronous = "NORMAL"
     page_size = 8192  # five vectors of 384 numbers nearly fill a page; of 4,096 bytes a quarter would be waste
     log_limit = 64 * 1024 * 1024
+
+    def _upgrade(self, version: int) -> None:
+        if version < 2:
+            for collection in all_collections(self._writer):
+                for statement in RECALL.format(c=collection.number).split(";"):
+                    self._writer.execute(statement)
 
     def _connect(self, *, writes: bool) -> sqlite3.Connection:
         connection = super()._connect(writes=writes)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from perdure.backends.sqlite_file import force_to_disk, is_busy, read_meta, write_meta
 from perdure.backends.vector_stores.base import Shape, Shapes
+from perdure.backends.vector_stores.sqlite import recall
 from perdure.backends.vector_stores.sqlite.database import HOME_BITS, Collection, Database, all_collections, key_text
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.scope import SCOPE_FIELDS
@@ -64,6 +65,7 @@ def scrub(database: Database) -> bool:
             for collection in all_collections(connection):
                 _forget_homes(connection, collection)
                 _rebuild_text(connection, collection)
+                recall.sweep(connection, collection)
         return finish_scrub(database)
     except VectorStoreError as error:
         if is_busy(error.__cause__):
@@ -155,6 +157,7 @@ def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
         for sentence, query in queries.items()
         if (count := connection.execute(query).fetchone()[0])
     ]
+    sentences += recall.check(connection, collection)
     misplaced = _misplaced(connection, collection)
     if misplaced:
         sentences.append(f"{misplaced} rows lie under the home of another scope in collection {collection.name!r}")

@@ -297,16 +297,18 @@ def _with_hash(filter: Filter | None, where: Sql) -> Sql:
 # ------------------------------------------------------------------ lookups
 
 
-def get_many(connection: sqlite3.Connection, collection: Collection, ids: Sequence[str]) -> list[Point]:
-    """The rows of the ids that exist, with vectors, in the order asked."""
+def get_many(
+    connection: sqlite3.Connection, collection: Collection, ids: Sequence[str], with_vectors: bool = True
+) -> list[Point]:
+    """The rows of the ids that exist, in the order asked."""
     c = collection.number
     keys = [text_key(check_id(id)) for id in ids]
+    vector = f"(SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n)" if with_vectors else "NULL"
     found: dict[str | bytes, Any] = {}
     for start in range(0, len(keys), _LOOKED_UP):
         part = keys[start : start + _LOOKED_UP]
         rows = connection.execute(
-            f"SELECT {SELECTED}, v.vector FROM rows_{c} r LEFT JOIN vectors_{c} v ON v.n = r.n "
-            f"WHERE r.id IN ({', '.join('?' * len(part))})",
+            f"SELECT {SELECTED}, {vector} FROM rows_{c} r WHERE r.id IN ({', '.join('?' * len(part))})",
             part,
         )
         found.update((row[0], row) for row in rows)

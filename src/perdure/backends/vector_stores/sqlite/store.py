@@ -22,6 +22,8 @@ from perdure.backends.vector_stores.base import (
     CollectionInfo,
     Hit,
     Hits,
+    Kept,
+    KeptRows,
     Names,
     Page,
     Point,
@@ -39,7 +41,7 @@ from perdure.backends.vector_stores.common.rows import (
 )
 from perdure.backends.vector_stores.common.scoring import MARGIN, exact_scores, sum_rarities, unit, word_scores
 from perdure.backends.vector_stores.sqlite import database as schema
-from perdure.backends.vector_stores.sqlite import maintenance
+from perdure.backends.vector_stores.sqlite import maintenance, recall
 from perdure.backends.vector_stores.sqlite import read as _sqlite_read
 from perdure.backends.vector_stores.sqlite import write as _sqlite_write
 from perdure.backends.vector_stores.sqlite.database import Collection, Database, key_text
@@ -483,6 +485,10 @@ class SqliteVectorStore(ListingStore):
         """The rows of the ids that exist, in the order asked."""
         return await self._read_in(collection, _sqlite_read.get_many, list(ids))
 
+    async def payloads(self, collection: str, ids: Sequence[str]) -> Points:
+        """The same without vectors."""
+        return await self._read_in(collection, _sqlite_read.get_many, list(ids), False)
+
     # ------------------------------------------------------------------ reading
     async def search(self, collection: str, query_vector: Vector, limit: int, filters: Filter | None = None) -> Hits:
         """The rows of highest cosine to the query, best first, equal ones by id."""
@@ -510,6 +516,33 @@ class SqliteVectorStore(ListingStore):
         """Rows that still have no vector, at most `limit`."""
         limit = check_limit(limit)
         return await self._read_in(collection, _sqlite_read.unembedded, limit)
+
+    # ------------------------------------------------------------------ what recall keeps beside rows
+    async def kept_rows(self, collection: str, filters: Filter | None = None) -> KeptRows | None:
+        """The matching rows with what was kept beside them; None of an older file that may not be written."""
+        return await self._read_in(collection, recall.kept_rows, filters) if self._keeps else None
+
+    async def keep(self, collection: str, rows: Mapping[str, tuple[str, Kept]]) -> None:
+        """Keep beside rows what was made of them; in a file that may not be written nothing is kept."""
+        if not self.read_only:
+            await self._write_in(collection, recall.keep, rows)
+
+    async def words_without_vector(self, collection: str, limit: int) -> Names:
+        """Words of kept rows whose vectors nobody has given yet."""
+        return await self._read_in(collection, recall.without_vector, limit) if self._keeps else []
+
+    async def words(self, collection: str, keys: Sequence[int]) -> Mapping[str, Vector | None]:
+        """The words of these keys that are here, each with its vector if it has one."""
+        return await self._read_in(collection, recall.words, keys) if self._keeps else {}
+
+    async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:
+        """Give words that are here their vectors; in a file that may not be written they stay without."""
+        if not self.read_only:
+            await self._write_in(collection, recall.give_words, vectors)
+
+    @property
+    def _keeps(self) -> bool:
+        return self._database().version >= 2
 
     # ------------------------------------------------------------------ durability
     async def sync(self) -> None:
@@ -562,6 +595,10 @@ class SqliteVectorStore(ListingStore):
         return await self._read(
             lambda connection: read(connection, schema.find_collection(connection, name), *arguments)
         )
+
+    async def _write_in(self, name: str, write: Callable[..., None], *arguments: Any) -> None:
+        """Run in a thread, inside a write transaction, on the collection of that name."""
+        await self._write(lambda connection: write(connection, schema.find_collection(connection, name), *arguments))
 
     async def _write(self, write: Callable[[sqlite3.Connection], None]) -> None:
         """Run in a thread, inside a write transaction."""

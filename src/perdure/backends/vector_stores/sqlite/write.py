@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perdure.backends.vector_stores.base import Point, Vector
+from perdure.backends.vector_stores.base import Kept, Point, Vector
 from perdure.backends.vector_stores.common.rows import check_id
+from perdure.backends.vector_stores.sqlite import recall
 from perdure.backends.vector_stores.sqlite.database import (
     HOME_BITS,
     SELECTED,
@@ -45,6 +46,7 @@ class _Old:
     n: int
     text: str
     vector: bytes | None
+    stamp: tuple[Any, Any]
 
     @property
     def home(self) -> int:
@@ -62,8 +64,13 @@ class _Plan:
     texts: list[tuple[int, str]] = field(default_factory=list)
     vectors: list[tuple[int, bytes]] = field(default_factory=list)
     counts: Counter[int] = field(default_factory=Counter)
+    kept: list[tuple[int, Kept]] = field(default_factory=list)
+    moved: list[tuple[int, int]] = field(default_factory=list)
+    """New and old n of rows that keep what recall keeps beside them."""
+    unkept: list[tuple[int]] = field(default_factory=list)
 
     def remove(self, old: _Old) -> None:
+        self.unkept.append((old.n,))
         self.removed_text.append((old.n, old.text))
         self.removed_rows.append((old.n,))
         self.counts[old.home] -= 1
@@ -76,6 +83,15 @@ class _Plan:
         self.counts[n >> HOME_BITS] += 1
         if record.vector is not None:
             self.vectors.append((n, record.vector))
+        if record.kept is not None:
+            self.kept.append((n, record.kept))
+
+    def move(self, old: _Old, n: int, record: Record) -> None:
+        """Write a row under another n."""
+        self.remove(old)
+        self.add(n, record)
+        if record.kept is None and record.stamp == old.stamp:
+            self.moved.append((n, old.n))
 
     def replace(self, old: _Old, record: Record) -> None:
         """Write over a row whose home and vector stay."""
@@ -83,6 +99,10 @@ class _Plan:
         if record.text != old.text:
             self.removed_text.append((old.n, old.text))
             self.texts.append((old.n, record.text))
+        if record.kept is not None:
+            self.kept.append((old.n, record.kept))
+        elif record.stamp != old.stamp:
+            self.unkept.append((old.n,))
 
 
 def apply(
@@ -116,8 +136,9 @@ def write(
             plan.replace(before, record)
             continue
         if before is not None:
-            plan.remove(before)
-        plan.add(numbers.next(record.home), record)
+            plan.move(before, numbers.next(record.home), record)
+        else:
+            plan.add(numbers.next(record.home), record)
     _execute(connection, collection, plan)
     _close_homes(connection, collection, plan, numbers)
 
@@ -161,8 +182,10 @@ def _find(
             part,
         )
         for n, vector, *columns in rows:
-            memory = read_payload(columns).get("memory")
-            found[columns[0]] = _Old(n, index_text(memory) if isinstance(memory, str) else "", vector)
+            payload = read_payload(columns)
+            memory = payload.get("memory")
+            text = index_text(memory) if isinstance(memory, str) else ""
+            found[columns[0]] = _Old(n, text, vector, (memory, payload.get("updated_at")))
     return found
 
 
@@ -212,6 +235,9 @@ def _execute(connection: sqlite3.Connection, collection: Collection, plan: _Plan
     for statement, values in steps:
         if values:
             connection.executemany(statement, values)
+    recall.move(connection, c, plan.moved)
+    recall.remove(connection, c, plan.unkept)
+    recall.put(connection, c, plan.kept)
 
 
 def _close_homes(connection: sqlite3.Connection, collection: Collection, plan: _Plan, numbers: _Numbers) -> None:

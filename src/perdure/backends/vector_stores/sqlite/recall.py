@@ -1,0 +1,160 @@
+"""What recall keeps beside rows: for each row bytes of its own, for each word of a collection its vector.
+
+recall_c   n, the bytes, and the keys of the row's words (`terms.key_of`); written in the transaction of its row
+words_c    each word that a row ever had, by its key, with its vector once somebody gave it; words that no row has any
+           longer go when erased text is scrubbed out of the file
+
+A row that was written without its bytes has none here: whoever reads it makes them anew, and keeps them.
+"""
+
+# ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from perdure.backends.vector_stores.base import Kept, KeptRows, Vector
+from perdure.backends.vector_stores.sqlite.database import Collection, key_text, text_key
+from perdure.backends.vector_stores.sqlite.read import parts_of, translate
+from perdure.domain.filter import Filter
+from perdure.domain.text.terms import key_of
+
+_SWEPT = 4_096
+"""Rows whose words are looked at together when unused words are taken out."""
+
+
+def put(connection: sqlite3.Connection, c: int, kept: Sequence[tuple[int, Kept]]) -> None:
+    """Keep these bytes beside the rows of these n, in place of what stands there."""
+    if not kept:
+        return
+    connection.executemany(
+        f"INSERT OR REPLACE INTO recall_{c} (n, data, words) VALUES (?, ?, ?)",
+        [(n, each.data, each.keys) for n, each in kept],
+    )
+    words = {word for _, each in kept for word in each.words}
+    connection.executemany(
+        f"INSERT OR IGNORE INTO words_{c} (word, text) VALUES (?, ?)",
+        [(key_of(word), text_key(word)) for word in words],
+    )
+
+
+def move(connection: sqlite3.Connection, c: int, numbers: Sequence[tuple[int, int]]) -> None:
+    """Rows got new numbers, (new, old) each, and are else as they were."""
+    connection.executemany(f"UPDATE recall_{c} SET n = ? WHERE n = ?", numbers)
+
+
+def remove(connection: sqlite3.Connection, c: int, numbers: Sequence[tuple[int]]) -> None:
+    """Let go of what stands beside rows that go, or that say something else now."""
+    connection.executemany(f"DELETE FROM recall_{c} WHERE n = ?", numbers)
+
+
+def keep(connection: sqlite3.Connection, collection: Collection, rows: Mapping[str, tuple[str, Kept]]) -> None:
+    """Keep beside rows what was made of them, where they are still what it was made of."""
+    c = collection.number
+    found = connection.execute(
+        f"SELECT id, n, updated_at FROM rows_{c} WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps([id for id in rows if isinstance(text_key(id), str)]),),
+    )
+    put(connection, c, [(n, rows[key_text(id)][1]) for id, n, moment in found if rows[key_text(id)][0] == moment])
+
+
+def kept_rows(connection: sqlite3.Connection, collection: Collection, filter: Filter | None) -> KeptRows:
+    """The matching rows with what stands beside them."""
+    c = collection.number
+    condition = translate(filter)
+    rows: list[Any] = []
+    for part in parts_of(connection, collection, filter):
+        rows += connection.execute(
+            f"SELECT r.id, k.data, k.words, (SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n) "
+            f"FROM rows_{c} r LEFT JOIN recall_{c} k ON k.n = r.n "
+            f"WHERE {part.span.text} AND {condition.text} ORDER BY r.n",
+            (*part.span.values, *condition.values),
+        )
+    if not rows:
+        return KeptRows([], [], [], np.zeros((0, collection.dimension), np.float32))
+    ids, data, words, vectors = zip(*rows, strict=True)
+    blank = bytes(4 * collection.dimension)
+    joined = b"".join([blank if vector is None else vector for vector in vectors])
+    return KeptRows(
+        [key_text(id) for id in ids],
+        list(data),
+        [each or b"" for each in words],
+        np.frombuffer(joined, np.float32).reshape(-1, collection.dimension),
+    )
+
+
+# ------------------------------------------------------------------ words
+
+
+def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence[int]) -> dict[str, Vector | None]:
+    """The words of these keys that are here, each with its vector if it has one."""
+    rows = connection.execute(
+        f"SELECT text, vector FROM words_{collection.number} WHERE word IN (SELECT value FROM json_each(?))",
+        (json.dumps(sorted(keys)),),
+    )
+    return {key_text(text): None if blob is None else np.frombuffer(blob, np.float32) for text, blob in rows}
+
+
+def without_vector(connection: sqlite3.Connection, collection: Collection, limit: int) -> list[str]:
+    """Words whose vectors nobody has given yet."""
+    rows = connection.execute(f"SELECT text FROM words_{collection.number} WHERE vector IS NULL LIMIT ?", (limit,))
+    return [key_text(text) for (text,) in rows]
+
+
+def give_words(connection: sqlite3.Connection, collection: Collection, vectors: Mapping[str, Vector]) -> None:
+    """Give words that are here their vectors."""
+    connection.executemany(
+        f"UPDATE words_{collection.number} SET vector = ? WHERE word = ?",
+        [(np.asarray(vector, np.float32).tobytes(), key_of(word)) for word, vector in vectors.items()],
+    )
+
+
+def sweep(connection: sqlite3.Connection, collection: Collection) -> None:
+    """Take out the words that no row has any longer."""
+    c = collection.number
+    used: np.ndarray[Any, np.dtype[np.int64]] = np.empty(0, np.int64)
+    cursor = connection.execute(f"SELECT words FROM recall_{c}")
+    while rows := cursor.fetchmany(_SWEPT):
+        used = np.union1d(used, np.frombuffer(b"".join([words for (words,) in rows]), "<i8"))
+    known = np.array([word for (word,) in connection.execute(f"SELECT word FROM words_{c}")], np.int64)
+    unused = np.setdiff1d(known, used)
+    connection.executemany(f"DELETE FROM words_{c} WHERE word = ?", [(word,) for word in unused.tolist()])
+
+
+# ------------------------------------------------------------------ checking
+
+
+def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
+    """What disagrees, a sentence each; only reads."""
+    c = collection.number
+    found: list[str] = []
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"recall_{c}",)).fetchone():
+        return found  # of an older layout, in a file that may not be written
+    (orphans,) = connection.execute(
+        f"SELECT count(*) FROM recall_{c} k WHERE NOT EXISTS (SELECT 1 FROM rows_{c} r WHERE r.n = k.n)"
+    ).fetchone()
+    if orphans:
+        found.append(f"{orphans} entries of the recall index have no row in collection {collection.name!r}")
+    known = {word for (word,) in connection.execute(f"SELECT word FROM words_{c}")}
+    missing: set[int] = set()
+    for (blob,) in connection.execute(f"SELECT words FROM recall_{c}"):
+        missing.update(set(np.frombuffer(blob, "<i8").tolist()) - known)
+    if missing:
+        found.append(f"{len(missing)} words of the recall index are not in its table in collection {collection.name!r}")
+    (wrong,) = connection.execute(
+        f"SELECT count(*) FROM words_{c} WHERE vector IS NOT NULL AND length(vector) <> {4 * collection.dimension}"
+    ).fetchone()
+    if wrong:
+        found.append(f"{wrong} words have vectors of another dimension in collection {collection.name!r}")
+    return found
+
+
+def rebuild(connection: sqlite3.Connection, collection: Collection) -> None:
+    """Let go of everything here: it is made anew as scopes are searched."""
+    connection.execute(f"DELETE FROM recall_{collection.number}")
+    connection.execute(f"DELETE FROM words_{collection.number}")

@@ -1,0 +1,335 @@
+"""What recall reads out of a memory once, when it is written, and the bytes in which a store keeps it beside the row.
+
+A memory is ranked in units: a short one is one unit, a long one has a unit for each passage. Stems and words go by
+64-bit hashes, so that packing needs no numbering that writers would have to share, and a thousand memories are read by
+a handful of array operations. The bytes are a function of the row alone: whoever lacks them makes them anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.backends.vector_stores.base import Kept
+from perdure.domain.text.pattern import Pattern
+from perdure.domain.text.terms import is_unspaced, key_of, runs, stems
+from perdure.pipeline.lexicon import words
+from perdure.pipeline.retrieval.weights import LONG_WORDS, PASSAGE_WORDS
+
+Vector = NDArray[np.float32]
+Keys = NDArray[np.int64]
+
+USER = 1
+"""Bit of `cues`: the user said it, to an assistant."""
+ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED = 2, 4, 8, 16, 32, 64
+
+_SENTENCE_END = Pattern(r"(?<=[.!?。！？])\s+|\n+")
+_CODE = Pattern(r"```.*?(?:```|\Z)", re.DOTALL)
+_STEPS = 127.0
+"""Steps of a number of a passage's vector on each side of zero: a signed byte, which keeps a cosine to .005."""
+
+
+# ------------------------------------------------------------------ words of a text
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A stretch of text that is ranked by itself: its stems with their counts, and its topic words as they stand."""
+
+    stems: dict[str, int]
+    words: tuple[str, ...]
+    length: int
+    """Stems in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What signals ask of a memory's text as a whole."""
+
+    units: tuple[Unit, ...]
+    """One for a short memory; one for each passage of a long one."""
+    asks: bool
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the memory is ranked by its passages."""
+        return len(self.units) > 1
+
+
+@cache
+def stop_runs() -> frozenset[str]:
+    """Words without a topic, as `runs` gives them ("don't" is "don" and "t")."""
+    return frozenset(run for entry in words("recall_stopwords.txt") for run in runs(entry))
+
+
+def read(text: str) -> Features:
+    """The features of a memory's text."""
+    return Features(
+        units=tuple(read_unit(passage) for passage in passages(text)),
+        asks=text.rstrip().endswith(("?", "？")),
+    )
+
+
+def read_unit(text: str) -> Unit:
+    """Stems and topic words of a stretch of text."""
+    stop = stop_runs()
+    counted: Counter[str] = Counter()
+    topic: dict[str, None] = {}
+    for run in runs(text):
+        if run in stop:
+            continue
+        counted.update(stems(run))
+        if not is_unspaced(run):
+            topic[run] = None
+    return Unit(dict(counted), tuple(topic), counted.total())
+
+
+def passages(text: str) -> list[str]:
+    """The text in passages of whole sentences, of up to PASSAGE_WORDS words each; code blocks are left out.
+
+    A short text is one passage, itself. A sentence longer than a passage is cut by words.
+    """
+    if _count(text) <= LONG_WORDS:
+        return [text]
+    found: list[str] = []
+    held: list[str] = []
+    size = 0
+    for piece in _pieces(_CODE.sub("\n", text)):
+        count = _count(piece)
+        if held and size + count > PASSAGE_WORDS:
+            found.append(" ".join(held))
+            held, size = [], 0
+        held.append(piece)
+        size += count
+    if held:
+        found.append(" ".join(held))
+    return found or [text]
+
+
+def _pieces(text: str) -> list[str]:
+    """The sentences of a text, long ones cut by words; text without spaces by characters."""
+    pieces: list[str] = []
+    for sentence in _SENTENCE_END.split(text):
+        tokens = sentence.split()
+        for start in range(0, len(tokens), PASSAGE_WORDS):
+            pieces.append(" ".join(tokens[start : start + PASSAGE_WORDS]))
+    return pieces
+
+
+def _count(text: str) -> int:
+    return len(text.split())
+
+
+# ------------------------------------------------------------------ vectors of passages
+
+
+def pack_vectors(vectors: NDArray[np.float32]) -> bytes:
+    """Vectors of shape (n, dimension) as a signed byte for each number: of each vector its direction."""
+    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return bytes(np.round(vectors / largest * _STEPS).astype(np.int8))
+
+
+def unpack_vectors(data: bytes, dimension: int) -> NDArray[np.float32]:
+    """The vectors that `pack_vectors` packed, each of length 1; of shape (0, dimension) for anything else."""
+    if not data or len(data) % dimension:
+        return np.zeros((0, dimension), np.float32)
+    steps = np.frombuffer(data, np.int8).reshape(-1, dimension).astype(np.float32)
+    lengths = np.linalg.norm(steps, axis=1, keepdims=True)
+    return (steps / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def pack(vectors: NDArray[np.float32]) -> str:
+    """The same as base64 text, which stands in a row's payload."""
+    return base64.b64encode(pack_vectors(vectors)).decode()
+
+
+def unpack(text: object, dimension: int) -> NDArray[np.float32]:
+    """The vectors that `pack` made text of; of shape (0, dimension) for anything else."""
+    try:
+        data = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except (binascii.Error, ValueError):
+        data = b""
+    return unpack_vectors(data, dimension)
+
+
+# ------------------------------------------------------------------ a memory as recall sees it
+
+
+@dataclass(frozen=True, slots=True)
+class Cues:
+    """What signals ask of a memory, read out of its text when it is written."""
+
+    temporal: int = 0
+    """Words of time, of a turn whose speaker has a name."""
+    proper: int = 0
+    """Proper nouns, likewise."""
+    directive: bool = False
+    """It tells an assistant how to answer from now on."""
+    preference: bool = False
+    """It tells how something is liked to be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A memory as recall sees it."""
+
+    id: str
+    stamp: str
+    """Changes whenever the memory does."""
+    track: tuple[str | None, ...]
+    """The scope values; neighbours share them."""
+    place: tuple[float, int, int]
+    """When it was told, in days since 1970, then when it was made and its place in its call: the order of turns."""
+    turn: bool
+    """A message as it was said, and no fact."""
+    role: str
+    speaker: str | None
+    """The name of who said it, where it was given."""
+    features: Features
+    cues: Cues
+    vector: Vector | None
+    passages: NDArray[np.float32]
+    """Shape (passages, dimension); (0, dimension) for a short memory or where they were not embedded."""
+
+    @property
+    def bits(self) -> int:
+        """The memory's `cues` as bits."""
+        return (
+            (USER if self.turn and self.role == "user" and self.speaker is None else 0)
+            | (ASKS if self.features.asks else 0)
+            | (DIRECTIVE if self.cues.directive else 0)
+            | (PREFERENCE if self.cues.preference else 0)
+            | (LONG if self.features.is_long else 0)
+            | (TURN if self.turn else 0)
+            | (NAMED if self.turn and self.speaker is not None else 0)
+        )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The topic words of all units, one unit after another."""
+        return tuple(word for unit in self.features.units for word in unit.words)
+
+
+# ------------------------------------------------------------------ packed
+
+_FORMAT = 1
+"""Version of the packed form; bytes of another version are made anew."""
+_MOST = 65_535
+"""The largest count that is kept of a stem in a unit."""
+
+_HEAD = np.dtype(
+    [
+        ("format", "<u1"), ("temporal", "<u1"), ("proper", "<u1"), ("cues", "<u1"),
+        ("position", "<i4"), ("days", "<f8"), ("made", "<i8"), ("track", "<i8"),
+        ("units", "<u4"), ("stems", "<u4"), ("words", "<u4"), ("passages", "<u4"),
+        ("speaker", "<u2"), ("stamp", "<u2"), ("spare", "<u4"),
+    ]
+)  # fmt: skip
+"""The fixed part; from `units` on the sizes of what follows, but for the words, which a store keeps by themselves."""
+_UNIT = np.dtype([("length", "<u4"), ("stems", "<u4"), ("words", "<u4")])
+
+
+def pack_entry(entry: Entry) -> Kept:
+    """What a store keeps beside the memory's row, which has its id and its vector already."""
+    units = entry.features.units
+    speaker = (entry.speaker or (entry.role if entry.turn else "")).casefold().encode("utf-8", "surrogatepass")[:_MOST]
+    stamp = entry.stamp.encode()
+    vectors = pack_vectors(entry.passages) if len(entry.passages) else b""
+    sizes = np.array([(unit.length, len(unit.stems), len(unit.words)) for unit in units], _UNIT)
+    head = np.zeros((), _HEAD)
+    track = "\x1f".join("\x00" if value is None else value for value in entry.track)
+    for name, value in (
+        ("format", _FORMAT),
+        ("temporal", min(entry.cues.temporal, 255)),
+        ("proper", min(entry.cues.proper, 255)),
+        ("cues", entry.bits),
+        ("days", entry.place[0]),
+        ("made", entry.place[1]),
+        ("position", entry.place[2]),
+        ("track", key_of(track)),
+        ("units", len(units)),
+        ("stems", int(sizes["stems"].sum())),
+        ("words", int(sizes["words"].sum())),
+        ("passages", len(vectors)),
+        ("speaker", len(speaker)),
+        ("stamp", len(stamp)),
+    ):
+        head[name] = value
+    data = b"".join(
+        (
+            head.tobytes(),
+            sizes.tobytes(),
+            np.array([key_of(stem) for unit in units for stem in unit.stems], "<i8").tobytes(),
+            np.array([min(n, _MOST) for unit in units for n in unit.stems.values()], "<u2").tobytes(),
+            vectors,
+            speaker,
+            stamp,
+        )
+    )
+    return Kept(data, entry.words)
+
+
+def is_current(packed: bytes | None) -> TypeGuard[bytes]:
+    """Whether bytes are there and of the version that is written today."""
+    return packed is not None and len(packed) >= _HEAD.itemsize and packed[0] == _FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Many packed memories as columns."""
+
+    heads: NDArray[np.void]
+    """One structured element for each memory."""
+    units: NDArray[np.void]
+    """One for each unit, with the memory's units one after another: length, stems, words."""
+    stems: Keys
+    counts: NDArray[np.uint16]
+    """How often each of `stems` stands in its unit."""
+    words: Keys
+    """The topic words of the units, one unit after another, by their keys."""
+    passages: list[bytes]
+    """Packed vectors of each memory's passages."""
+    speakers: list[str]
+    stamps: list[str]
+
+
+def unpack_entries(packed: Sequence[bytes], words: Sequence[bytes]) -> Batch:
+    """The columns of packed memories, all of today's version, in their order; `words`: the keys of each one's words."""
+    heads = np.frombuffer(b"".join([each[: _HEAD.itemsize] for each in packed]), _HEAD)
+    sizes = np.stack(
+        (
+            heads["units"] * np.uint32(_UNIT.itemsize),
+            heads["stems"] * np.uint32(8),
+            heads["stems"] * np.uint32(2),
+            heads["passages"],
+            heads["speaker"].astype(np.uint32),
+            heads["stamp"].astype(np.uint32),
+        ),
+        axis=1,
+    )
+    ends = (np.cumsum(sizes, axis=1) + _HEAD.itemsize).tolist()
+    units, stemmed, counts, passages, speakers, stamps = parts = [], [], [], [], [], []  # type: ignore[var-annotated]
+    for data, marks in zip(packed, ends, strict=True):
+        start = _HEAD.itemsize
+        for part, end in zip(parts, marks, strict=True):
+            part.append(data[start:end])
+            start = end
+    return Batch(
+        heads,
+        np.frombuffer(b"".join(units), _UNIT),
+        np.frombuffer(b"".join(stemmed), "<i8"),
+        np.frombuffer(b"".join(counts), "<u2"),
+        np.frombuffer(b"".join(words), "<i8"),
+        passages,
+        [each.decode("utf-8", "surrogatepass") for each in speakers],
+        [each.decode() for each in stamps],
+    )

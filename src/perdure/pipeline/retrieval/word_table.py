@@ -1,0 +1,114 @@
+"""The words of all scopes that are in memory, each with the number and the vector that indexes share."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdure.domain.text.terms import key_of
+from perdure.pipeline.retrieval.features import Keys, Vector
+from perdure.pipeline.retrieval.growing import Growing
+
+ASKED_BYTES = 8 * 2**20
+"""Bytes of the likenesses of words that were asked for lately; the one asked for last is kept whatever it takes."""
+_WORD = 240
+"""Bytes that a word takes beside its vector, as measured: its text, its key and two places in dicts."""
+
+
+class WordTable:
+    """Words with numbers from 1; number 0 stands for no word, and its vector is zeros. Threads may share it."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+        self.texts: list[str] = [""]
+        self._numbers: dict[int, int] = {}
+        self._vectors, self._given = Growing(np.float32, dimension), Growing(np.bool_)
+        self._vectors.append(np.zeros(dimension, np.float32))
+        self._given.append(True)
+        self._asked: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._missing = 0
+        self._turn = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.texts) - 1
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, roughly."""
+        asked = sum(each.nbytes for each in self._asked.values())
+        return self._vectors.room + self._given.room + _WORD * len(self.texts) + asked
+
+    def number(self, key: int) -> int | None:
+        """The number of a word by its key; None where it is not here."""
+        return self._numbers.get(key)
+
+    def unknown(self, keys: Iterable[int]) -> list[int]:
+        """Those of the keys whose words are not here."""
+        return [key for key in keys if key not in self._numbers]
+
+    def learn(self, words: Iterable[str], vectors: Mapping[str, Vector] | None = None) -> None:
+        """Take in words, and the vectors of those that have one; a word that is here already stays as it is."""
+        with self._turn:
+            new = {key: word for word in words if (key := key_of(word)) not in self._numbers}
+            if not new:
+                return
+            first = len(self.texts)
+            self._numbers.update(zip(new, range(first, first + len(new)), strict=True))
+            self.texts.extend(new.values())
+            added = np.zeros((len(new), self.dimension), np.float32)
+            given = np.zeros(len(new), np.bool_)
+            for place, word in enumerate(new.values() if vectors else ()):
+                vector = vectors.get(word) if vectors else None
+                if vector is not None:
+                    added[place], given[place] = vector, True
+            self._vectors.extend(added)
+            self._given.extend(given)
+            self._missing += int((~given).sum())
+
+    def give(self, vectors: Mapping[str, Vector]) -> None:
+        """Take in the vectors of words that are here without one."""
+        with self._turn:
+            given = self._given.view
+            for word, vector in vectors.items():
+                number = self._numbers.get(key_of(word))
+                if number is not None and not given[number]:
+                    self._vectors.view[number] = vector
+                    given[number] = True
+                    self._missing -= 1
+                    self._asked.clear()
+
+    def without_vector(self, numbers: NDArray[np.integer]) -> list[str]:
+        """The words among these numbers, each once, that have no vector yet."""
+        if not self._missing:
+            return []
+        lacking = np.unique(numbers[~self._given.view[numbers]])
+        return [self.texts[number] for number in lacking.tolist()]
+
+    def vector(self, word: str) -> Vector | None:
+        """The vector of a word, where it is here and has one."""
+        number = self._numbers.get(key_of(word))
+        return self._vectors.view[number] if number is not None and self._given.view[number] else None
+
+    def numbers_of(self, keys: Keys) -> NDArray[np.int32]:
+        """The numbers of keys whose words are all here."""
+        distinct, places = np.unique(keys, return_inverse=True)
+        return np.array([self._numbers[key] for key in distinct.tolist()], np.int32)[places.reshape(-1)]
+
+    def likeness(self, word: str, vector: Vector) -> NDArray[np.float32]:
+        """How like a word is to each word here, in [0, 1], by number; shape (len + 1,)."""
+        with self._turn:
+            known = self._asked.get(word)
+            start = 0 if known is None else len(known)
+            if known is None or start < len(self.texts):
+                # `einsum` runs in this thread alone; BLAS would wake its own threads for so little.
+                added = np.clip(np.einsum("ij,j->i", self._vectors.view[start:], vector), 0, 1)
+                known = added if known is None else np.concatenate((known, added))
+                self._asked[word] = known
+                while len(self._asked) > 1 and len(self._asked) * known.nbytes > ASKED_BYTES:
+                    self._asked.popitem(last=False)
+            self._asked.move_to_end(word)
+            return known
