@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from perdure.backends.vector_stores.base import Point
 from perdure.backends.vector_stores.common.scoring import exact_scores, unit_rows
-from perdure.backends.vector_stores.sqlite import read, write
-from perdure.backends.vector_stores.sqlite import store as search
+from perdure.backends.vector_stores.sqlite import read, search, write
 from perdure.backends.vector_stores.sqlite.database import find_collection
 from perdure.backends.vector_stores.sqlite.read import BlockCache, StaleSnapshot, find_home
 from perdure.backends.vector_stores.sqlite.store import SqliteVectorStore

@@ -51,7 +51,10 @@ class Rig:
 
     def words(self, *words: str) -> dict[str, Any]:
         found = self.run(self.store.words, "c", [key_of(word) for word in words])
-        return {word: None if each is None else each.tolist() for word, each in found.items()}
+        return {
+            word: vector.tolist() if is_given else None
+            for word, vector, is_given in zip(found.texts, found.vectors, found.given, strict=True)
+        }
 
 
 @pytest.fixture

@@ -48,6 +48,26 @@ class KeptRows:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptWords:
+    """Words of a collection's rows, with their vectors."""
+
+    keys: list[int]
+    """Of each word, by `key_of`."""
+    texts: list[str]
+    vectors: NDArray[np.float32]
+    """Shape (words, dimension); zeros for a word whose vector nobody has given yet."""
+    given: NDArray[np.bool_]
+    """Which have one."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def with_vector(self) -> dict[str, Vector]:
+        """The vectors that there are, by the words."""
+        return {self.texts[place]: self.vectors[place] for place in np.flatnonzero(self.given).tolist()}
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One row of a store: id, vector (None while no embedder could make one) and JSON payload."""
 
@@ -263,9 +283,9 @@ class VectorStore(ABC):
         """Words of kept rows whose vectors nobody has given yet, at most `limit`."""
         return []
 
-    async def words(self, collection: str, keys: Sequence[int]) -> Mapping[str, Vector | None]:
-        """The words of these keys that the store has, each with its vector, or None while it has none."""
-        return {}
+    async def words(self, collection: str, keys: Sequence[int]) -> KeptWords:
+        """The words of these keys that the store has, in any order."""
+        return KeptWords([], [], np.zeros((0, 0), np.float32), np.zeros(0, np.bool_))
 
     async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:
         """Give words that the store has their vectors; others are left out."""

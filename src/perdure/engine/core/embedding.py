@@ -142,10 +142,11 @@ async def put_rows(
         return
     with degrade("words get their vectors when they are first searched"):
         kept = await store.words(collection, [key_of(word) for word in words])
-        await give_words(store, collection, embedding, [word for word, vector in kept.items() if vector is None])
+        bare = [word for word, is_given in zip(kept.texts, kept.given, strict=True) if not is_given]
+        await give_words(store, collection, embedding, bare)
         if len(embedding.words_given) > MOST_GIVEN:
             embedding.words_given.clear()
-        embedding.words_given |= kept.keys()
+        embedding.words_given.update(kept.texts)
 
 
 async def give_words(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers.base import Mark
@@ -178,7 +179,7 @@ class ScopeIndexes:
                 known[word] = vector
         if missing:
             kept = await self._kernel.store.words(self._kernel.collection, [key_of(word) for word in missing])
-            known |= {word: vector for word, vector in kept.items() if vector is not None}
+            known |= kept.with_vector()
         return known, [word for word in missing if word not in known]
 
     def drop(self, held: CachedIndex, ids: Iterable[str]) -> None:
@@ -262,17 +263,15 @@ class ScopeIndexes:
         packed = [each for each in data if is_current(each)]
         unknown = table.unknown(np.unique(np.frombuffer(b"".join(words), "<i8")).tolist())
         if unknown:
-            found = await kernel.store.words(kernel.collection, unknown)
-            table.learn(found, {word: vector for word, vector in found.items() if vector is not None})
+            table.take_in(await kernel.store.words(kernel.collection, unknown))
 
         def fill() -> None:
             vectors = kept.vectors[there]
-            lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+            lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+            lengths[lengths == 0] = 1
             batch = unpack_entries(packed, [words[place] for place in there])
             with held.turn:
-                held.index.extend(
-                    [kept.ids[place] for place in there], batch, vectors / np.where(lengths > 0, lengths, np.float32(1))
-                )
+                held.index.extend([kept.ids[place] for place in there], batch, vectors / lengths)
 
         if packed:
             await run_blocking(fill)

@@ -143,6 +143,8 @@ class ScopeIndex:
         self._alive.extend(np.ones(total, np.bool_))
         self._owner.extend(owners + number)
         self._norms.extend(np.ones(total, np.float32))
+        alone = np.zeros(total, np.int32)
+        self._previous, self._next = np.r_[self._previous, alone], np.r_[self._next, alone]
         self._lengths.extend(batch.units["length"])
         for column, name in (
             (self._days, "days"),
@@ -347,10 +349,7 @@ class ScopeIndex:
         )
         previous, following = np.zeros(units, np.int32), np.zeros(units, np.int32)
         previous[right[near]], following[left[near]] = left[near], right[near]
-        known = len(self._previous)
-        changed = np.ones(units, np.bool_)
-        changed[:known] = (previous[:known] != self._previous) | (following[:known] != self._next)
-        changed[0] = False
+        changed = (previous != self._previous) | (following != self._next)
         self._previous, self._next = previous, following
         self._linked, self._neighbours = True, None
         for _ in range(2):  # whose neighbour, or whose neighbour's neighbour, has another one now

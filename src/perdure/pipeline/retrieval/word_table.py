@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perdure.backends.vector_stores.base import KeptWords
 from perdure.domain.text.terms import key_of
 from perdure.pipeline.retrieval.features import Keys, Vector
 from perdure.pipeline.retrieval.growing import Growing
@@ -38,9 +39,8 @@ class WordTable:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, roughly."""
-        asked = sum(each.nbytes for each in self._asked.values())
-        return self._vectors.room + self._given.room + _WORD * len(self.texts) + asked
+        """Bytes that it takes, roughly, beside those of words that were asked for (ASKED_BYTES at most)."""
+        return self._vectors.room + self._given.room + _WORD * len(self.texts)
 
     def number(self, key: int) -> int | None:
         """The number of a word by its key; None where it is not here."""
@@ -50,36 +50,48 @@ class WordTable:
         """Those of the keys whose words are not here."""
         return [key for key in keys if key not in self._numbers]
 
-    def learn(self, words: Iterable[str], vectors: Mapping[str, Vector] | None = None) -> None:
-        """Take in words, and the vectors of those that have one; a word that is here already stays as it is."""
+    def learn(self, words: Iterable[str]) -> None:
+        """Take in words without vectors; a word that is here already stays as it is."""
         with self._turn:
             new = {key: word for word in words if (key := key_of(word)) not in self._numbers}
-            if not new:
-                return
-            first = len(self.texts)
-            self._numbers.update(zip(new, range(first, first + len(new)), strict=True))
-            self.texts.extend(new.values())
-            added = np.zeros((len(new), self.dimension), np.float32)
-            given = np.zeros(len(new), np.bool_)
-            for place, word in enumerate(new.values() if vectors else ()):
-                vector = vectors.get(word) if vectors else None
-                if vector is not None:
-                    added[place], given[place] = vector, True
-            self._vectors.extend(added)
-            self._given.extend(given)
-            self._missing += int((~given).sum())
+            self._add(list(new), list(new.values()), np.zeros(len(new), np.bool_))
+
+    def take_in(self, kept: KeptWords) -> None:
+        """Take in words that a store has, with the vectors that it has; those that are here stay as they are."""
+        with self._turn:
+            new = [place for place, key in enumerate(kept.keys) if key not in self._numbers]
+            given = kept.given[new]
+            if given.any():  # of a hosted embedder no word ever has a vector, and there is no room for any
+                self._make_room()
+                self._vectors.extend(kept.vectors[new])
+            self._add([kept.keys[place] for place in new], [kept.texts[place] for place in new], given)
 
     def give(self, vectors: Mapping[str, Vector]) -> None:
         """Take in the vectors of words that are here without one."""
         with self._turn:
             given = self._given.view
-            for word, vector in vectors.items():
-                number = self._numbers.get(key_of(word))
-                if number is not None and not given[number]:
-                    self._vectors.view[number] = vector
-                    given[number] = True
-                    self._missing -= 1
-                    self._asked.clear()
+            self._make_room()
+            numbers = [self._numbers.get(key_of(word), 0) for word in vectors]
+            new = {
+                number: vector for number, vector in zip(numbers, vectors.values(), strict=True) if not given[number]
+            }
+            if new:
+                places = list(new)
+                self._vectors.view[places] = np.stack(list(new.values()))
+                given[places] = True
+                self._missing -= len(new)
+                self._asked.clear()
+
+    def _make_room(self) -> None:
+        """Have a vector of zeros for each word that has none."""
+        self._vectors.extend(np.zeros((len(self.texts) - len(self._vectors), self.dimension), np.float32))
+
+    def _add(self, keys: Sequence[int], texts: Sequence[str], given: NDArray[np.bool_]) -> None:
+        first = len(self.texts)
+        self._numbers.update(zip(keys, range(first, first + len(keys)), strict=True))
+        self.texts.extend(texts)
+        self._given.extend(given)
+        self._missing += len(keys) - int(given.sum())
 
     def without_vector(self, numbers: NDArray[np.integer]) -> list[str]:
         """The words among these numbers, each once, that have no vector yet."""
@@ -105,7 +117,9 @@ class WordTable:
             start = 0 if known is None else len(known)
             if known is None or start < len(self.texts):
                 # `einsum` runs in this thread alone; BLAS would wake its own threads for so little.
-                added = np.clip(np.einsum("ij,j->i", self._vectors.view[start:], vector), 0, 1)
+                added = np.zeros(len(self.texts) - start, np.float32)
+                there = self._vectors.view[start:]
+                added[: len(there)] = np.clip(np.einsum("ij,j->i", there, vector), 0, 1)
                 known = added if known is None else np.concatenate((known, added))
                 self._asked[word] = known
                 while len(self._asked) > 1 and len(self._asked) * known.nbytes > ASKED_BYTES:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from perdure.backends.vector_stores.base import Kept, KeptRows, Vector
+from perdure.backends.vector_stores.base import Kept, KeptRows, KeptWords, Vector
 from perdure.backends.vector_stores.sqlite.database import Collection, key_text, text_key
 from perdure.backends.vector_stores.sqlite.read import parts_of, translate
 from perdure.domain.filter import Filter
@@ -91,13 +91,20 @@ def kept_rows(connection: sqlite3.Connection, collection: Collection, filter: Fi
 # ------------------------------------------------------------------ words
 
 
-def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence[int]) -> dict[str, Vector | None]:
-    """The words of these keys that are here, each with its vector if it has one."""
+def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence[int]) -> KeptWords:
+    """The words of these keys that are here."""
     rows = connection.execute(
-        f"SELECT text, vector FROM words_{collection.number} WHERE word IN (SELECT value FROM json_each(?))",
+        f"SELECT word, text, vector FROM words_{collection.number} WHERE word IN (SELECT value FROM json_each(?))",
         (json.dumps(sorted(keys)),),
+    ).fetchall()
+    blank = bytes(4 * collection.dimension)
+    joined = b"".join([blank if vector is None else vector for _, _, vector in rows])
+    return KeptWords(
+        [key for key, _, _ in rows],
+        [key_text(text) for _, text, _ in rows],
+        np.frombuffer(joined, np.float32).reshape(-1, collection.dimension),
+        np.array([vector is not None for _, _, vector in rows], np.bool_),
     )
-    return {key_text(text): None if blob is None else np.frombuffer(blob, np.float32) for text, blob in rows}
 
 
 def without_vector(connection: sqlite3.Connection, collection: Collection, limit: int) -> list[str]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.backends.blocking import run_blocking, run_unit
@@ -20,10 +16,10 @@ from perdure.backends.sqlite_file import read_meta
 from perdure.backends.validation import UserPath
 from perdure.backends.vector_stores.base import (
     CollectionInfo,
-    Hit,
     Hits,
     Kept,
     KeptRows,
+    KeptWords,
     Names,
     Page,
     Point,
@@ -39,312 +35,19 @@ from perdure.backends.vector_stores.common.rows import (
     check_limit,
     check_vector,
 )
-from perdure.backends.vector_stores.common.scoring import MARGIN, exact_scores, sum_rarities, unit, word_scores
+from perdure.backends.vector_stores.common.scoring import unit
 from perdure.backends.vector_stores.sqlite import database as schema
 from perdure.backends.vector_stores.sqlite import maintenance, recall
 from perdure.backends.vector_stores.sqlite import read as _sqlite_read
 from perdure.backends.vector_stores.sqlite import write as _sqlite_write
-from perdure.backends.vector_stores.sqlite.database import Collection, Database, key_text
+from perdure.backends.vector_stores.sqlite.database import Collection, Database
 from perdure.backends.vector_stores.sqlite.read import (
-    CHUNK,
-    Block,
     BlockCache,
-    Part,
-    Sql,
     StaleSnapshot,
-    parts_of,
-    payloads,
-    read_units,
-    translate,
 )
+from perdure.backends.vector_stores.sqlite.search import keyword_search, search_rows
 from perdure.domain.errors import VectorStoreError
 from perdure.domain.filter import Filter
-from perdure.domain.text.terms import index_text, query_words
-
-# Exact nearest neighbours inside a filter.
-#
-# Inside one home: rank every vector by one matrix product, then ask SQL which of the leading rows match, in growing
-# chunks, until enough do; where few match, ask for all that match at once. Elsewhere: stream the vectors of the rows
-# that match from the file. Both keep every row that may tie with the last, score those in float64 and break ties by
-# id.
-
-# ruff: noqa: S608  (only our own names and numbers are written into SQL; every value is bound)
-
-
-_TESTED_COST = 4.0
-"""What it costs to test one candidate by its n, against one row of a home read in order (measured)."""
-
-
-class Match(NamedTuple):
-    """A row found, ordered best first and by id."""
-
-    loss: float
-    """The score, negated."""
-    id: str
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows of a part that match: what the ways of searching ask SQL about."""
-
-    connection: sqlite3.Connection
-    collection: Collection
-    part: Part
-    condition: Sql
-
-    def among(self, ns: list[int]) -> dict[int, str]:
-        """The ids of those of these rows that match, by n."""
-        rows = self.connection.execute(
-            f"SELECT r.n, r.id FROM rows_{self.collection.number} r "
-            f"WHERE r.n IN (SELECT value FROM json_each(?)) AND {self.condition.text}",
-            (json.dumps(ns), *self.condition.values),
-        )
-        return {n: key_text(id) for n, id in rows}
-
-    def all(self) -> dict[int, str]:
-        """The ids of all rows of the part that match, by n."""
-        where = self.part.span
-        rows = self.connection.execute(
-            f"SELECT r.n, r.id FROM rows_{self.collection.number} r WHERE {where.text} AND {self.condition.text}",
-            (*where.values, *self.condition.values),
-        )
-        return {n: key_text(id) for n, id in rows}
-
-    def vectors(self) -> Iterator[list[tuple[int, bytes, str]]]:
-        """The n, vector and id of all rows of the part that match and have a vector, some at a time."""
-        c, where = self.collection.number, self.part.span
-        cursor = self.connection.execute(
-            f"SELECT r.n, v.vector, r.id FROM rows_{c} r CROSS JOIN vectors_{c} v ON v.n = r.n "
-            f"WHERE {where.text} AND {self.condition.text}",
-            (*where.values, *self.condition.values),
-        )
-        while rows := cursor.fetchmany(CHUNK):
-            yield rows
-
-
-def search_rows(
-    connection: sqlite3.Connection,
-    blocks: BlockCache,
-    collection: Collection,
-    *,
-    query: Vector,
-    limit: int,
-    filter: Filter | None,
-) -> list[Hit]:
-    """The rows of highest cosine to the unit query; StaleSnapshot where another thread has read a later moment."""
-    condition = translate(filter)
-    found: list[Match] = []
-    for part in parts_of(connection, collection, filter):
-        rows = Rows(connection, collection, part, condition)
-        block = None if part.home is None else blocks.get(connection, collection, part.home)
-        found += search_file(rows, query, limit) if block is None else search_block(rows, block, query, limit)
-    return hits(connection, collection, sorted(found)[:limit])
-
-
-def hits(connection: sqlite3.Connection, collection: Collection, found: list[Match]) -> list[Hit]:
-    """The rows found with their payloads."""
-    stored = payloads(connection, collection, [row.n for row in found])
-    return [Hit(row.id, -row.loss, stored[row.n]) for row in found]
-
-
-# ------------------------------------------------------------------ a home in memory
-
-
-def search_block(rows: Rows, block: Block, query: Vector, limit: int) -> list[Match]:
-    """The best rows of a home, and at least `limit` of them if so many match."""
-    scores = block.rank(query)
-    alive = block.alive
-    ids: dict[int, str] = {}
-    places: list[int] = []
-    tested, above, wanted = 0, np.inf, limit + limit // 2 + 16
-    floor = _nth(scores, wanted, alive)
-    while tested < alive:
-        fresh = np.flatnonzero((scores >= floor) & (scores < above))
-        if len(fresh) * _TESTED_COST > alive:
-            return _rank_all(rows, block, scores, query, limit)
-        fresh = fresh[np.argsort(-scores[fresh], kind="stable")]
-        ns = block.ns[fresh].tolist()
-        matched = rows.among(ns)
-        ids |= matched
-        places += [place for place, n in zip(fresh.tolist(), ns, strict=True) if n in matched]
-        tested, above = tested + len(fresh), floor
-        if len(places) >= limit:
-            floor = float(scores[places[limit - 1]]) - MARGIN  # below it no row can tie with the last
-            if above <= floor:
-                break
-        else:
-            share = (len(places) + 0.5) / tested
-            wanted = tested + int((limit - len(places)) / share * 1.5) + 16
-            floor = _nth(scores, wanted, alive)
-    return _score(block, np.array(places, np.intp), ids, query)
-
-
-def _nth(scores: NDArray[np.float32], wanted: int, alive: int) -> float:
-    """The score of the `wanted`-th best row, or the least that a living row can have if there are not so many."""
-    if wanted >= alive:
-        return -2.0
-    return float(np.partition(scores, len(scores) - wanted)[len(scores) - wanted])
-
-
-def _rank_all(rows: Rows, block: Block, scores: NDArray[np.float32], query: Vector, limit: int) -> list[Match]:
-    """The best of all rows that match, asked for at once."""
-    ids = rows.all()
-    places = block.positions(np.fromiter(sorted(ids), np.int64, len(ids)))
-    if len(places) > limit:
-        cut = np.partition(scores[places], -limit)[-limit] - MARGIN
-        places = places[scores[places] >= cut]
-    return _score(block, places, ids, query)
-
-
-def _score(block: Block, places: NDArray[np.intp], ids: dict[int, str], query: Vector) -> list[Match]:
-    ns = block.ns[places].tolist()
-    scores = exact_scores(block.units[places], query).tolist()
-    return [Match(-score, ids[n], n) for n, score in zip(ns, scores, strict=True)]
-
-
-# ------------------------------------------------------------------ straight from the file
-
-
-def search_file(rows: Rows, query: Vector, limit: int) -> list[Match]:
-    """The best rows of a part whose vectors are not in memory; holds some thousand vectors at one time."""
-    best: list[Match] = []
-    floor = -np.inf
-    for chunk in rows.vectors():
-        ns, units = read_units([(row[0], row[1]) for row in chunk], rows.collection.dimension)
-        near = np.flatnonzero(units @ query >= floor - MARGIN)
-        scores = exact_scores(units[near], query).tolist()
-        best += [
-            Match(-score, key_text(chunk[place][2]), int(ns[place]))
-            for place, score in zip(near.tolist(), scores, strict=True)
-        ]
-        if len(best) > limit:
-            best = sorted(best)[:limit]
-            floor = -best[-1].loss
-    return best
-
-
-# Keyword search: the full-text index tells which rows have a word, BM25 how much that is worth.
-#
-# SQLite's own bm25() counts a word over all tenants of the file for every query (80 ms at a million rows, and one
-# tenant's texts would move another's scores). Here a word's rarity is that among the rows asked about, read from the
-# part of the index where they lie.
-
-_EVERYWHERE = (0, 2**63 - 1)
-
-
-def keyword_search(
-    connection: sqlite3.Connection, collection: Collection, text: str, limit: int, filter: Filter | None
-) -> list[Hit]:
-    """The rows that share words with the text, best first, equal ones by id."""
-    asked = [_phrase(word) for word in query_words(text).values()]
-    parts = parts_of(connection, collection, filter)
-    if not asked or not parts:
-        return []
-    strangers, total = _universe(connection, collection, parts)
-    postings = [_posting(connection, collection, parts, strangers, phrase) for phrase in asked]
-    ns, weights = sum_rarities(postings, total)
-    scores = word_scores(weights, _lengths(connection, collection, ns))
-    condition = translate(filter)
-    rows = Rows(connection, collection, Part(condition), condition)
-    return hits(connection, collection, _best(rows, ns, scores, limit))
-
-
-def _best(rows: Rows, ns: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[Match]:
-    """The best rows that match, tested in the order of their scores until there are enough."""
-    order = np.argsort(-scores, kind="stable")
-    losses = -scores[order]
-    found: list[Match] = []
-    tested, size = 0, limit + limit // 2 + 16
-    while tested < len(order) and len(found) < limit:
-        last = losses[min(tested + size, len(order)) - 1]
-        stop = int(np.searchsorted(losses, last, side="right"))  # rows of one score together: ties go by id
-        chunk = ns[order[tested:stop]].tolist()
-        matched = rows.among(chunk)
-        found += [
-            Match(loss, matched[n], n)
-            for n, loss in zip(chunk, losses[tested:stop].tolist(), strict=True)
-            if n in matched
-        ]
-        tested, size = stop, size * 4
-    return sorted(found)[:limit]
-
-
-def _phrase(word: str) -> str:
-    """The word in FTS5's query language, where it can be nothing but a word."""
-    return '"' + index_text(word).replace('"', '""') + '"'
-
-
-def _universe(
-    connection: sqlite3.Connection, collection: Collection, parts: list[Part]
-) -> tuple[NDArray[np.int64] | None, int]:
-    """Of the parts that are no home the rows' n (None where a range tells them), and how many rows all parts have."""
-    c = collection.number
-    total = 0
-    strangers: list[NDArray[np.int64]] = []
-    for part in parts:
-        if part.home is not None:
-            total += part.home.count
-        elif not part.where.values:
-            return None, connection.execute(f"SELECT ifnull(sum(count), 0) FROM homes_{c}").fetchone()[0]
-        else:
-            rows = connection.execute(f"SELECT r.n FROM rows_{c} r WHERE {part.where.text}", part.where.values)
-            strangers.append(np.sort(np.fromiter((n for (n,) in rows), np.int64)))
-            total += len(strangers[-1])
-    return (strangers[0] if strangers else None), total
-
-
-def _posting(
-    connection: sqlite3.Connection,
-    collection: Collection,
-    parts: list[Part],
-    strangers: NDArray[np.int64] | None,
-    phrase: str,
-) -> NDArray[np.int64]:
-    """The n of the rows of the parts that have the phrase."""
-    found = []
-    for part in parts:
-        if part.home is not None:
-            found.append(_with_phrase(connection, collection, phrase, part.home.span))
-        elif not part.where.values:
-            found.append(_with_phrase(connection, collection, phrase, _EVERYWHERE))
-        elif strangers is not None and len(strangers):
-            everywhere = _with_phrase(connection, collection, phrase, (int(strangers[0]), int(strangers[-1])))
-            found.append(np.intersect1d(everywhere, strangers, assume_unique=True))
-    return np.concatenate(found) if found else np.empty(0, np.int64)
-
-
-def _with_phrase(
-    connection: sqlite3.Connection, collection: Collection, phrase: str, span: tuple[int, int]
-) -> NDArray[np.int64]:
-    table = f"text_{collection.number}"
-    rows = connection.execute(
-        f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND rowid BETWEEN ? AND ?", (phrase, *span)
-    )
-    return np.fromiter((n for (n,) in rows), np.int64)
-
-
-def _lengths(connection: sqlite3.Connection, collection: Collection, ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How many words each row's text has, from the index's own table of sizes (FTS5 documentation, section 9.5)."""
-    rows = connection.execute(
-        f"SELECT id, sz FROM text_{collection.number}_docsize WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps(ns.tolist()),),
-    ).fetchall()
-    lengths = np.ones(len(ns), np.float64)
-    places = np.searchsorted(ns, np.fromiter((n for n, _ in rows), np.int64, len(rows)))
-    lengths[places] = np.fromiter((_varint(size) for _, size in rows), np.float64, len(rows))
-    return lengths
-
-
-def _varint(data: bytes) -> int:
-    """SQLite's variable-length integer: seven bits a byte, the highest bit says that more follow."""
-    value = 0
-    for byte in data:
-        value = (value << 7) | (byte & 0x7F)
-        if byte < 0x80:
-            break
-    return value
-
 
 T = TypeVar("T")
 _log = logging.getLogger("perdure")
@@ -531,9 +234,10 @@ class SqliteVectorStore(ListingStore):
         """Words of kept rows whose vectors nobody has given yet."""
         return await self._read_in(collection, recall.without_vector, limit) if self._keeps else []
 
-    async def words(self, collection: str, keys: Sequence[int]) -> Mapping[str, Vector | None]:
-        """The words of these keys that are here, each with its vector if it has one."""
-        return await self._read_in(collection, recall.words, keys) if self._keeps else {}
+    async def words(self, collection: str, keys: Sequence[int]) -> KeptWords:
+        """The words of these keys that are here."""
+        found = await self._read_in(collection, recall.words, keys) if self._keeps else None
+        return found if found is not None else await super().words(collection, keys)
 
     async def give_words(self, collection: str, vectors: Mapping[str, Vector]) -> None:
         """Give words that are here their vectors; in a file that may not be written they stay without."""
