@@ -1,4 +1,7 @@
-"""FastAPI dependencies: the caller of a request, and the memory restricted to what the caller may access."""
+"""FastAPI dependencies: the caller of a request, and the memory restricted to what the caller may access.
+
+Each dependency is a coroutine: FastAPI runs any other in a thread, and changing threads costs more than they do.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,13 @@ from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.server.schemas.fields import project_wall
 from perdure.frontends.server.state import CurrentService, Service
 
-CurrentCaller = Annotated[Caller, Depends(caller_of)]
+
+async def current_caller(request: Request) -> Caller:
+    """Return the authenticated caller of a request; AuthenticationError where there is none."""
+    return caller_of(request)
+
+
+CurrentCaller = Annotated[Caller, Depends(current_caller)]
 """The caller, as an argument of a route."""
 
 
@@ -113,7 +122,7 @@ class PersonalMemory:
         return item
 
 
-def read_access(request: Request, service: CurrentService, caller: CurrentCaller) -> PersonalMemory:
+def read_access(request: Request, service: Service, caller: Caller) -> PersonalMemory:
     """Return what the caller may read; a project in the query string restricts it."""
     walls = caller.walls
     memory = memory_of_caller(service, caller)
@@ -124,7 +133,7 @@ def read_access(request: Request, service: CurrentService, caller: CurrentCaller
     return personal.of_project(request.query_params.get("org_id"), request.query_params.get("project_id"))
 
 
-def write_access(request: Request, service: CurrentService, caller: CurrentCaller) -> PersonalMemory:
+def write_access(request: Request, service: Service, caller: Caller) -> PersonalMemory:
     """Return what the caller may change; ForbiddenError for a caller that may only read."""
     need_writer(caller)
     return read_access(request, service, caller)
@@ -138,7 +147,17 @@ def _user(request: Request, service: Service, caller: Caller) -> str | None:
     return None
 
 
-ReadAccess = Annotated[PersonalMemory, Depends(read_access)]
+async def current_read_access(request: Request, service: CurrentService, caller: CurrentCaller) -> PersonalMemory:
+    """Return what the caller may read."""
+    return read_access(request, service, caller)
+
+
+async def current_write_access(request: Request, service: CurrentService, caller: CurrentCaller) -> PersonalMemory:
+    """Return what the caller may change."""
+    return write_access(request, service, caller)
+
+
+ReadAccess = Annotated[PersonalMemory, Depends(current_read_access)]
 """For routes that only read."""
-WriteAccess = Annotated[PersonalMemory, Depends(write_access)]
+WriteAccess = Annotated[PersonalMemory, Depends(current_write_access)]
 """For routes that change something."""

@@ -46,5 +46,10 @@ def service(request: Request) -> Service:
     return found
 
 
-CurrentService = Annotated[Service, Depends(service)]
+async def current_service(request: Request) -> Service:
+    """Return the same, as a dependency: FastAPI runs one that is no coroutine in a thread."""
+    return service(request)
+
+
+CurrentService = Annotated[Service, Depends(current_service)]
 """The service, as an argument of a route."""

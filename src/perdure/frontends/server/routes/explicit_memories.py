@@ -208,7 +208,7 @@ class UserStores:
             raise ScopeError(error.message, field="user_id") from error
 
 
-def stores(request: Request, service: CurrentService, caller: CurrentCaller) -> UserStores:
+async def stores(request: Request, service: CurrentService, caller: CurrentCaller) -> UserStores:
     """Build the `UserStores` of a request."""
     return UserStores(request, service, caller)
 
