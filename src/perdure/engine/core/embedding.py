@@ -128,16 +128,17 @@ MOST_GIVEN = 200_000
 
 
 async def put_rows(
-    store: VectorStore, collection: str, embedding: Embedding | None, puts: Sequence[Point], deletes: Sequence[str] = ()
+    store: VectorStore, collection: str, embedding: Embedding, puts: Sequence[Point], deletes: Sequence[str] = ()
 ) -> None:
     """Write rows and delete others, and give the words that are new to the store their vectors.
 
     What fails of the latter costs nothing but time: who searches first makes the vectors.
     """
     await store.apply(collection, puts, deletes)
-    if embedding is None or not embedding.compares_words:
+    if not embedding.compares_words:
         return
-    words = {word for point in puts if point.kept is not None for word in point.kept.words} - embedding.words_given
+    embedded = [point.kept for point in puts if point.kept is not None and point.vector is not None]
+    words = {word for kept in embedded for word in kept.words} - embedding.words_given
     if not words:
         return
     with degrade("words get their vectors when they are first searched"):

@@ -16,7 +16,7 @@ from perdure.domain.errors import ConfigError, EmbeddingError, PerdureError
 from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 from perdure.engine.config.config import MemoryConfig
-from perdure.engine.core.embedding import Embedding, put_rows, with_derived, with_kept, without_derived
+from perdure.engine.core.embedding import Embedding, with_derived, with_kept, without_derived
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
 from perdure.engine.transfer.transfer import export_archive, import_archive
@@ -61,7 +61,7 @@ class RowCopier:
                 continue
             wanted.append(row)
         if wanted:
-            await put_rows(self.store, self.collection, self.embedding, await self._with_vectors(wanted, there))
+            await self.store.apply(self.collection, await self._with_vectors(wanted, there))
         return len(wanted)
 
     def _is_same(self, found: Point, row: Point) -> bool:

@@ -152,8 +152,8 @@ class ImportWriter:
                 with_kept(Point(row.id, row.vector, row.payload), dimension) for row in fresh if self._is_embedded(row)
             ]
             points = [*brought, *await with_derived(kernel.embedding, made)]
-            if points:
-                await kernel.put_rows(points)
+            if points:  # the vectors of their words are made when they are first searched
+                await kernel.store.apply(kernel.collection, points)
         if kernel.change_observer is not None:
             live = [row for row in fresh if row.is_live and not row.is_message]
             await kernel.change_observer.arrived([MemoryItem.from_payload(row.payload) for row in live])
