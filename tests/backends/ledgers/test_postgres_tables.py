@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 from alembic import command
 from alembic.config import Config
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex
 
 from perdure.backends.ledgers.base import Remembered
 from perdure.backends.ledgers.postgres.store import PostgresLedger
+from perdure.backends.ledgers.sql import tables
 from perdure.backends.ledgers.sql import upkeep as _schema
 from perdure.domain.errors import LedgerError
 from tests.contracts.ledgers.ledger_postgres import Server, new_server, postgres_server  # noqa: F401 - a fixture
@@ -172,3 +175,13 @@ async def test_check_finds_what_is_damaged(own_server: Server) -> None:
         "PostgreSQL finds the ledger's table memory_history damaged: restore a copy of the database"
     ]
     await ledger.close()
+
+
+def test_each_index_over_some_rows_has_its_condition_in_both_dialects() -> None:
+    """A condition for PostgreSQL is given only there: SQLAlchemy imports its dialect for it."""
+    tables.for_postgresql()
+    for table in tables.metadata.tables.values():
+        for index in table.indexes:
+            made = [str(CreateIndex(index).compile(dialect=each.dialect())) for each in (postgresql, sqlite)]
+            conditions = {text.partition(" WHERE ")[2] for text in made}
+            assert len(conditions) == 1, made

@@ -23,6 +23,7 @@ HEAVY = {
     "pydantic_settings",
     "sqlalchemy",
     "alembic",
+    "sqlalchemy.dialects.postgresql",
     "onnxruntime",
     "tokenizers",
     "typer",
@@ -54,6 +55,7 @@ RARE = (
 
 NOT_FOR_A_SEARCH = (
     "alembic",
+    "sqlalchemy.dialects.postgresql",
     "perdure.backends.git",
     "perdure.backends.graphs",
     "perdure.backends.markdown",

@@ -285,18 +285,30 @@ class MiniLMEmbedder(Embedder):
     class Settings(BaseModel):
         """Where the model lies and how many threads it takes."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+        # Descriptions, and no docstrings of fields: for those pydantic parses this file whenever it is imported.
+        model_config = ConfigDict(extra="forbid", frozen=True)
 
-        path: Path | None = None
-        """A folder with tokenizer.json and model.safetensors, onnx/model.onnx or model.onnx; None: the installed
-        weights package, else the downloaded model."""
-        threads: int = Field(default=1, ge=1, le=256)
-        """Threads of one embedding call. More than one only pays on a machine that is otherwise idle."""
-        cache_dir: Path | None = None
-        """Folder of the built graph and of the download; None: the user's cache folder."""
-        precision: Precision = "fp32"
-        """`int8` computes with 8-bit numbers: half the processor time and a quarter of the memory, for vectors that are
-        a little less exact. They are another model's vectors: a collection has one kind, and `reindex` changes it."""
+        path: Path | None = Field(
+            default=None,
+            description="A folder with tokenizer.json and model.safetensors, onnx/model.onnx or model.onnx; None: the "
+            "installed weights package, else the downloaded model.",
+        )
+        threads: int = Field(
+            default=1,
+            ge=1,
+            le=256,
+            description="Threads of one embedding call. More than one only pays on a machine that is otherwise idle.",
+        )
+        cache_dir: Path | None = Field(
+            default=None,
+            description="Folder of the built graph and of the download; None: the user's cache folder.",
+        )
+        precision: Precision = Field(
+            default="fp32",
+            description="`int8` computes with 8-bit numbers: half the processor time and a quarter of the memory, for "
+            "vectors that are a little less exact. They are another model's vectors: a collection has one kind, and "
+            "`reindex` changes it.",
+        )
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -38,12 +38,16 @@ class SqliteLedger(SqlLedger):
     class Settings(BaseModel):
         """Where the file lies, and how patient its writers are."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
+        # Descriptions, and no docstrings of fields: for those pydantic parses this file whenever it is imported.
+        model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-        path: Path = Path("~/.memory/history.db")
-        """The file; it and its folder are made where they are missing, readable by their owner alone."""
-        busy_timeout: float = Field(default=10.0, gt=0, le=3600)
-        """Seconds to wait for another writer before the call fails."""
+        path: Path = Field(
+            default=Path("~/.memory/history.db"),
+            description="The file; it and its folder are made where they are missing, readable by their owner alone.",
+        )
+        busy_timeout: float = Field(
+            default=10.0, gt=0, le=3600, description="Seconds to wait for another writer before the call fails."
+        )
 
         @field_validator("path")
         @classmethod

@@ -76,8 +76,20 @@ def big_integers(*names: str) -> list[Column[Any]]:
 
 
 def rows_where(condition: str) -> dict[str, Any]:
-    """The options of an index over the rows that a condition holds for."""
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+    """The options of an index over the rows that a condition holds for; see `for_postgresql`."""
+    return {"sqlite_where": text(condition)}
+
+
+def for_postgresql() -> None:
+    """Give every such index its condition for PostgreSQL too, before its tables are made.
+
+    SQLAlchemy imports a dialect that an index has options of, which every opening of a SQLite file would wait for.
+    """
+    for table in metadata.tables.values():
+        for index in table.indexes:
+            condition = index.dialect_options["sqlite"]["where"]
+            if condition is not None:
+                index.dialect_options["postgresql"]["where"] = condition
 
 
 def _number_key(name: str) -> Column[Any]:

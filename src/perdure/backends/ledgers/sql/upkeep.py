@@ -29,6 +29,7 @@ from perdure.backends.ledgers.sql.tables import (
     counters,
     episodes,
     fingerprints,
+    for_postgresql,
     history,
     idempotency,
     jobs,
@@ -82,6 +83,8 @@ def bring_up_to_date(connection: Connection) -> None:
 
 def create(connection: Connection) -> None:
     """Make every table as it is today, without walking through the migrations."""
+    if connection.dialect.name == "postgresql":
+        for_postgresql()
     metadata.create_all(connection, checkfirst=False)
     versions.create(connection)
     connection.execute(insert(versions), {"version_num": HEAD})

@@ -61,16 +61,22 @@ class SqliteVectorStore(ListingStore):
     class Settings(BaseModel):
         """Where the file lies and what it may use."""
 
-        model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+        # Descriptions, and no docstrings of fields: for those pydantic parses this file whenever it is imported.
+        model_config = ConfigDict(extra="forbid", frozen=True)
 
-        path: UserPath = Field(Path("~/.memory/memories.db"), validate_default=True)
-        """The file; made with its folder when it does not exist, readable by this user alone."""
-        busy_timeout: float = Field(10.0, ge=0)
-        """Seconds to wait for another process that is writing."""
-        cache_mb: int = Field(256, ge=0)
-        """Megabytes of vectors that may be kept in memory."""
-        scrub_mb: int = Field(256, ge=0)
-        """Megabytes up to which the file is written anew at once when something is erased; a larger one is at close."""
+        path: UserPath = Field(
+            Path("~/.memory/memories.db"),
+            validate_default=True,
+            description="The file; made with its folder when it does not exist, readable by this user alone.",
+        )
+        busy_timeout: float = Field(10.0, ge=0, description="Seconds to wait for another process that is writing.")
+        cache_mb: int = Field(256, ge=0, description="Megabytes of vectors that may be kept in memory.")
+        scrub_mb: int = Field(
+            256,
+            ge=0,
+            description="Megabytes up to which the file is written anew at once when something is erased; a larger one "
+            "is at close.",
+        )
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
