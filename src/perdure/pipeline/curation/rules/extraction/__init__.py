@@ -8,9 +8,6 @@ program that only searches never loads them.
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,6 +16,7 @@ from perdure.domain.fact import Fact
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
+from perdure.pipeline.curation.rules.extraction.dialogue.contexts import Contexts, ScopedContexts
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 
 # Cutting a long conversation to the characters that are read, at the end of a sentence.
@@ -81,66 +79,7 @@ def _is_shortened(end: str) -> bool:
     return (len(last) == 1 and last.isupper()) or last.lower() in lexicon.pairs("wrapping.tsv")["shortened"].split()
 
 
-# A cache of the state after each conversation: without it, every message would be read again as context of later ones.
-
-MOST_CONVERSATIONS = 512
-"""Conversations in the cache; the least recently read ones leave it."""
-MOST_DRAFTS = 200
-"""Drafts of a cached conversation, some kilobytes each at most; longer conversations are not cached."""
-
-
-class Contexts:
-    """A thread-safe cache of the state after each context, keyed by a digest of the messages.
-
-    The state depends on the messages alone, so the cache never changes which facts are read.
-    """
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, Discourse] = OrderedDict()
-        self._guard = threading.Lock()
-
-    def begun(self, context: Sequence[Message]) -> tuple[int, Discourse]:
-        """Return how many of the first messages are cached, and a copy of the state after them."""
-        marks = _marks(context)
-        with self._guard:
-            for count in range(len(marks), 0, -1):
-                known = self._kept.get(marks[count - 1])
-                if known is not None:
-                    self._kept.move_to_end(marks[count - 1])
-                    return count, known.copy()
-        return 0, Discourse()
-
-    def keep(self, context: Sequence[Message], count: int, talk: Discourse) -> None:
-        """Store the state after the whole context, in place of the one after its first `count` messages."""
-        marks = _marks(context)
-        if not marks or len(talk.drafts) > MOST_DRAFTS:
-            return
-        with self._guard:
-            if count:
-                self._kept.pop(marks[count - 1], None)
-            self._kept[marks[-1]] = talk.copy()
-            while len(self._kept) > MOST_CONVERSATIONS:
-                self._kept.popitem(last=False)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-
-def _marks(context: Sequence[Message]) -> list[bytes]:
-    """Digest all messages up to each; empty where a timestamp is missing, since "now" would then take its place."""
-    marks: list[bytes] = []
-    said = hashlib.blake2b(digest_size=16)
-    for message in context:
-        if message.timestamp is None:
-            return []
-        for part in (message.role, message.name or "", message.timestamp.isoformat(), message.content):
-            encoded = part.encode("utf-8", "surrogatepass")
-            said.update(len(encoded).to_bytes(8, "big") + encoded)
-        marks.append(said.digest())
-    return marks
-
-
-__all__ = ["Contexts", "beginning", "extract"]
+__all__ = ["Contexts", "ScopedContexts", "beginning", "extract"]
 
 LONGEST_CONTEXT = 48
 """Messages of context that are read, about a millisecond each; callers usually pass fewer."""
@@ -160,20 +99,18 @@ def extract(
 
     `context` holds the messages just before, for references and open questions; nothing is extracted from it.
     `Fact.sources` are positions in `messages`. Relative times count from a message's timestamp, else from `now`.
-    `max_facts` limits the result to the first so many. `contexts` caches the state after the context across calls.
+    `max_facts` limits the result to the first so many. `contexts` keeps what was made of the context across calls.
     """
-    context = context[-LONGEST_CONTEXT:]
-    done, talk = (0, Discourse()) if contexts is None else contexts.begun(context)
-    before = (context[done - 1].timestamp or now) if done else None
-    placed = [*((-1, message) for message in context), *enumerate(messages)]
-    for place, (at, message) in enumerate(placed[done:], done):
-        if place == len(context) and contexts is not None:
-            contexts.keep(context, done, talk)
+    talk, before = Discourse(), None
+    for at, message in [*((-1, message) for message in context[-LONGEST_CONTEXT:]), *enumerate(messages)]:
         moment = message.timestamp or now
         if before is not None and moment - before > SESSION_GAP:
             talk = talk.next_session()
         before = moment
-        _read(message, at, talk)
+        if at < 0 and contexts is not None:
+            contexts.read(message, talk, _read)
+        else:
+            _read(message, at, talk)
     told = [draft for draft in talk.drafts if any(at >= 0 for at in draft.sources)]
     facts = [_fact(draft, messages, now) for draft in _distinct(told)]
     return facts if max_facts is None else facts[: max(0, max_facts)]

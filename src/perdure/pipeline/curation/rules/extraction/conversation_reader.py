@@ -369,7 +369,7 @@ def user_message(content: str, at: int, talk: Discourse) -> None:
     talk.drafts[before:] = [draft for draft in talk.drafts[before:] if _clean(draft, talk.who)]
     if any(draft.forget for draft in talk.drafts[before:]):
         talk.drafts[before:] = forget_target.without_matters(talk.drafts[before:], talk.who)
-    if before and corrections.takes_back(content):
+    if corrections.takes_back(content) and talk.drafts[:before]:
         corrections.retract(talk, before)
     talk.commanded = talk.asks and not talk.about_self and len(talk.drafts) <= before
     talk.opened = cleaned.restore(cleaned.text)[:2000]

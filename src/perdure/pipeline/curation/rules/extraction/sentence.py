@@ -49,7 +49,7 @@ def read(sentence: sentences.Sentence, at: int, talk: Discourse) -> None:
         sentence = replace(sentence, question=False)
     if sentence.question and not filters.is_question(text, False):
         text = filters.without_tag(text)
-    pieces = _merged(sentences.split_clauses(text, names=talk.known_names()))
+    pieces = _merged(sentences.split_clauses(text))
     if len(pieces) > 1 and not sentence.question and (lasting := instructions.whole(text, talk.who)):
         _order(lasting, at, talk)
         return

@@ -287,7 +287,7 @@ class Clause:
     joint: str = ""
 
 
-def split_clauses(sentence: str, *, names: frozenset[str] = frozenset()) -> list[Clause]:
+def split_clauses(sentence: str) -> list[Clause]:
     """The clauses in order; words of a list without a verb stay apart as clauses joined by a comma."""
     clauses: list[Clause] = []
     pieces = _pieces(sentence)
@@ -297,7 +297,7 @@ def split_clauses(sentence: str, *, names: frozenset[str] = frozenset()) -> list
         if not clauses:
             clauses.append(Clause(text, ""))
             continue
-        if _opens_clause(text, joint, clauses, names):
+        if _opens_clause(text, joint, clauses):
             clauses.append(Clause(text, joint))
         else:
             last = clauses[-1]
@@ -339,7 +339,7 @@ def _glue(left: str, joint: str, right: str) -> str:
     return f"{left} {joint} {right}"
 
 
-def _opens_clause(text: str, joint: str, before: list[Clause], names: frozenset[str]) -> bool:
+def _opens_clause(text: str, joint: str, before: list[Clause]) -> bool:
     parts = text.split()
     previous = before[-1].text
     word = joint.strip(", ")

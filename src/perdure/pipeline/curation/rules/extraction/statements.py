@@ -462,8 +462,6 @@ def finish(clause: str, talk: Discourse) -> str:
 
 def _capitalised(text: str, talk: Discourse) -> str:
     """Names that were introduced in small letters, written as names."""
-    if not talk.names:
-        return text
     return re.sub(
         r"\b[a-z]{3,}\b",
         lambda m: (

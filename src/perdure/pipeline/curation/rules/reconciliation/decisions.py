@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import mul
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.text.pattern import Pattern
@@ -216,18 +218,16 @@ def weigh(pair: Pair, verdict: Verdict | None) -> Weighed:
 
 @dataclass(frozen=True, slots=True)
 class _Network:
-    into: dict[str, tuple[float, ...]]
-    bias: tuple[float, ...]
-    out: tuple[tuple[float, ...], ...]
+    names: tuple[str, ...]
+    """What each column of `into` weighs."""
+    into: NDArray[np.float64]
+    bias: NDArray[np.float64]
+    out: NDArray[np.float64]
+    base: NDArray[np.float64]
 
     def odds(self, found: Evidence) -> list[float]:
-        sums = list(self.bias)
-        for name, value in found.items():
-            if value:
-                for unit, weight in enumerate(self.into[name]):
-                    sums[unit] += weight * value
-        hidden = [math.tanh(each) for each in sums]
-        scores = [base + sum(map(mul, weights, hidden)) for base, *weights in self.out]
+        hidden = np.tanh(self.into @ np.array([found[name] for name in self.names]) + self.bias)
+        scores: list[float] = (self.out @ hidden + self.base).tolist()
         top = max(scores)
         raised = [math.exp(score - top) for score in scores]
         return [each / sum(raised) for each in raised]
@@ -235,9 +235,11 @@ class _Network:
 
 @cache
 def _network() -> _Network:
-    rows = {name: tuple(float(each) for each in row.split()) for name, row in table("reconcile_weights.tsv").items()}
-    out = tuple(rows.pop(f"={outcome}") for outcome in ("other", "same", "change"))
-    return _Network(bias=rows.pop("=bias"), out=out, into=rows)
+    rows = {name: [float(each) for each in row.split()] for name, row in table("reconcile_weights.tsv").items()}
+    out = np.array([rows.pop(f"={outcome}") for outcome in ("other", "same", "change")])
+    bias = np.array(rows.pop("=bias"))
+    into = np.ascontiguousarray(np.array(list(rows.values())).T)
+    return _Network(tuple(rows), into, bias, np.ascontiguousarray(out[:, 1:]), out[:, 0])
 
 
 WEIGHED_NEAR = 0.25

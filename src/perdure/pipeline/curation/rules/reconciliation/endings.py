@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from perdure.pipeline.curation.rules.memo import per_reading
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Pair,
     Verdict,
@@ -116,11 +117,12 @@ def _matter(reading: Reading) -> frozenset[str]:
 
 def departed(readings: list[Reading]) -> frozenset[str]:
     """The names of those who, by some statement, left or cannot come."""
-    found: set[str] = set()
-    for reading in readings:
-        for table in ("reconcile_departures.txt", "reconcile_absences.txt"):
-            found |= _gone_by(reading, table)
-    return frozenset(found)
+    return frozenset(name for reading in readings for name in _gone(reading))
+
+
+@per_reading
+def _gone(reading: Reading) -> frozenset[str]:
+    return _gone_by(reading, "reconcile_departures.txt") | _gone_by(reading, "reconcile_absences.txt")
 
 
 def _gone_by(reading: Reading, table: str) -> frozenset[str]:

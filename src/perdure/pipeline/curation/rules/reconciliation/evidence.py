@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Set
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache
 
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.memo import per_reading, per_text
 from perdure.pipeline.curation.rules.reconciliation.endings import DISLIKES, FEELINGS, opposites
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     SLIGHT,
@@ -50,7 +52,8 @@ Found = dict[str, float]
 
 def alignment(new: str, old: str) -> Found:
     """How far two texts run in the same words (each 0 to 1), and what kind of stretch differs between them."""
-    mine, theirs = tuple(_words(new)), tuple(_words(old))
+    one, two = _stretch(new), _stretch(old)
+    mine, theirs = one.words, two.words
     start = _common(mine, theirs)
     left, right = mine[start:], theirs[start:]
     end = _common(left[::-1], right[::-1])
@@ -67,14 +70,28 @@ def alignment(new: str, old: str) -> Found:
         "swapped_times": float(_timed(inner) and _timed(outer)),
         "only_added": float(not outer and bool(inner)),
         "only_dropped": float(not inner and bool(outer)),
-        "pairs_shared": _shared(set(itertools.pairwise(mine)), set(itertools.pairwise(theirs))),
-        "words_shared": _shared(set(mine) - _WEAK, set(theirs) - _WEAK),
-        "names_both": float(_named(inner, new) and _named(outer, old)),
+        "pairs_shared": _shared(one.pairs, two.pairs),
+        "words_shared": _shared(one.telling, two.telling),
+        "names_both": float(not one.names.isdisjoint(inner) and not two.names.isdisjoint(outer)),
     }
 
 
-def _words(text: str) -> list[str]:
-    return [fold(word) for word in _WORD.findall(text)]
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A text as its words, for laying it beside others."""
+
+    words: tuple[str, ...]
+    pairs: frozenset[tuple[str, str]]
+    telling: frozenset[str]
+    names: frozenset[str]
+    """Its words with a capital, but for the first."""
+
+
+@per_text(4096)
+def _stretch(text: str) -> _Stretch:
+    words = tuple(fold(word) for word in _WORD.findall(text))
+    names = frozenset(fold(name) for name in re.findall(r"(?<!^)\b[A-Z][\w'&-]*", text))
+    return _Stretch(words, frozenset(itertools.pairwise(words)), frozenset(words) - _WEAK, names)
 
 
 def _common(one: tuple[str, ...], two: tuple[str, ...]) -> int:
@@ -98,11 +115,6 @@ def _timed(stretch: tuple[str, ...]) -> bool:
     return any(word.rstrip("s") in _times() for word in stretch)
 
 
-def _named(stretch: tuple[str, ...], text: str) -> bool:
-    names = {fold(name) for name in re.findall(r"(?<!^)\b[A-Z][\w'&-]*", text)}
-    return bool(names & set(stretch))
-
-
 @cache
 def _times() -> frozenset[str]:
     return frozenset(fold(word).rstrip("s") for word in words("time_words.txt"))
@@ -115,14 +127,14 @@ def evidence(pair: Pair, verdict: Verdict | None) -> Evidence:
     """The evidence of a pair that has a cosine, with what the rules made of it; numbers run from 0 to about 4."""
     new, old = pair.new, pair.old
     mine, theirs = everything(new), everything(old)
-    lacking = uncovered(_telling(mine), theirs)
-    missing = uncovered(_telling(theirs), mine)
+    lacking = uncovered(_telling(new), theirs)
+    missing = uncovered(_telling(old), mine)
     found = {
         "cosine": pair.near,
         "cosine_high": max(0.0, pair.near - 0.75),
-        "trigrams": _overlap(_trigrams(new.text), _trigrams(old.text)),
-        "covered_new": 1 - len(lacking) / max(1, len(_telling(mine))),
-        "covered_old": 1 - len(missing) / max(1, len(_telling(theirs))),
+        "trigrams": _overlap(_trigrams(new), _trigrams(old)),
+        "covered_new": 1 - len(lacking) / max(1, len(_telling(new))),
+        "covered_old": 1 - len(missing) / max(1, len(_telling(old))),
         "covered_core": 1 - len(uncovered(core(new), theirs)) / max(1, len(core(new))),
         "lacking": min(4.0, len(lacking)),
         "missing": min(4.0, len(missing)),
@@ -139,7 +151,7 @@ def evidence(pair: Pair, verdict: Verdict | None) -> Evidence:
     found.update(_values(new, old))
     found.update(_moods(new, old))
     found.update(_shape(pair, lacking, missing))
-    found.update(_signs(new.text, old.text))
+    found.update(_signs(new, old))
     found.update(alignment(new.text, old.text))
     for relation in ("same", "ends", "replaces", "refines"):
         said = verdict is not None and verdict.relation == relation
@@ -158,7 +170,10 @@ def evidence(pair: Pair, verdict: Verdict | None) -> Evidence:
     return found
 
 
-def _telling(concepts: frozenset[str]) -> frozenset[str]:
+@per_reading
+def _telling(reading: Reading) -> frozenset[str]:
+    """What a statement holds that says more than what sort of thing a value is; all of it where nothing does."""
+    concepts = everything(reading)
     return frozenset(concept for concept in concepts if not generic(concept)) or concepts
 
 
@@ -252,6 +267,7 @@ def _shape(pair: Pair, lacking: set[str], missing: set[str]) -> Evidence:
     }
 
 
+@per_reading
 def _heads(reading: Reading) -> frozenset[str]:
     found = {chunk.head for chunk in reading.main} | {reading.verb}
     return frozenset((found | ({reading.topic[-1]} if reading.topic else set())) - {""})
@@ -306,26 +322,29 @@ def _sign_table() -> dict[str, tuple[str, ...]]:
     return {sign: tuple(phrases) for sign, phrases in signs.items()}
 
 
-def told_by_sign(text: str) -> bool:
+def told_by_sign(reading: Reading) -> bool:
     """Whether a text holds a phrase that tells of a change or an end."""
-    padded = _padded(text)
-    return any(phrase in padded for sign in ("change", "end") for phrase in _sign_table().get(sign, ()))
+    found = _signs_of(reading)
+    return bool(found.get("sign_change") or found.get("sign_end"))
 
 
-def _signs(new: str, old: str) -> Evidence:
-    padded = _padded(new)
-    found = {f"sign_{sign}": float(any(p in padded for p in phrases)) for sign, phrases in _sign_table().items()}
-    other = _padded(old)
-    found["old_sign_end"] = float(any(phrase in other for phrase in _sign_table().get("end", ())))
-    return found
+def _signs(new: Reading, old: Reading) -> Evidence:
+    return {**_signs_of(new), "old_sign_end": _signs_of(old).get("sign_end", 0.0)}
+
+
+@per_reading
+def _signs_of(reading: Reading) -> Evidence:
+    padded = _padded(reading.text)
+    return {f"sign_{sign}": float(any(p in padded for p in phrases)) for sign, phrases in _sign_table().items()}
 
 
 def _padded(text: str) -> str:
     return f" {' '.join(''.join(c if c.isalnum() else ' ' for c in fold(text)).split())} "
 
 
-def _trigrams(text: str) -> frozenset[str]:
-    padded = _padded(text)
+@per_reading
+def _trigrams(reading: Reading) -> frozenset[str]:
+    padded = _padded(reading.text)
     return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
 
 
@@ -388,10 +407,10 @@ def one_attribute(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
 def tells_change(new: Reading) -> bool:
     """Whether a statement itself says that something is other than it was."""
     mood = new.mood
-    return mood.changed or mood.corrected or mood.ended or mood.denied or told_by_sign(new.text)
+    return mood.changed or mood.corrected or mood.ended or mood.denied or told_by_sign(new)
 
 
-@lru_cache(maxsize=4096)
+@per_text(4096)
 def texts_same_attribute(newer: str, older: str) -> bool:
     """Whether two texts speak of one attribute of one subject, so that the newer may have replaced the older."""
     new, old = read(newer), read(older)
@@ -410,6 +429,7 @@ def may_end(new: Reading, old: Reading) -> bool:
     return near or any(exclusive(one, two) for one in mine for two in theirs)
 
 
+@per_reading
 def _told_of(reading: Reading) -> frozenset[str]:
     return frozenset(concept for concept in content(reading) - {reading.verb} if not generic(concept))
 
@@ -485,6 +505,7 @@ def _bare(relation: str) -> str:
     return " ".join(word for word in relation.split() if word not in ranks)
 
 
+@per_reading
 def _marks(reading: Reading) -> frozenset[str]:
     """Words that tell one thing from another of its kind: ranks of people, sides, ordinals, times of day."""
     ranks = fold_set("reconcile_ranks.txt") - {"new", "late", "former", "ex", "best", "closest", "great"}
@@ -510,6 +531,7 @@ def _named_apart(new: Reading, old: Reading) -> bool:
     return new.topic[-1:] == old.topic[-1:] and bool(first - second) and bool(second - first)
 
 
+@per_reading
 def _partners(reading: Reading) -> frozenset[str]:
     return frozenset(name for chunk in reading.main if chunk.lead in _WITH for name in chunk.names)
 
@@ -533,6 +555,7 @@ def _told_of_others(new: Reading, old: Reading) -> bool:
     return bool(mine and theirs) and not mine & theirs
 
 
+@per_reading
 def _circumstances(reading: Reading) -> frozenset[str]:
     """The times that phrases of a statement tell in words: in summer, at night, at the weekend."""
     led = (chunk for chunk in reading.main if chunk.lead in ("in", "at", "on", "during"))
@@ -544,6 +567,7 @@ def _time_words() -> frozenset[str]:
     return frozenset(concept_of(word) for word in words("time_words.txt"))
 
 
+@per_reading
 def _by_kind(reading: Reading) -> dict[str, list[Value]]:
     found: dict[str, list[Value]] = {}
     for value in reading.values:

@@ -157,7 +157,7 @@ def may_retire(pair: Pair) -> bool:
         return True
     if old.mood.past and mood.past:
         return False  # two things that happened
-    if told_by_sign(new.text):
+    if told_by_sign(new):
         return True
     if new.values and missing and not {new.verb, old.verb} <= {"be", "have", ""} and not old.values:
         return False

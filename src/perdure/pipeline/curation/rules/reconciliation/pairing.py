@@ -8,6 +8,7 @@ from functools import cache
 from typing import Literal
 
 from perdure.domain.fact import Neighbour
+from perdure.pipeline.curation.rules.memo import per_reading
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Party, Reading, Slot, Value, comparable, fits
 from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, is_kind_of, kinds, relations
 from perdure.pipeline.lexicon import words
@@ -49,15 +50,20 @@ def generic(concept: str) -> bool:
     return concept in concept_set("reconcile_generic.txt")
 
 
+_NO_KINDS: frozenset[str] = frozenset()
+
+
 def covers(old: Iterable[str], concept: str) -> bool:
     """Whether some concept is the given one or a kind of it."""
-    return any(is_kind_of(other, concept) for other in old)
+    table = kinds()
+    return any(other == concept or concept in table.get(other, _NO_KINDS) for other in old)
 
 
 def uncovered(new: Iterable[str], old: Iterable[str]) -> set[str]:
     """Those new concepts that no old one is or is a kind of."""
-    held = frozenset(old)
-    return {concept for concept in new if concept not in held and not covers(held, concept)}
+    held, table = frozenset(old), kinds()
+    above = _NO_KINDS.union(*(table[concept] for concept in held if concept in table))
+    return {concept for concept in new if concept not in held and concept not in above}
 
 
 def values_fit(new: Iterable[Value], old: Iterable[Value]) -> bool:
@@ -68,19 +74,23 @@ def values_fit(new: Iterable[Value], old: Iterable[Value]) -> bool:
 
 def exclusive(one: str, two: str) -> bool:
     """Whether two concepts are different kinds of one thing ("violin", "cello"), so that they never mean the same."""
-    if one == two or is_kind_of(one, two) or is_kind_of(two, one):
+    table = kinds()
+    mine, theirs = table.get(one, _NO_KINDS), table.get(two, _NO_KINDS)
+    if one == two or two in mine or one in theirs:
         return False
     if (one,) in relations() and (two,) in relations():
         return True
-    return bool(kinds().get(one, frozenset()) & kinds().get(two, frozenset()))
+    return not mine.isdisjoint(theirs)
 
 
+@per_reading
 def content(reading: Reading) -> frozenset[str]:
     """The concepts of a statement without those that name its own party."""
     own = set(reading.party.name.split())
     return frozenset(concept for concept in reading.concepts if concept not in own)
 
 
+@per_reading
 def core(reading: Reading) -> frozenset[str]:
     """What a statement is about at the least: its topic, its verb, its objects (else its first phrase)."""
     found = set(reading.topic) | {reading.verb}
@@ -91,6 +101,7 @@ def core(reading: Reading) -> frozenset[str]:
     return frozenset(found) & content(reading)
 
 
+@per_reading
 def everything(reading: Reading) -> frozenset[str]:
     """Every concept of a statement with the words that name its party; the user is none of them."""
     party = reading.party
@@ -99,6 +110,7 @@ def everything(reading: Reading) -> frozenset[str]:
     return frozenset(((reading.concepts - aside) | own) - {USER, ""})
 
 
+@per_reading
 def people(reading: Reading) -> frozenset[str]:
     """Who a statement names beside the user: names, else what they are to the user."""
     party = reading.party
@@ -133,6 +145,7 @@ def parties_agree(new: Reading, old: Reading, aliases: dict[str, str]) -> bool:
     return False
 
 
+@per_reading
 def heads(reading: Reading) -> frozenset[str]:
     """What a statement is about: the head of its topic, its verb, the heads of its phrases."""
     found = {chunk.head for chunk in reading.chunks if chunk.concepts}

@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.memo import per_reading
 from perdure.pipeline.curation.rules.reconciliation.endings import successor, takeover
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
     Pair,
@@ -356,6 +357,7 @@ def _only_past(new: Reading, old: Reading) -> bool:
 # ---------------------------------------------------------------- attributes of a thing
 
 
+@per_reading
 def topic_of(reading: Reading) -> tuple[tuple[str, ...], tuple[Chunk, ...]]:
     """The thing that a statement is about and what it says of it; "has a meeting with Anna on Monday" is about one."""
     if reading.topic:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 
 from perdure.domain.memory import Slots
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.slots.scan import (
     ARTICLES,
     NAME,
@@ -371,7 +372,7 @@ def _moves_to_value(predicate: Predicate) -> bool:
     return predicate.verb == "mov" and first is not None and bool(first.values) and not first.concepts
 
 
-@lru_cache(maxsize=8192)
+@per_text(4096)
 def read(text: str) -> Reading:
     """The reading of one statement; of a text without a predicate, its words as the topic."""
     rewritten = rewrite(text)
@@ -476,7 +477,7 @@ class Answer:
     """Whether a name says what it is asked of ("Bea walks Waffle")."""
 
 
-@lru_cache(maxsize=8192)
+@per_text(8192)
 def answers(text: str) -> tuple[Answer, ...]:
     """The questions that a statement in its plain shape (see `rewrite`) answers, in the order of the table."""
     found: list[Answer] = []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import light_stem, without_accents
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.lexicon import lines, pairs, words
 
 # The reading of one statement: who it is about, what it says of them, and how.
@@ -198,6 +199,8 @@ class Reading:
 
     turned: Reading | None = None
     """The same said from the other side ("Marek sold User the tent": User bought it from Marek)."""
+    known: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What was computed from this reading (see `memo.per_reading`)."""
 
     @property
     def main(self) -> tuple[Chunk, ...]:
@@ -208,14 +211,14 @@ class Reading:
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "ß": "ss", "æ": "ae", "đ": "d", "ı": "i"})
 
 
-@lru_cache(maxsize=8192)
+@per_text(8192)
 def fold(word: str) -> str:
     """The word in lower case without accents; scripts other than Latin keep their marks."""
     lowered = word.lower().translate(_LETTERS)
     return lowered if lowered.isascii() else without_accents(lowered, only_latin=True)
 
 
-@lru_cache(maxsize=16384)
+@per_text(16384)
 def stem(word: str) -> str:
     """The light stem of a folded English word, with irregular forms by the lexicon's table."""
     return light_stem(word, _irregular())
@@ -535,7 +538,7 @@ def is_kind_of(special: str, general: str) -> bool:
     return special == general or general in kinds().get(special, frozenset())
 
 
-@lru_cache(maxsize=8192)
+@per_text(8192)
 def concept_of(phrase: str) -> str:
     """The concept of a word or phrase: its synonym class, else its stems joined by a hyphen."""
     key = stems(phrase)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping, MutableSequence
 from dataclasses import dataclass, field, replace
 
 from perdure.pipeline import lexicon
@@ -57,11 +58,11 @@ class Discourse:
     """What a sentence said was told before ("I should never have told you the pin"), with the message's position."""
     pending: list[str] = field(default_factory=list)
     """Predicates told of somebody who is yet to be named."""
-    names: dict[str, str] = field(default_factory=dict)
+    names: MutableMapping[str, str] = field(default_factory=dict)
     """Lower-case name to how the person is called in facts ("User's sister Ana")."""
-    kin: dict[str, str] = field(default_factory=dict)
+    kin: MutableMapping[str, str] = field(default_factory=dict)
     """Relation ("sister") to the latest name heard for it."""
-    drafts: list[Draft] = field(default_factory=list)
+    drafts: MutableSequence[Draft] = field(default_factory=list)
     assistant: str = ""
     """What the assistant said last, cleaned; "" when the user spoke since."""
     assistant_at: int = -1
@@ -89,10 +90,6 @@ class Discourse:
             kin=dict(self.kin),
             drafts=[replace(draft) for draft in self.drafts],
         )
-
-    def known_names(self) -> frozenset[str]:
-        """Lower-case names of persons heard so far."""
-        return frozenset(self.names)
 
     def meet(self, display: str, gender: str) -> None:
         """Remember the person spoken of last."""

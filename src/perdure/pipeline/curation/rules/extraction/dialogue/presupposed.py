@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 from perdure.domain.text.pattern import Pattern
@@ -249,20 +250,24 @@ _APPOSED_AGE = Pattern(
 
 def read_mentioned(text: str, talk: Discourse, source: int) -> list[Draft]:
     """What a sentence of any kind tells by a mere mention: allergies, named firms, ages behind names, named kin."""
-    told = {draft.text for draft in talk.drafts if source in draft.sources}
+
+    @cache
+    def told() -> set[str]:  # asked seldom: what came before is looked at only by then
+        return {draft.text for draft in talk.drafts if source in draft.sources}
+
     drafts = [
         *_conditions(text, talk, source),
         *_trades(text, talk, source),
-        *_taught(text, talk, source, bool(told)),
+        *_taught(text, talk, source, told),
         *_lives(text, talk, source, told),
     ]
     for match in _APPOSED_AGE.finditer(text):
         if coreference.relation_in(match.group("whose").split()) and not any(
-            match.group("age") in fact.split() for fact in told
+            match.group("age") in fact.split() for fact in told()
         ):
             coreference.note_people(match.group("whose"), talk)
             drafts.append(statements.make(f"{match.group('name')} is {match.group('age')}", "aged", talk, source))
-    return [draft for draft in drafts if not any(_within(draft.text, fact) for fact in told)]
+    return [draft for draft in drafts if not any(_within(draft.text, fact) for fact in told())]
 
 
 def _within(fact: str, told: str) -> bool:
@@ -288,7 +293,7 @@ _TAUGHT = Pattern(
 """Those whom a teacher teaches: nobody else has a Year 3 or students."""
 
 
-def _taught(text: str, talk: Discourse, source: int, told: bool) -> list[Draft]:
+def _taught(text: str, talk: Discourse, source: int, told: Callable[[], set[str]]) -> list[Draft]:
     """ "word problems for my Year 3s, there are 28 of them": the user teaches them."""
     return [
         statements.make(
@@ -298,7 +303,7 @@ def _taught(text: str, talk: Discourse, source: int, told: bool) -> list[Draft]:
             source,
         )
         for match in _TAUGHT.finditer(text)
-        if not told or match.group("size") or " " in match.group("who")
+        if match.group("size") or " " in match.group("who") or not told()
     ]
 
 
@@ -340,11 +345,11 @@ _KIND = Pattern(
 )
 
 
-def _lives(text: str, talk: Discourse, source: int, told: set[str]) -> list[Draft]:
+def _lives(text: str, talk: Discourse, source: int, told: Callable[[], set[str]]) -> list[Draft]:
     """Conditions, traits, numbers and makes: "with my asthma", "my vegan sister", "my twins", "my oven, a Neff"."""
 
     def heard(word: str) -> bool:  # asked seldom, and of all that was told: nothing is made ready for it
-        return any(word in fact.lower().split() for fact in told)
+        return any(word in fact.lower().split() for fact in told())
 
     mine = re.search(r"\b(?:i|my|we|our|me)\b", text, re.I) is not None
     clauses = [
@@ -484,7 +489,7 @@ def _clauses(head: str, at: int, talk: Discourse) -> list[Draft]:
         if filters.is_question(clause, False) or filters.is_request(clause):
             continue
         state = statements.Sentence(at)
-        for piece in sentences.split_clauses(clause, names=talk.known_names()):
+        for piece in sentences.split_clauses(clause):
             drafts.extend(statements.read(piece.text, piece.joint, talk, state))
     return drafts
 
@@ -503,7 +508,7 @@ def _opening(text: str, at: int, talk: Discourse) -> list[Draft]:
         return []
     drafts: list[Draft] = []
     for said in own:
-        for piece in sentences.split_clauses(said, names=talk.known_names()):
+        for piece in sentences.split_clauses(said):
             drafts.extend(statements.read(piece.text, piece.joint, talk, statements.Sentence(at)))
     return drafts
 

@@ -377,7 +377,7 @@ def _fill_pieces(text: str, frames: list[questions.Frame], at: int, talk: Discou
     left: list[str] = []
     shared: questions.Frame | None = None
     filled = appended = False
-    for piece in sentences.split_clauses(text, names=talk.known_names()):
+    for piece in sentences.split_clauses(text):
         words = filters.strip_openers(piece.text)
         more = _goes_with(words) or (appended and len(words.split()) < 4 and corrections.typed(words))
         if filled and piece.joint == "," and more and talk.drafts[-1].rule == "answer":

@@ -1,0 +1,267 @@
+"""Record what reading one message takes from a conversation's state and what it changes, to repeat that later.
+
+`watch` gives a state that notes each field, name and draft that is looked at, with the value that was found. `Change`
+holds these and what became of them. A state in which all that was looked at is the same changes in the same way, so
+`Change.apply` puts the result in place without reading the message again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, overload
+
+from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
+
+COLLECTIONS = ("names", "kin", "drafts")
+"""Fields that are watched entry by entry."""
+LISTS = ("waiting", "pending")
+"""Fields that hold a list which is changed in place: looking at one may be changing it."""
+
+
+class WatchedNames(MutableMapping[str, str]):
+    """A mapping that notes which keys are looked up, and which are set."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self._before = known
+        self._known = dict(known)
+        self.seen: dict[str, str | None] = {}
+        self.asked: dict[str, bool] = {}
+        self.written: dict[str, str | None] = {}
+        self.whole: tuple[tuple[str, str], ...] | None = None
+
+    def __getitem__(self, key: str) -> str:
+        if key not in self.written:
+            self.seen[key] = self._known.get(key)
+        return self._known[key]
+
+    def __contains__(self, key: object) -> bool:
+        found = key in self._known
+        if isinstance(key, str) and key not in self.written:
+            self.asked[key] = found
+        return found
+
+    def __setitem__(self, key: str, value: str) -> None:
+        self._known[key] = self.written[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        self.written[key] = None
+        del self._known[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self.whole = tuple(self._before.items())
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        self.whole = tuple(self._before.items())
+        return len(self._known)
+
+
+class WatchedDrafts(MutableSequence[Draft]):
+    """A list that notes how far back from its end it is looked at; the drafts before that stay as they are.
+
+    Asking for its length is not noted: readers use that only to find what they added themselves.
+    """
+
+    def __init__(self, drafts: Iterable[Draft]) -> None:
+        self._drafts = list(drafts)
+        self._count = len(self._drafts)
+        self.untouched = self._count
+        self.seen: list[Draft] = []
+        self.some: bool | None = None
+        """Whether there was any draft at first; None where nobody asked."""
+
+    def _touch(self, place: int) -> None:
+        if place < self.untouched:
+            self.seen[:0] = [replace(draft) for draft in self._drafts[place : self.untouched]]
+            self.untouched = place
+
+    def _first(self, place: int | slice) -> int:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self._drafts))
+            return start if step > 0 else min(start, stop + 1)
+        return place + len(self._drafts) if place < 0 else place
+
+    @overload
+    def __getitem__(self, place: int) -> Draft: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Draft]: ...
+    def __getitem__(self, place: int | slice) -> Draft | list[Draft]:
+        self._touch(max(0, self._first(place)))
+        return self._drafts[place]
+
+    def __setitem__(self, place: int | slice, value: Any) -> None:
+        self._touch(max(0, self._first(place)))
+        self._drafts[place] = value
+
+    def __delitem__(self, place: int | slice) -> None:
+        self._touch(max(0, self._first(place)))
+        del self._drafts[place]
+
+    def __len__(self) -> int:
+        return len(self._drafts)
+
+    def __bool__(self) -> bool:
+        if len(self._drafts) > self.untouched:
+            return True  # by what was added or looked at, whatever stands before it
+        if self.untouched == self._count:
+            self.some = self._count > 0
+        elif self.untouched:
+            self._touch(self.untouched - 1)
+        return bool(self._drafts)
+
+    def insert(self, place: int, value: Draft) -> None:
+        """Insert before `place`."""
+        self._touch(max(0, self._first(place)))
+        self._drafts.insert(place, value)
+
+    def append(self, value: Draft) -> None:
+        """Append without looking at what is there."""
+        self._drafts.append(value)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was there at first was looked at, so that its number was seen too."""
+        return self._count > 0 and self.untouched == 0
+
+    @property
+    def tail(self) -> tuple[Draft, ...]:
+        """The drafts behind the untouched ones, as they are by now."""
+        return tuple(replace(draft) for draft in self._drafts[self.untouched :])
+
+
+class _Field:
+    """A field of a watched state: the first look at it is noted, unless it was set before."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._slot = getattr(Discourse, name)
+
+    def __get__(self, talk: Watched, _: type | None = None) -> Any:
+        value = self._slot.__get__(talk)
+        if self._name not in talk.seen and self._name not in talk.written:
+            talk.seen[self._name] = _frozen(value)
+        return value
+
+    def __set__(self, talk: Watched, value: Any) -> None:
+        self._slot.__set__(talk, value)
+        talk.written.add(self._name)
+
+
+class Watched(Discourse):
+    """A state that notes what is looked at and what is set."""
+
+    __slots__ = ("seen", "written")
+    seen: dict[str, Any]
+    written: set[str]
+
+
+PLAIN = tuple(field.name for field in fields(Discourse) if field.name not in COLLECTIONS)
+"""Fields that are watched as a whole."""
+for _name in PLAIN:
+    setattr(Watched, _name, _Field(_name))
+
+
+def watch(talk: Discourse) -> Watched:
+    """A watched state that begins as this one, for one message; `talk` is then brought up to it by `Change.apply`."""
+    watched = Watched.__new__(Watched)
+    watched.seen, watched.written = {}, set()
+    for name in PLAIN:
+        value = getattr(talk, name)
+        setattr(watched, name, list(value) if isinstance(value, list) else value)
+    watched.written.clear()
+    watched.names, watched.kin = WatchedNames(talk.names), WatchedNames(talk.kin)
+    watched.drafts = WatchedDrafts(talk.drafts)
+    return watched
+
+
+def _frozen(value: Any) -> Any:
+    """A value that later changes do not reach: a list as a tuple, its drafts copied."""
+    if not isinstance(value, list):
+        return value
+    return tuple(replace(each) if isinstance(each, Draft) else each for each in value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What was looked up in a mapping of names, and what was set."""
+
+    seen: dict[str, str | None]
+    asked: dict[str, bool]
+    written: dict[str, str | None]
+    whole: tuple[tuple[str, str], ...] | None
+
+    @classmethod
+    def of(cls, watched: Mapping[str, str]) -> _Names:
+        assert isinstance(watched, WatchedNames)
+        return cls(watched.seen, watched.asked, watched.written, watched.whole)
+
+    def fits(self, names: Mapping[str, str]) -> bool:
+        if self.whole is not None and self.whole != tuple(names.items()):
+            return False
+        same = all(names.get(key) == value for key, value in self.seen.items())
+        return same and all((key in names) == found for key, found in self.asked.items())
+
+    def apply(self, names: MutableMapping[str, str]) -> None:
+        for key, value in self.written.items():
+            if value is None:
+                names.pop(key, None)
+            else:
+                names[key] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one message was read beside, and what it made of it."""
+
+    seen: dict[str, Any]
+    written: dict[str, Any]
+    names: _Names
+    kin: _Names
+    some: bool | None
+    whole: bool
+    last: tuple[Draft, ...]
+    """The drafts at the end that were looked at."""
+    tail: tuple[Draft, ...]
+    """What stands in their place afterwards."""
+
+    @classmethod
+    def of(cls, talk: Watched) -> Change:
+        """The change that was made to a watched state."""
+        drafts = talk.drafts
+        assert isinstance(drafts, WatchedDrafts)
+        changed = talk.written | {name for name in LISTS if name in talk.seen}
+        seen = dict(talk.seen)
+        written = {name: _frozen(getattr(talk, name)) for name in changed}
+        return cls(
+            seen=seen,
+            written=written,
+            names=_Names.of(talk.names),
+            kin=_Names.of(talk.kin),
+            some=drafts.some,
+            whole=drafts.whole,
+            last=tuple(drafts.seen),
+            tail=drafts.tail,
+        )
+
+    def fits(self, talk: Discourse) -> bool:
+        """Whether all that was looked at is the same in this state."""
+        count = len(talk.drafts)
+        if self.some not in (None, count > 0) or count < len(self.last) or (self.whole and count != len(self.last)):
+            return False
+        if any(_different(getattr(talk, name), value) for name, value in self.seen.items()):
+            return False
+        last = talk.drafts[count - len(self.last) :]
+        return all(map(Draft.__eq__, last, self.last)) and self.names.fits(talk.names) and self.kin.fits(talk.kin)
+
+    def apply(self, talk: Discourse) -> None:
+        """Make the same change to a state that `fits`."""
+        for name, value in self.written.items():
+            setattr(talk, name, list(_frozen(list(value))) if name in LISTS else value)
+        self.names.apply(talk.names)
+        self.kin.apply(talk.kin)
+        talk.drafts[len(talk.drafts) - len(self.last) :] = [replace(draft) for draft in self.tail]
+
+
+def _different(value: Any, seen: Any) -> bool:
+    return bool(tuple(value) != seen) if isinstance(value, list) else bool(value != seen)
