@@ -9,6 +9,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.maintenance.tasks import MaintenanceTasks, Quotas
 from perdure.engine.read.search import ReadPath
+from perdure.pipeline.curation.rules.memo import forget_texts
 
 if TYPE_CHECKING:
     from perdure.domain.event import Absence
@@ -172,6 +173,7 @@ class Engine:
     async def _clear(self) -> None:
         kernel, graph = self.kernel, self._erasing
         self.read.forget_copies()
+        forget_texts(Scope())
         left: list[str] = []
         if graph is not None and not await graph.reset() and kernel.ledger is not None:
             from perdure.engine.graph.erase import all_memory_ids

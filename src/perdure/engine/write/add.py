@@ -361,8 +361,10 @@ class WritePath:
 
     async def _judge(self, plan: ChangeSet, batch: Sequence[SourcedFact], banded: bool) -> list[list[Decision]]:
         limit = RULES_NEIGHBOURS if self._kernel.curator.one_at_a_time else LLM_NEIGHBOURS
+        slots = await run_blocking(lambda: [read_slots(each.fact.text) for each in batch])
         near = [
-            await plan.neighbourhood.near(each.fact, each.vector, read_slots(each.fact.text), limit) for each in batch
+            await plan.neighbourhood.near(each.fact, each.vector, told, limit)
+            for each, told in zip(batch, slots, strict=True)
         ]
         answers = self._kernel.answers(plan.context.scope)
         judged = await self._kernel.curator.judge([each.fact for each in batch], near, answers=answers)

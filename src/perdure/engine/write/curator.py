@@ -20,7 +20,7 @@ from perdure.engine.aio.calls import degrade, never_fail
 from perdure.pipeline.curation.llm.extraction import extract_facts
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
-from perdure.pipeline.curation.rules.extraction import Contexts, beginning, extract
+from perdure.pipeline.curation.rules.extraction import ScopedContexts, beginning, extract
 from perdure.pipeline.curation.rules.reconciliation import decide
 
 # The cache of a language model's good answers: the same question in one scope is asked once.
@@ -31,17 +31,17 @@ class Answers:
 
     def __init__(self, ledger: Ledger | None, scope: Scope) -> None:
         self._ledger = ledger
-        self._scope = scope
+        self.scope = scope
 
     async def find(self, key: str) -> str | None:
         """The answer under a key, if it is kept."""
-        return await self._ledger.cached(key, self._scope) if self._ledger is not None else None
+        return await self._ledger.cached(key, self.scope) if self._ledger is not None else None
 
     async def keep(self, answers: Mapping[str, str]) -> None:
         """Keep answers by their keys."""
         if self._ledger is not None:
             for key, answer in answers.items():
-                await self._ledger.cache(key, self._scope, answer)
+                await self._ledger.cache(key, self.scope, answer)
 
 
 class RememberingLLM(RequestLLM):
@@ -91,10 +91,6 @@ class RememberingLLM(RequestLLM):
         """Keep what the model has answered since."""
         fresh, self._fresh = self._fresh, {}
         await self._answers.keep(fresh)
-
-
-INLINE_CHARACTERS = 2_000
-"""Conversations up to this length are read on the event loop: about a millisecond, less than a change of thread."""
 
 
 @dataclass(slots=True)
@@ -160,7 +156,7 @@ class RulesCurator:
     asks_again = False
 
     def __init__(self, limit: int, *, keeps_words: bool) -> None:
-        self._contexts = Contexts()
+        self._contexts = ScopedContexts()
         self._limit = limit
         self._rest = "kept as words" if keeps_words else "not kept"
 
@@ -175,7 +171,10 @@ class RulesCurator:
         read_before: int = 0,
         whole: bool = False,
     ) -> Reading:
-        """The facts of the messages; a custom prompt cannot be followed and is said so."""
+        """The facts of the messages; a custom prompt cannot be followed and is said so.
+
+        In a thread: even a short message takes some milliseconds, in which the event loop has others to serve.
+        """
         warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
         reading = Reading([], unread=True, warnings=warnings)
         earlier, fresh = [*context, *messages[:read_before]], list(messages[read_before:])
@@ -187,10 +186,8 @@ class RulesCurator:
                     "(reading_limit); add the rest in calls of its own to have it read"
                 )
         with never_fail("no facts were extracted, the messages are kept", warnings):
-            if sum(len(message.content) for message in (*earlier, *fresh)) <= INLINE_CHARACTERS:
-                facts = extract(fresh, now=now, context=earlier, contexts=self._contexts)
-            else:
-                facts = await run_blocking(extract, fresh, now=now, context=earlier, contexts=self._contexts)
+            contexts = self._contexts.of(answers.scope)
+            facts = await run_blocking(extract, fresh, now=now, context=earlier, contexts=contexts)
             reading.facts = [_moved(fact, read_before) for fact in facts] if read_before else facts
             reading.unread = False
         return reading

@@ -23,6 +23,7 @@ from perdure.engine.maintenance.last_events import history_pages
 from perdure.engine.read.search import ReadPath
 from perdure.engine.requests import ForgetRequest, Query
 from perdure.engine.transfer.backup_erasure import erase_from_backups
+from perdure.pipeline.curation.rules.memo import forget_texts
 from perdure.pipeline.retrieval.presets import PLAIN
 
 
@@ -76,6 +77,7 @@ class Forget:
     ) -> ErasureReport:
         kernel = self._kernel
         await self._take_out(found, request)
+        forget_texts(walls)
         if not request.erase:
             return report
         in_graph = self._graph is None or await self._graph.erase(list(found.memories), request.whole)

@@ -1,20 +1,35 @@
 """What is known of a text is computed once, not once for each text that it is compared with.
 
 `per_text` caches by the text; `per_reading` keeps a result with the reading of a text that it was computed from, and so
-for as long as that reading is cached. `forget_texts` drops all of it: an erased text must not go on in a cache.
+for as long as that reading is cached. `forget_texts` drops it: an erased text must not go on in a cache.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
+from weakref import WeakSet
+
+from perdure.domain.scope import Scope
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _CLEAR: list[Callable[[], None]] = []
 """What empties each cache of this process."""
+
+
+class Scoped(Protocol):
+    """A cache that knows in which scope each text was said."""
+
+    def forget(self, walls: Scope) -> None:
+        """Drop what comes from texts that were said within these walls."""
+
+
+_SCOPED: WeakSet[Scoped] = WeakSet()
+_GUARD = threading.Lock()
 
 
 class Known(Protocol):
@@ -54,7 +69,20 @@ def per_reading(function: Callable[[K], R]) -> Callable[[K], R]:
     return once
 
 
-def forget_texts() -> None:
-    """Drop everything that was computed from texts: it is computed again where it is needed."""
+def forgets(cache: Scoped) -> None:
+    """Have `forget_texts` reach a cache, for as long as somebody holds it."""
+    with _GUARD:
+        _SCOPED.add(cache)
+
+
+def forget_texts(walls: Scope) -> None:
+    """Drop what was computed from texts of these walls, in every cache of this process; it is computed again if needed.
+
+    Caches by the text alone do not know where it was said, and are emptied.
+    """
     for clear in _CLEAR:
         clear()
+    with _GUARD:
+        scoped = list(_SCOPED)
+    for cache in scoped:
+        cache.forget(walls)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from perdure.domain.fact import Decision, Fact, Neighbour
 from perdure.domain.text.pattern import Pattern
 from perdure.domain.text.terms import words
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.evidence import (
     Evidence,
     evidence,
@@ -68,6 +69,7 @@ def tell_apart(one: str, other: str, *, of_one_name: bool) -> bool:
     return least >= (RICH if of_one_name else RICHER) and len(first & second) < SHARED * least
 
 
+@per_text(4096)
 def _topic(text: str) -> frozenset[str]:
     return frozenset(words(text)) - _stop()
 
@@ -385,7 +387,7 @@ def _apart(fact: Fact, finding: Finding) -> bool:
 def _instruct_apart(one: str, other: str) -> bool:
     """Whether both tell how to answer, each something else: "keep answers short" is no change of "answer in German"."""
     verbs = _told_to(one), _told_to(other)
-    return is_standing(one) and is_standing(other) and None not in verbs and verbs[0] != verbs[1]
+    return None not in verbs and verbs[0] != verbs[1] and is_standing(one) and is_standing(other)
 
 
 def _told_to(text: str) -> str | None:

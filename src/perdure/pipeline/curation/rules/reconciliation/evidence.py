@@ -144,7 +144,7 @@ def evidence(pair: Pair, verdict: Verdict | None) -> Evidence:
         "length_old": len(old.text.split()) / 10,
         "exclusive": float(any(exclusive(one, two) for one in lacking for two in missing)),
         "distinguished": float(bool((lacking | missing) & DISTINGUISHING)),
-        "opposite": float(_opposite(mine, theirs)),
+        "opposite": float(_opposite(new, old)),
         "user_swapped": float((USER in new.concepts) != (USER in old.concepts)),
     }
     found.update(_names(pair, lacking, missing))
@@ -307,11 +307,19 @@ def _modifiers_clash(new: Reading, old: Reading, lacking: set[str], missing: set
     )
 
 
-def _opposite(mine: frozenset[str], theirs: frozenset[str]) -> bool:
-    return any(
-        (one <= mine and two <= theirs and not one <= theirs) or (two <= mine and one <= theirs and not two <= theirs)
+def _opposite(new: Reading, old: Reading) -> bool:
+    mine, theirs = _states(new), _states(old)
+    return bool(mine and theirs) and any(
+        (one in mine and two in theirs and one not in theirs) or (two in mine and one in theirs and two not in theirs)
         for one, two in opposites()
     )
+
+
+@per_reading
+def _states(reading: Reading) -> frozenset[frozenset[str]]:
+    """The states of the table of opposites in which a statement says that something is."""
+    said = everything(reading)
+    return frozenset(state for states in opposites() for state in states if state <= said)
 
 
 @cache

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from perdure.domain.fact import Fact, Neighbour
 from perdure.domain.text.pattern import Pattern
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.curation.rules.reconciliation.endings import departed, judge_ends, judge_succession
 from perdure.pipeline.curation.rules.reconciliation.evidence import different_things, told_by_sign
 from perdure.pipeline.curation.rules.reconciliation.pairing import (
@@ -131,6 +132,7 @@ _ALTERNATE = Pattern(r"\bevery (?:other|second) ", re.IGNORECASE)
 _AGAIN = Pattern(r"\bagain\b", re.IGNORECASE)
 
 
+@per_text(4096)
 def is_detail(text: str) -> bool:
     """Whether a fact is a bare detail of something named before ("User's trip: 9 days"): it retires nothing."""
     return _DETAIL.match(text) is not None

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Literal
 
 from perdure.domain.fact import Neighbour
-from perdure.pipeline.curation.rules.memo import per_reading
+from perdure.pipeline.curation.rules.memo import per_reading, per_text
 from perdure.pipeline.curation.rules.slots import USER, Chunk, Party, Reading, Slot, Value, comparable, fits
 from perdure.pipeline.curation.rules.slots.scan import concept_of, fold, fold_set, is_kind_of, kinds, relations
 from perdure.pipeline.lexicon import words
@@ -244,6 +244,7 @@ def _identified(reading: Reading) -> tuple[tuple[str, ...], Value] | None:
     return (chunk.concepts, chunk.values[0]) if first.isalpha() and last.isdigit() else None
 
 
+@per_text(4096)
 def folded(text: str) -> str:
     """The text for comparison as a whole: folded, without outer punctuation and doubled spaces."""
     return fold(" ".join(text.split())).strip(" .!;,")

@@ -16,12 +16,13 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse
 from perdure.pipeline.curation.rules.extraction.dialogue.watched import Change, watch
+from perdure.pipeline.curation.rules.memo import forgets
 
 MOST_MESSAGES = 96
 """Messages of one scope whose changes are kept: two conversations of the longest context."""
 MOST_SCOPES = 256
 """Scopes in the cache; the least recently read ones leave it."""
-MOST_CHANGES = 2
+MOST_CHANGES = 4
 """Changes kept of one message: the same words may be read beside different states."""
 MOST_DRAFTS = 50
 """Drafts that a kept change may hold; a message of more is read again."""
@@ -72,6 +73,7 @@ class ScopedContexts:
     def __init__(self) -> None:
         self._kept: OrderedDict[Scope, Contexts] = OrderedDict()
         self._guard = threading.Lock()
+        forgets(self)
 
     def of(self, scope: Scope) -> Contexts:
         """The cache of a scope."""
@@ -93,8 +95,10 @@ class ScopedContexts:
 
 
 def _mark(message: Message) -> bytes:
+    """A digest of a message; its moment is read nowhere, yet tells "Thanks!" from the next "Thanks!" of one talk."""
+    moment = "" if message.timestamp is None else message.timestamp.isoformat()
     said = hashlib.blake2b(digest_size=16)
-    for part in (message.role, message.name or "", message.content):
+    for part in (message.role, message.name or "", moment, message.content):
         encoded = part.encode("utf-8", "surrogatepass")
         said.update(len(encoded).to_bytes(8, "big") + encoded)
     return said.digest()

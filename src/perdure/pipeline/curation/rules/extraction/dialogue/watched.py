@@ -70,32 +70,49 @@ class WatchedDrafts(MutableSequence[Draft]):
         self.seen: list[Draft] = []
         self.some: bool | None = None
         """Whether there was any draft at first; None where nobody asked."""
+        self.whole = False
+        """Whether all that was there at first was looked at, so that its number was seen too."""
 
     def _touch(self, place: int) -> None:
         if place < self.untouched:
             self.seen[:0] = [replace(draft) for draft in self._drafts[place : self.untouched]]
             self.untouched = place
+            self.whole = self.whole or place == 0
 
-    def _first(self, place: int | slice) -> int:
-        if isinstance(place, slice):
-            start, stop, step = place.indices(len(self._drafts))
-            return start if step > 0 else min(start, stop + 1)
-        return place + len(self._drafts) if place < 0 else place
+    def _look(self, place: int | slice) -> None:
+        """Note a look at a place, or from a place on."""
+        count = len(self._drafts)
+        first = (0 if place.start is None else place.start) if isinstance(place, slice) else place
+        seen_start = first < -count or (isinstance(place, slice) and (place.start is None or place.step is not None))
+        if seen_start or (isinstance(place, int) and place >= count):
+            self._touch(0)
+            self.whole = True
+        else:
+            self._touch(first + count if first < 0 else first)
+
+    def __iter__(self) -> Iterator[Draft]:
+        self._look(slice(None))
+        return iter(self._drafts)
+
+    def __reversed__(self) -> Iterator[Draft]:
+        for place in reversed(range(len(self._drafts))):
+            yield self[place]
+        self.whole = True
 
     @overload
     def __getitem__(self, place: int) -> Draft: ...
     @overload
     def __getitem__(self, place: slice) -> list[Draft]: ...
     def __getitem__(self, place: int | slice) -> Draft | list[Draft]:
-        self._touch(max(0, self._first(place)))
+        self._look(place)
         return self._drafts[place]
 
     def __setitem__(self, place: int | slice, value: Any) -> None:
-        self._touch(max(0, self._first(place)))
+        self._look(place)
         self._drafts[place] = value
 
     def __delitem__(self, place: int | slice) -> None:
-        self._touch(max(0, self._first(place)))
+        self._look(place)
         del self._drafts[place]
 
     def __len__(self) -> int:
@@ -112,17 +129,12 @@ class WatchedDrafts(MutableSequence[Draft]):
 
     def insert(self, place: int, value: Draft) -> None:
         """Insert before `place`."""
-        self._touch(max(0, self._first(place)))
+        self._look(place)
         self._drafts.insert(place, value)
 
     def append(self, value: Draft) -> None:
         """Append without looking at what is there."""
         self._drafts.append(value)
-
-    @property
-    def whole(self) -> bool:
-        """Whether all that was there at first was looked at, so that its number was seen too."""
-        return self._count > 0 and self.untouched == 0
 
     @property
     def tail(self) -> tuple[Draft, ...]:
