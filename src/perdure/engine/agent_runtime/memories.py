@@ -28,7 +28,7 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import fragments_of, summaries_of
 from perdure.engine.read.access_counts import AccessCounts, recalled
 from perdure.pipeline.curation.rules.reconciliation import says_nothing_new
-from perdure.pipeline.curation.rules.reconciliation.evidence import alignment
+from perdure.pipeline.curation.rules.reconciliation.alignment import alignment
 from perdure.pipeline.maintenance.probes import folded
 from perdure.pipeline.retrieval.rescoring import bm25
 from perdure.pipeline.retrieval.words import word_score

@@ -127,7 +127,10 @@ def test_what_is_forgotten_is_dropped_with_all_that_was_computed_from_texts() ->
     assert len(every.of(bo)) == 1, "another's talk goes on"
 
 
-@given(st.lists(st.sampled_from(["some", "last", "back", "few", "all", "add", "drop", "change"]), max_size=6), st.integers(0, 4))
+@given(
+    st.lists(st.sampled_from(["some", "last", "back", "few", "all", "add", "drop", "change"]), max_size=6),
+    st.integers(0, 4),
+)
 def test_a_repeated_change_is_the_change_itself(steps: list[str], count: int) -> None:
     """Whatever a reader does to the drafts, and whatever it has seen of them, a fitting change ends in the same."""
 

@@ -18,11 +18,11 @@ from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discou
 from perdure.pipeline.curation.rules.extraction.dialogue.watched import Change, watch
 from perdure.pipeline.curation.rules.memo import forgets
 
-MOST_MESSAGES = 96
-"""Messages of one scope whose changes are kept: two conversations of the longest context."""
-MOST_SCOPES = 256
+MOST_MESSAGES = 48
+"""Messages of one scope whose changes are kept, some 5 KB each: twice what an `add` looks back to."""
+MOST_SCOPES = 128
 """Scopes in the cache; the least recently read ones leave it."""
-MOST_CHANGES = 4
+MOST_CHANGES = 3
 """Changes kept of one message: the same words may be read beside different states."""
 MOST_DRAFTS = 50
 """Drafts that a kept change may hold; a message of more is read again."""

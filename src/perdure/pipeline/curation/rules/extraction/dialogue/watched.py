@@ -7,6 +7,7 @@ holds these and what became of them. A state in which all that was looked at is 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, overload
@@ -199,20 +200,24 @@ class _Names:
     """What was looked up in a mapping of names, and what was set."""
 
     seen: dict[str, str | None]
-    asked: dict[str, bool]
+    present: tuple[str, ...]
+    absent: tuple[str, ...]
     written: dict[str, str | None]
     whole: tuple[tuple[str, str], ...] | None
 
     @classmethod
     def of(cls, watched: Mapping[str, str]) -> _Names:
         assert isinstance(watched, WatchedNames)
-        return cls(watched.seen, watched.asked, watched.written, watched.whole)
+        # Every word of a message may be asked for: interned, it is one string for all messages.
+        present = tuple(sys.intern(key) for key, found in watched.asked.items() if found)
+        absent = tuple(sys.intern(key) for key, found in watched.asked.items() if not found)
+        return cls(watched.seen, present, absent, watched.written, watched.whole)
 
     def fits(self, names: Mapping[str, str]) -> bool:
         if self.whole is not None and self.whole != tuple(names.items()):
             return False
         same = all(names.get(key) == value for key, value in self.seen.items())
-        return same and all((key in names) == found for key, found in self.asked.items())
+        return same and all(key in names for key in self.present) and not any(key in names for key in self.absent)
 
     def apply(self, names: MutableMapping[str, str]) -> None:
         for key, value in self.written.items():
