@@ -1,11 +1,11 @@
 """What one `add` costs early and late in a conversation, and beside the encoding of its facts.
 
-    python benchmarks/add.py [--embedders hashed minilm] [--users 3] [--spread 2] [--loop]
+    python benchmarks/add.py [--embedders hashed minilm] [--users 3] [--loop]
 
 Users say the same conversation of 80 messages, one by one, to one memory with the default settings, through
-`Memory.add`. Printed is the median processor time of an add around messages 10, 20, 40, 60 and 80, the ratio of each to
-that around message 10, and the ratio to encoding the facts that came of it, one after the other, with the same embedder
-in the same run. The messages around each place are of the same kinds and lengths, so a later add has nothing more to
+`Memory.add`. Printed is the processor time of an add up to messages 10, 20, 40, 60 and 80, the ratio of each to
+that at message 10, and the ratio to encoding the facts that came of it, one after the other, with the same embedder
+in the same run. The five adds up to each place are of the same kinds and lengths, so a later add has nothing more to
 read. A first user, who is not counted, pays for imports and the compiling of patterns.
 
 `--loop` prints instead how long single adds held the event loop, by the 50th and 99th percentile and at most.
@@ -54,13 +54,13 @@ def settings(folder: Path, embedder: str) -> dict[str, Any]:
     return {"path": str(folder), "embedder": {"provider": embedder}}
 
 
-def around(costs: dict[int, list[float]], place: int, spread: int) -> float:
-    """The median over the adds of one turn of each kind that ends near a place."""
-    near = range(max(1, place - spread - 2), place - spread + 3)
+def around(costs: dict[int, list[float]], place: int) -> float:
+    """The mean over the five adds up to a place, one of each kind, of each one's median over the users."""
+    near = range(place - len(KINDS) + 1, place + 1)
     return statistics.mean(statistics.median(costs[each]) for each in near)
 
 
-def measure(folder: Path, embedder: str, users: int, spread: int) -> None:
+def measure(folder: Path, embedder: str, users: int) -> None:
     costs: dict[int, list[float]] = {place: [] for place in range(1, PLACES[-1] + 1)}
     ratios: list[float] = []
     facts = 0
@@ -79,10 +79,10 @@ def measure(folder: Path, embedder: str, users: int, spread: int) -> None:
                     begun = time.process_time()
                     memory.embedder.embed(text)
                     ratios.append(spent / (time.process_time() - begun))
-    first = around(costs, PLACES[0], spread)
+    first = around(costs, PLACES[0])
     print(f"{embedder}: {users} users, {PLACES[-1]} messages each, {facts / users:.0f} facts each")
     for place in PLACES:
-        cost = around(costs, place, spread)
+        cost = around(costs, place)
         print(f"  message {place:3}: {cost * 1000:7.2f} ms an add, {cost / first:5.2f} of message {PLACES[0]}")
     print(f"  an add of one fact over the bare encoding of it: {statistics.median(ratios):.1f} ({len(ratios)} adds)")
 
@@ -116,7 +116,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--embedders", nargs="+", default=["hashed", "minilm"])
     parser.add_argument("--users", type=int, default=3)
-    parser.add_argument("--spread", type=int, default=2, help="how far before a place the five adds end")
     parser.add_argument("--loop", action="store_true")
     asked = parser.parse_args()
     for embedder in asked.embedders:
@@ -124,7 +123,7 @@ def main() -> None:
             if asked.loop:
                 asyncio.run(held(Path(folder), embedder, asked.users))
             else:
-                measure(Path(folder), embedder, asked.users, asked.spread)
+                measure(Path(folder), embedder, asked.users)
 
 
 if __name__ == "__main__":

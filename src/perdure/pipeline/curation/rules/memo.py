@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from perdure.domain.scope import Scope
@@ -49,7 +49,7 @@ def per_text(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         kept = lru_cache(maxsize=maxsize)(function)
         _CLEAR.append(kept.cache_clear)
-        return wraps(function)(kept)
+        return cast("Callable[P, R]", kept)
 
     return decorate
 
