@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from perdure.domain.text.pattern import Pattern
@@ -281,7 +282,7 @@ def names_all(text: str, matter: str) -> bool:
     return bool(wanted) and wanted <= _telling_words(text)
 
 
-def without_matters(drafts: list[Draft], who: str) -> list[Draft]:
+def without_matters(drafts: Sequence[Draft], who: str) -> list[Draft]:
     """The drafts of one message without those that tell again what the message asks to forget."""
     asked = [draft.text.removeprefix(f"{who} asked to forget") for draft in drafts if draft.forget]
     matters = [matter for matter in asked if not _OLD.search(matter)]
