@@ -2,13 +2,14 @@
 
     python benchmarks/add.py [--embedders hashed minilm] [--users 3] [--loop]
 
-Users say the same conversation of 80 messages, one by one, to one memory with the default settings, through
+Users say a conversation of 80 messages each, one by one, to one memory with the default settings, through
 `Memory.add`. Printed is the processor time of an add up to messages 10, 20, 40, 60 and 80, the ratio of each to
 that at message 10, and the ratio to encoding the facts that came of it, one after the other, with the same embedder
 in the same run. The five adds up to each place are of the same kinds and lengths, so a later add has nothing more to
 read. A first user, who is not counted, pays for imports and the compiling of patterns.
 
-`--loop` prints instead how long single adds held the event loop, by the 50th and 99th percentile and at most.
+`--loop` prints instead how long the event loop was held in one piece: the longest stretch, and the median of as many of
+the longest stretches as there were adds.
 """
 
 from __future__ import annotations
