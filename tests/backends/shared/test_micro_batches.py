@@ -119,7 +119,7 @@ def test_a_lone_caller_waits_for_nobody() -> None:
         for number in range(20, 25):
             assert (await batcher.embed(str(number), model.run)).tolist() == [1, number]
         assert [len(run) for run in model.runs] == [1] * 5
-        assert batcher._active == 0
+        await until(lambda: batcher._active == 0)
 
     asyncio.run(scenario())
 
@@ -177,21 +177,52 @@ def test_without_merging_every_request_has_its_own_runs() -> None:
 
 
 # ------------------------------------------------------------------------------ queries before lists
-def test_a_query_waits_for_the_run_that_goes_on_and_for_no_other_of_a_list() -> None:
+def test_a_query_does_not_wait_for_lists() -> None:
     async def scenario() -> None:
-        batcher, model = make(), Model(seconds=0.002)
-        bulk = asyncio.create_task(batcher.embed_batch([" ".join(["1"] * 30)] * 300, model.run))
-        await until(lambda: len(model.runs) >= 2)
+        batcher, model, other = make(runners=2), Model(), Model()
         hold(model)
-        await until(model.begun.is_set)
-        before = len(model.runs)
-        query = asyncio.create_task(batcher.embed("2", model.run))
-        await asyncio.sleep(0.01)
+        texts = [" ".join(["1"] * 30)] * 40
+        lists = [asyncio.create_task(batcher.embed_batch(texts, model.run)) for _ in range(4)]
+        await until(lambda: len(model.runs) == 2)
+        for number in range(20, 24):
+            assert (await batcher.embed(str(number), other.run)).tolist() == [1, number]
+        assert len(model.runs) == 2, "both runners were at lists"
         model.may_run.set()
-        await query
-        assert model.runs[before] == [[2]]
+        assert [vectors.tolist() for vectors in await asyncio.gather(*lists)] == [[[30, 30]] * 40] * 4
         assert all(sum(map(len, run)) <= RUN_TOKENS for run in model.runs)
-        assert (await bulk).tolist() == [[30, 30]] * 300
+        await until(lambda: batcher._active == 0)
+        assert (batcher._on_lists, batcher._has_extra) == (0, False)
+
+    asyncio.run(scenario())
+
+
+def test_queries_beside_lists_share_runs_and_one_more_runner() -> None:
+    async def scenario() -> None:
+        batcher, model = make(), Model()
+        hold(model)
+        bulk = asyncio.create_task(batcher.embed_batch([" ".join(["1"] * 60)] * 3, model.run))
+        await until(model.begun.is_set)
+        queries = [asyncio.create_task(batcher.embed("2", model.run)) for _ in range(9)]
+        await until(lambda: len(model.runs) == 2)
+        model.may_run.set()
+        await asyncio.gather(bulk, *queries)
+        assert model.most_at_once == 2
+        assert sorted(len(run) for run in model.runs if run[0] == [2]) in ([1, 8], [9])
+
+    asyncio.run(scenario())
+
+
+def test_queries_go_before_lists() -> None:
+    async def scenario() -> None:
+        batcher, model = make(), Model()
+        first = await behind(batcher, model)
+        bulk = asyncio.create_task(batcher.embed_batch(["3", "3"], model.run))
+        await asyncio.sleep(0)
+        query = asyncio.create_task(batcher.embed("2", model.run))
+        await asyncio.sleep(0)
+        model.may_run.set()
+        await asyncio.gather(first, bulk, query)
+        assert model.runs == [[[1]], [[2]], [[3], [3]]]
 
     asyncio.run(scenario())
 
@@ -261,7 +292,7 @@ def test_an_error_of_all_reaches_each_caller_as_an_error_of_its_own() -> None:
         found = await asyncio.gather(*(batcher.embed("1", broken) for _ in range(5)), *lists, return_exceptions=True)
         assert all(isinstance(each, EmbeddingError) for each in found)
         assert len({id(each) for each in found}) == 10
-        assert batcher._active == 0
+        await until(lambda: batcher._active == 0)
 
     asyncio.run(scenario())
 
@@ -358,7 +389,7 @@ def test_loops_of_many_threads_share_the_model() -> None:
         results = list(pool.map(lambda base: asyncio.run(many(base)), range(100, 108)))
     assert results == [[[2, base + number] for number in range(20, 60)] for base in range(100, 108)]
     assert len(model.runs) < 8 * 40
-    assert batcher._active == 0
+    asyncio.run(until(lambda: batcher._active == 0))
 
 
 def in_child(batcher: MicroBatcher, model: Model, queue: Any) -> None:
@@ -426,10 +457,11 @@ def test_whatever_comes_everybody_gets_their_own(
             else:
                 assert vectors.shape == (len(own), 2)
                 assert vectors.tolist() == [expected(text) for text in own]
-        await until(lambda: batcher._active == 0)
+        await until(lambda: batcher._active == 0 and not batcher._has_extra)
         assert not batcher._queries
         assert not batcher._lists
-        assert model.most_at_once <= runners
+        assert batcher._on_lists == 0
+        assert model.most_at_once <= runners + 1
 
     asyncio.run(scenario())
 

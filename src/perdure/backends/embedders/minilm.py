@@ -162,10 +162,6 @@ class Encoder(OnnxEncoder):
             merges=merges,
         )
 
-    async def embed(self, text: str) -> NDArray[np.float32]:
-        """The vector of one text, of shape (384,)."""
-        return await self.batcher.embed(text, self.run)
-
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of shape (len(texts), 384), in the order of the texts."""
         return await self.batcher.embed_batch(texts, self.run)
@@ -305,9 +301,9 @@ class MiniLMEmbedder(Embedder):
         )
         precision: Precision = Field(
             default="fp32",
-            description="`int8` computes with 8-bit numbers: half the processor time and a quarter of the memory, for "
-            "vectors that are a little less exact. They are another model's vectors: a collection has one kind, and "
-            "`reindex` changes it.",
+            description="`int8` computes with 8-bit numbers: a question takes six tenths of the processor time, the "
+            "graph a quarter of the room. Its vectors are another model's: a collection has one kind, and `perdure "
+            "reindex` changes it.",
         )
 
     def __init__(self, settings: Settings) -> None:
@@ -342,13 +338,11 @@ class MiniLMEmbedder(Embedder):
             return _calibration(precision)(similarity)
         return super().score(similarity)
 
-    async def embed(self, text: str) -> NDArray[np.float32]:
-        """The vector of one text, of shape (384,) and length 1; goes before lists that wait."""
-        (readable,) = readable_texts([text], HINT)
-        return await (await self._loaded()).embed(readable)
-
     async def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of shape (len(texts), 384) and length 1; an empty text has the vector of no words."""
+        """Vectors of shape (len(texts), 384) and length 1; an empty text has the vector of no words.
+
+        A single text goes before lists that wait.
+        """
         readable = readable_texts(texts, HINT)
         if not readable:
             return np.empty((0, HIDDEN), dtype=np.float32)

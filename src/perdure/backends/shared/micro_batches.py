@@ -2,7 +2,8 @@
 
 A run over eight short texts costs two thirds of eight runs (benchmarks/encoder.py). Nobody waits for company: a request
 that finds a free runner begins at once, and what arrives while all runners are busy is put together. A single text is a
-query and goes before longer lists, which are cut into short runs.
+query and goes before longer lists, which are cut into short runs. Where lists hold all runners, one more takes the
+queries alone, so that a search does not wait for an import.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ MOST_JOBS = 16
 """Requests in one run at most."""
 
 RUN_TOKENS = 96
-"""Tokens in one run, padding included, unless a single text is longer: some 20 ms of MiniLM on one core, so long may a
-query wait for a run that has begun. Longer runs save no more than a hundredth (benchmarks/encoder.py)."""
+"""Tokens in one run, padding included, unless a single text is longer: some 25 ms of MiniLM on one core, so long may a
+request wait for a run that has begun. Runs of any length would save a twentieth (benchmarks/encoder.py --sweep)."""
 
 QUERY_TURNS = 8
 """Runs of queries in a row, after which a waiting list gets one: it is late under load, but never left out."""
@@ -93,9 +94,10 @@ class MicroBatcher:
     """Queue in front of a model that runs here; for any number of threads and event loops.
 
     Every request brings `run`, the same one, which gives vectors of shape (n, dimension) for n lists of token ids and
-    may be called by `runners` threads at once; the batcher keeps it no longer than the request, so that a model goes
-    with its last user. A list (`embed_batch`) occupies one runner at a time: one call takes one core. `run_cost` is the
-    padding, in tokens, up to which a text joins a run; with `merges` off every request has runs of its own.
+    may be called by `runners` threads and one more at once. The batcher keeps it no longer than the request, so that a
+    model goes with its last user. A list (`embed_batch`) occupies one runner at a time: one call takes one core.
+    `run_cost` is the padding, in tokens, up to which a text joins a run; with `merges` off every request has runs of
+    its own.
     """
 
     def __init__(
@@ -123,11 +125,16 @@ class MicroBatcher:
         self._queries: deque[_Job] = deque()
         self._lists: deque[_Job] = deque()
         self._active = 0
+        """Runners that take whatever waits."""
+        self._on_lists = 0
+        """Those of them that are at a list."""
+        self._has_extra = False
+        """Whether there is one more, for queries alone."""
         self._query_turns = 0
 
     def after_fork(self) -> None:
         """Begin anew in a forked child, which has none of the threads and none of the callers."""
-        self.stale = self.stale or self._active > 0
+        self.stale = self.stale or self._active > 0 or self._has_extra
         self._reset()
 
     async def embed(self, text: str, run: Run) -> NDArray[np.float32]:
@@ -141,51 +148,80 @@ class MicroBatcher:
         return await self._ask(_Job(texts, self._dimension, run))
 
     async def _ask(self, job: _Job) -> NDArray[np.float32]:
-        lane = self._queries if len(job.texts) == 1 else self._lists
+        is_query = len(job.texts) == 1
         with self._lock:
-            lane.append(job)
-            starts = self._claim_runner()
-        if starts:
-            self._start_runner()
+            (self._queries if is_query else self._lists).append(job)
+            runner = self._claim_runner(is_query)
+        if runner:
+            try:
+                self._start(runner)
+            except BaseException:
+                job.future.cancel()
+                raise
         return await job.future
 
-    def _claim_runner(self) -> bool:
-        """Count one more runner if there may be one; the lock is held."""
-        if self._active >= self._runners:
-            return False
-        self._active += 1
-        return True
+    def _claim_runner(self, is_query: bool) -> Callable[[], None] | None:
+        """The runner to start for a request, if there may be one more; the lock is held."""
+        if self._active < self._runners:
+            self._active += 1
+            return self._run_all
+        if is_query and self._on_lists == self._runners and not self._has_extra:
+            self._has_extra = True
+            return self._run_queries
+        return None
 
-    def _start_runner(self) -> None:
+    def _start(self, runner: Callable[[], None]) -> None:
         try:
-            start_blocking(self._drain)
+            start_blocking(runner)
         except BaseException:
             with self._lock:
-                self._active -= 1
+                if runner == self._run_queries:
+                    self._has_extra = False
+                else:
+                    self._active -= 1
             raise
 
-    def _drain(self) -> None:
+    def _run_all(self) -> None:
         """Run what waits until nothing does, in a thread."""
         while taken := self._take():
-            outcomes: list[Outcome]
-            try:
-                outcomes = self._turn(taken)
-            except BaseException as error:  # a caller must hear of it, whatever it is: nobody else would
-                outcomes = [(job, error) for job in taken]
-            _settle(outcomes)
-            del taken, outcomes  # what they hold goes now, and not with the next request
+            is_list = len(taken[0].texts) > 1
+            self._serve(taken)
+            del taken  # what it holds goes now, and not with the next request
+            if is_list:
+                with self._lock:
+                    self._on_lists -= 1
+
+    def _run_queries(self) -> None:
+        """Run the queries that wait until none does, in a thread, while the other runners are at lists."""
+        while taken := self._take_queries():
+            self._serve(taken)
+            del taken
+
+    def _serve(self, taken: list[_Job]) -> None:
+        try:
+            outcomes = self._turn(taken)
+        except BaseException as error:  # a caller must hear of it, whatever it is: nobody else would
+            outcomes = [(job, error) for job in taken]
+        _settle(outcomes)
 
     def _take(self) -> list[_Job]:
         """The requests to look at next, off their queue; nothing, and this runner is no more, if none waits."""
         with self._lock:
-            taken: list[_Job] = []
-            while (self._queries or self._lists) and not taken:
+            while self._queries or self._lists:
                 is_late = self._query_turns >= QUERY_TURNS and bool(self._lists)
                 is_query = bool(self._queries) and not is_late
                 self._query_turns = self._query_turns + 1 if is_query and self._lists else 0
-                taken = self._take_from(self._queries if is_query else self._lists)
-            if not taken:
-                self._active -= 1
+                if taken := self._take_from(self._queries if is_query else self._lists):
+                    self._on_lists += not is_query
+                    return taken
+            self._active -= 1
+            return []
+
+    def _take_queries(self) -> list[_Job]:
+        """The queries to look at next; nothing, and the extra runner is no more, if none waits."""
+        with self._lock:
+            taken = self._take_from(self._queries)
+            self._has_extra = bool(taken)
             return taken
 
     def _take_from(self, lane: deque[_Job]) -> list[_Job]:
@@ -230,10 +266,10 @@ class MicroBatcher:
         with self._lock:
             for job in reversed(jobs):
                 (self._queries if len(job.texts) == 1 else self._lists).appendleft(job)
-            starts = self._claim_runner()
-        if starts:
+            runner = self._claim_runner(len(jobs[0].texts) == 1)
+        if runner:
             with suppress(RuntimeError):  # the interpreter exits: this runner sees to them
-                self._start_runner()
+                self._start(runner)
 
     def _put_last(self, jobs: list[_Job]) -> None:
         """Queue unfinished lists behind the others: lists take turns. The runner that calls this goes on."""
