@@ -139,9 +139,8 @@ def ask(folder: Path, embedder: str, data: Path, turns: int, users: int) -> dict
                 memory.search(questions[0], user_id=user, limit=10)
             drawn = random.Random(3).choices(order, k=ASKED)
             pairs = list(zip(questions[:ASKED], drawn, strict=True))
-            found["random"] = median(
-                [cost(partial(memory.search, each, user_id=user, limit=10)) for each, user in pairs]
-            )
+            searches = [partial(memory.search, each, user_id=user, limit=10) for each, user in pairs]
+            found["random"] = median([cost(each) for each in searches])
         return found
 
 
