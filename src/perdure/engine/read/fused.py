@@ -259,14 +259,14 @@ class ScopeIndexes:
                     kernel.collection,
                     {id: (str(each.payload.get("updated_at")), each.kept) for id, each in made.items() if each.kept},
                 )
-        there = [place for place, each in enumerate(data) if is_current(each)]
-        packed = [each for each in data if is_current(each)]
+        packed = [each for each in data if each is not None and (not bare or is_current(each))]
+        there = [place for place, each in enumerate(data) if not bare or is_current(each)]
         unknown = table.unknown(np.unique(np.frombuffer(b"".join(words), "<i8")).tolist())
         if unknown:
             table.take_in(await kernel.store.words(kernel.collection, unknown))
 
         def fill() -> None:
-            vectors = kept.vectors[there]
+            vectors = kept.vectors[there] if bare else kept.vectors
             lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
             lengths[lengths == 0] = 1
             batch = unpack_entries(packed, [words[place] for place in there])

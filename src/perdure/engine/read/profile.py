@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.fact import Fact
@@ -17,6 +16,7 @@ from perdure.engine.core.embedding import stamp_of
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import scan
 from perdure.engine.read.fused import CachedIndex, ScopeIndexes
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.lexicon import words
 from perdure.pipeline.retrieval.directives import directive, preference
 from perdure.pipeline.retrieval.features import DIRECTIVE, PREFERENCE
@@ -63,7 +63,7 @@ def _instruction(text: str) -> str | None:
     return _known_instruction(text) if len(text) <= _KNOWN else _read_instruction(text)
 
 
-@lru_cache(_KNOWN)
+@per_text(_KNOWN)
 def _known_instruction(text: str) -> str | None:
     return _read_instruction(text)
 

@@ -133,7 +133,8 @@ class ScopeIndex:
         `vectors`: of each memory's whole text, of length 1 or zeros, shape (memories, dimension).
         """
         for id in ids:
-            self.remove(id)
+            if id in self._units:
+                self.remove(id)
         heads, counts = batch.heads, batch.heads["units"].astype(np.int64)
         number, first = len(self.ids), len(self._alive)
         total = int(counts.sum())

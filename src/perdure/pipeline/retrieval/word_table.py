@@ -60,11 +60,17 @@ class WordTable:
         """Take in words that a store has, with the vectors that it has; those that are here stay as they are."""
         with self._turn:
             new = [place for place, key in enumerate(kept.keys) if key not in self._numbers]
-            given = kept.given[new]
-            if given.any():  # of a hosted embedder no word ever has a vector, and there is no room for any
+            if len(new) < len(kept):
+                kept = KeptWords(
+                    [kept.keys[place] for place in new],
+                    [kept.texts[place] for place in new],
+                    kept.vectors[new],
+                    kept.given[new],
+                )
+            if kept.given.any():  # of a hosted embedder no word ever has a vector, and there is no room for any
                 self._make_room()
-                self._vectors.extend(kept.vectors[new])
-            self._add([kept.keys[place] for place in new], [kept.texts[place] for place in new], given)
+                self._vectors.extend(kept.vectors)
+            self._add(kept.keys, kept.texts, kept.given)
 
     def give(self, vectors: Mapping[str, Vector]) -> None:
         """Take in the vectors of words that are here without one."""
