@@ -140,6 +140,9 @@ def test_a_check_finds_what_has_no_row_and_words_that_are_missing(rig: Rig) -> N
     found = "\n".join(rig.run(rig.store.check, "c"))
     assert "1 entries of the recall index have no row" in found
     assert "1 words of the recall index are not in its table" in found
+    assert rig.run(rig.store.scrub), "which is what a repair asks for"
+    assert rig.run(rig.store.check, "c") == []
+    assert rig.kept() == {"a": None}
 
 
 def test_a_file_of_the_layout_before_gets_the_tables(tmp_path: Path) -> None:

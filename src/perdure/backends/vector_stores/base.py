@@ -39,6 +39,8 @@ class KeptRows:
     """Rows of a store as recall takes them in, in any order."""
 
     ids: list[str]
+    updated: list[str]
+    """`updated_at` of each row."""
     data: list[bytes | None]
     """`Kept.data` of each row; None where it was written without."""
     words: list[bytes]

@@ -238,18 +238,19 @@ class ScopeIndexes:
             page = await kernel.store.list(kernel.collection, within, with_vectors=True)
             await self._change(held, page.points, ())
             return held
-        await self._fill(held, kept)
+        await self._fill(held, kept, within)
         return held
 
-    async def _fill(self, held: CachedIndex, kept: KeptRows) -> None:
+    async def _fill(self, held: CachedIndex, kept: KeptRows, within: Filter) -> None:
         """Take in rows with what was kept beside them; what was not is made now, and kept."""
         kernel, table = self._kernel, held.index.words
         data, words = list(kept.data), list(kept.words)
-        bare = [place for place, each in enumerate(data) if not is_current(each)]
+        bare = [place for place, each in enumerate(data) if not is_current(each, kept.updated[place])]
         if bare:
             points = await kernel.store.get_many(kernel.collection, [kept.ids[place] for place in bare])
             made = {each.id: each for each in await run_blocking(_made, points, self._dimension)}
             for place in bare:
+                data[place] = None  # of a row that was taken out meanwhile
                 point = made.get(kept.ids[place])
                 if point is not None and point.kept is not None:
                     data[place], words[place] = point.kept.data, point.kept.keys
@@ -259,14 +260,19 @@ class ScopeIndexes:
                     kernel.collection,
                     {id: (str(each.payload.get("updated_at")), each.kept) for id, each in made.items() if each.kept},
                 )
-        packed = [each for each in data if each is not None and (not bare or is_current(each))]
-        there = [place for place, each in enumerate(data) if not bare or is_current(each)]
+        gone = {place for place in bare if data[place] is None}
+        there = [place for place in range(len(data)) if place not in gone]
+        packed = [each for each in data if each is not None]
         unknown = table.unknown(np.unique(np.frombuffer(b"".join(words), "<i8")).tolist())
         if unknown:
             table.take_in(await kernel.store.words(kernel.collection, unknown))
+            if table.unknown(unknown):  # damaged: `doctor` tells of it, and the texts have the words
+                page = await kernel.store.list(kernel.collection, within, with_vectors=True)
+                await self._change(held, page.points, ())
+                return
 
         def fill() -> None:
-            vectors = kept.vectors[there] if bare else kept.vectors
+            vectors = kept.vectors[there] if gone else kept.vectors
             lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
             lengths[lengths == 0] = 1
             batch = unpack_entries(packed, [words[place] for place in there])

@@ -184,7 +184,7 @@ class Entry:
 
     id: str
     stamp: str
-    """Changes whenever the memory does."""
+    """Changes whenever the memory does: its `updated_at`, a slash, its version."""
     track: tuple[str | None, ...]
     """The scope values; neighbours share them."""
     place: tuple[float, int, int]
@@ -242,7 +242,7 @@ def pack_entry(entry: Entry) -> Kept:
     """What a store keeps beside the memory's row, which has its id and its vector already."""
     units = entry.features.units
     speaker = (entry.speaker or (entry.role if entry.turn else "")).casefold().encode("utf-8", "surrogatepass")[:_MOST]
-    stamp = entry.stamp.encode()
+    stamp = entry.stamp.encode("utf-8", "surrogatepass")
     vectors = pack_vectors(entry.passages) if len(entry.passages) else b""
     sizes = np.array([(unit.length, len(unit.stems), len(unit.words)) for unit in units], _UNIT)
     head = np.zeros((), _HEAD)
@@ -278,9 +278,14 @@ def pack_entry(entry: Entry) -> Kept:
     return Kept(data, entry.words)
 
 
-def is_current(packed: bytes | None) -> TypeGuard[bytes]:
-    """Whether bytes are there and of the version that is written today."""
-    return packed is not None and len(packed) >= _HEAD.itemsize and packed[0] == _FORMAT
+def is_current(packed: bytes | None, updated_at: str) -> TypeGuard[bytes]:
+    """Whether bytes are there, of the version that is written today, and made of a row that was updated then.
+
+    A perdure of an earlier version that has the file open writes rows and leaves the bytes beside them.
+    """
+    if packed is None or len(packed) < _HEAD.itemsize or packed[0] != _FORMAT:
+        return False
+    return packed.rpartition(b"/")[0].endswith(updated_at.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,5 +336,5 @@ def unpack_entries(packed: Sequence[bytes], words: Sequence[bytes]) -> Batch:
         np.frombuffer(b"".join(words), "<i8"),
         passages,
         [each.decode("utf-8", "surrogatepass") for each in speakers],
-        [each.decode() for each in stamps],
+        [each.decode("utf-8", "surrogatepass") for each in stamps],
     )

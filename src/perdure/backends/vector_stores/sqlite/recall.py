@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdure.backends.vector_stores.base import Kept, KeptRows, KeptWords, Vector
 from perdure.backends.vector_stores.sqlite.database import Collection, key_text, text_key
@@ -72,18 +73,19 @@ def kept_rows(connection: sqlite3.Connection, collection: Collection, filter: Fi
     rows: list[Any] = []
     for part in parts_of(connection, collection, filter):
         rows += connection.execute(
-            f"SELECT r.id, k.data, k.words, (SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n) "
+            f"SELECT r.id, r.updated_at, k.data, k.words, (SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n) "
             f"FROM rows_{c} r LEFT JOIN recall_{c} k ON k.n = r.n "
             f"WHERE {part.span.text} AND {condition.text} ORDER BY r.n",
             (*part.span.values, *condition.values),
         )
     if not rows:
-        return KeptRows([], [], [], np.zeros((0, collection.dimension), np.float32))
-    ids, data, words, vectors = zip(*rows, strict=True)
+        return KeptRows([], [], [], [], np.zeros((0, collection.dimension), np.float32))
+    ids, moments, data, words, vectors = zip(*rows, strict=True)
     blank = bytes(4 * collection.dimension)
     joined = b"".join([blank if vector is None else vector for vector in vectors])
     return KeptRows(
         [key_text(id) for id in ids],
+        ["" if moment is None else key_text(moment) for moment in moments],
         list(data),
         [each or b"" for each in words],
         np.frombuffer(joined, np.float32).reshape(-1, collection.dimension),
@@ -128,15 +130,23 @@ def give_words(connection: sqlite3.Connection, collection: Collection, vectors: 
 
 
 def sweep(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Take out the words that no row has any longer."""
+    """Take out the words that no row has any longer, and what is damaged: it is made anew when it is next read."""
     c = collection.number
-    used: np.ndarray[Any, np.dtype[np.int64]] = np.empty(0, np.int64)
-    cursor = connection.execute(f"SELECT words FROM recall_{c}")
+    connection.execute(f"DELETE FROM recall_{c} WHERE n NOT IN (SELECT n FROM rows_{c})")
+    known = np.array([word for (word,) in connection.execute(f"SELECT word FROM words_{c} ORDER BY word")], np.int64)
+    used: NDArray[np.int64] = np.empty(0, np.int64)
+    damaged: list[tuple[int]] = []
+    cursor = connection.execute(f"SELECT n, words FROM recall_{c}")
     while rows := cursor.fetchmany(_SWEPT):
-        used = np.union1d(used, np.frombuffer(b"".join([words for (words,) in rows]), "<i8"))
-    known = np.array([word for (word,) in connection.execute(f"SELECT word FROM words_{c}")], np.int64)
-    unused = np.setdiff1d(known, used)
-    connection.executemany(f"DELETE FROM words_{c} WHERE word = ?", [(word,) for word in unused.tolist()])
+        words = np.unique(np.frombuffer(b"".join([words for _, words in rows]), "<i8"))
+        used = np.union1d(used, words)
+        missing = np.setdiff1d(words, known, assume_unique=True)
+        if len(missing):
+            damaged += [(n,) for n, words in rows if np.isin(np.frombuffer(words, "<i8"), missing).any()]
+    remove(connection, c, damaged)
+    connection.executemany(
+        f"DELETE FROM words_{c} WHERE word = ?", [(word,) for word in np.setdiff1d(known, used).tolist()]
+    )
 
 
 # ------------------------------------------------------------------ checking
@@ -165,9 +175,3 @@ def check(connection: sqlite3.Connection, collection: Collection) -> list[str]:
     if wrong:
         found.append(f"{wrong} words have vectors of another dimension in collection {collection.name!r}")
     return found
-
-
-def rebuild(connection: sqlite3.Connection, collection: Collection) -> None:
-    """Let go of everything here: it is made anew as scopes are searched."""
-    connection.execute(f"DELETE FROM recall_{collection.number}")
-    connection.execute(f"DELETE FROM words_{collection.number}")
