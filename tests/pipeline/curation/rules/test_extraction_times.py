@@ -60,3 +60,30 @@ def test_relative_times_count_from_the_message():
 )
 def test_kinds(text, kind):
     assert extract([Message("user", text)], now=NOW)[0].type == kind
+
+
+@pytest.mark.parametrize("time", ["9 am", "9 AM", "9 a.m.", "10:30 am", "9 pm", "9am"])
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("The standup is at {}", "The standup is at {}"),
+        ("My flight is on Monday at {}", "User's flight is on Monday at {}"),
+        ("I start at {}", "User starts at {}"),
+    ],
+)
+def test_a_time_of_day_is_no_statement_about_who_speaks(said, told, time):
+    facts = [fact.text.lower().replace(" ", "") for fact in extract([Message("user", said.format(time))], now=NOW)]
+    assert [fact.replace(".", "") for fact in facts] == [told.format(time).lower().replace(" ", "").replace(".", "")]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Mi hermana trabaja como arquitecta", "User's sister works as architect"),
+        ("Mi padre trabaja de camarero", "User's father works as waiter"),
+        ("Minha irmã trabalha como arquiteta", "User's sister works as architect"),
+        ("Ma soeur travaille comme infirmière", "User's sister works as nurse"),
+    ],
+)
+def test_what_a_relative_works_as_is_not_what_somebody_eats(said, told):
+    assert [fact.text for fact in extract([Message("user", said)], now=NOW)] == [told]

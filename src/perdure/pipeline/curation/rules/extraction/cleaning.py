@@ -323,6 +323,8 @@ def _loose_kin(match: re.Match[str]) -> str:
 
 
 _EXPANSIONS = (
+    # A time of day is one word: "at 9 am" is no statement about who speaks.
+    (Pattern(r"\b((?:1[0-2]|0?[1-9])(?:[:.][0-5]\d)?) (?:am|AM|a\.m\.)(?![\w'])"), r"\1am"),
     (Pattern(r"\b([Ii])'m\b"), "I am"),
     (Pattern(r"\b([Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Tt]here)'re\b"), r"\1 are"),
     (Pattern(r"\b([Ii]|[Ww]e|[Yy]ou|[Tt]hey|[Ww]ho|[Cc]ould|[Ww]ould|[Ss]hould)'ve\b"), r"\1 have"),
