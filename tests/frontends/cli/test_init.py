@@ -44,7 +44,10 @@ def test_every_setting_is_in_it_with_its_default(tmp_path: Path) -> None:
 def test_with_every_default_uncommented_it_still_says_the_same(tmp_path: Path) -> None:
     text = settings_text(tmp_path)
     loud = re.sub(r"^# (\w+ = (?!\"\.\.\.\").*)$", r"\1", text, flags=re.MULTILINE)
-    assert tomllib.loads(loud)["embedder"] == {"provider": "minilm", "config": {"threads": 1}}
+    assert tomllib.loads(loud)["embedder"] == {
+        "provider": "minilm",
+        "config": {"threads": 1, "precision": "fp32"},
+    }
     file = tmp_path / "perdure.toml"
     file.write_text(loud, encoding="utf-8")
     config = read_file(file)
