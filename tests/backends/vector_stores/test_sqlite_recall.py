@@ -111,10 +111,8 @@ def test_what_was_made_of_a_row_is_kept_while_the_row_is_the_same(rig: Rig) -> N
 def test_a_word_is_there_once_and_gets_its_vector(rig: Rig) -> None:
     rig.apply(row("a"), row("b"))
     assert rig.words("tea", "green", "coffee") == {"tea": None, "green": None}
-    assert sorted(rig.run(rig.store.words_without_vector, "c", 9)) == ["green", "tea"]
     rig.run(rig.store.give_words, "c", {"tea": vector(0.0, 1.0), "coffee": vector(1.0)})
     assert rig.words("tea", "green", "coffee") == {"tea": [0, 1, 0, 0], "green": None}
-    assert rig.run(rig.store.words_without_vector, "c", 9) == ["green"]
 
 
 def test_words_that_no_row_has_any_longer_are_scrubbed_out_of_the_bytes(rig: Rig) -> None:

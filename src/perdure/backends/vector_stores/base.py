@@ -281,10 +281,6 @@ class VectorStore(ABC):
         """Keep beside rows, by their ids, what was made of them; each goes with the `updated_at` that it was made of,
         and a row that has another one by now is left alone."""
 
-    async def words_without_vector(self, collection: str, limit: int) -> Names:
-        """Words of kept rows whose vectors nobody has given yet, at most `limit`."""
-        return []
-
     async def words(self, collection: str, keys: Sequence[int]) -> KeptWords:
         """The words of these keys that the store has, in any order."""
         return KeptWords([], [], np.zeros((0, 0), np.float32), np.zeros(0, np.bool_))

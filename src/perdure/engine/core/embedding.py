@@ -280,7 +280,7 @@ async def _with_passages(embedding: Embedding, points: Sequence[Point]) -> list[
 # A row as recall takes it in.
 
 DAY = 86_400.0
-_SECOND = timedelta(microseconds=1)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def stamp_of(payload: Mapping[str, Any]) -> str:
@@ -305,7 +305,7 @@ def entry_of(point: Point, dimension: int) -> Entry:
         track=tuple(payload.get(field) for field in SCOPE_FIELDS),
         place=(
             0.0 if told is None else told.timestamp() / DAY,
-            0 if made is None else (made - EARLIEST) // _SECOND,
+            0 if made is None else (made - EARLIEST) // _MICROSECOND,
             int(payload.get("position") or 0),
         ),
         turn=role != "memory",

@@ -143,4 +143,4 @@ def _forwarding(method: F) -> F:
         runner.check_open()
         return await _CALLS[method.__qualname__](runner, *args, **kwargs)
 
-    return call  # type: ignore[return-value]
+    return call  # type: ignore[return-value]  # `wraps` gave it the method's signature

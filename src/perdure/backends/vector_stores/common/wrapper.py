@@ -81,7 +81,6 @@ class WrappingStore(VectorStore):
     unembedded = _passed_on("unembedded")
     kept_rows = _passed_on("kept_rows")
     keep = _passed_on("keep")
-    words_without_vector = _passed_on("words_without_vector")
     words = _passed_on("words")
     give_words = _passed_on("give_words")
     sync = _passed_on("sync")

@@ -90,8 +90,7 @@ _AXIS = (
 
 RECALL = """
 CREATE TABLE recall_{c} (n INTEGER PRIMARY KEY, data BLOB NOT NULL, words BLOB NOT NULL);
-CREATE TABLE words_{c} (word INTEGER PRIMARY KEY, text NOT NULL, vector BLOB);
-CREATE INDEX words_{c}_bare ON words_{c} (word) WHERE vector IS NULL
+CREATE TABLE words_{c} (word INTEGER PRIMARY KEY, text NOT NULL, vector BLOB)
 """
 """What recall keeps beside rows (`recall.py`); since version 2 of the layout."""
 

@@ -115,12 +115,6 @@ def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence
     )
 
 
-def without_vector(connection: sqlite3.Connection, collection: Collection, limit: int) -> list[str]:
-    """Words whose vectors nobody has given yet."""
-    rows = connection.execute(f"SELECT text FROM words_{collection.number} WHERE vector IS NULL LIMIT ?", (limit,))
-    return [key_text(text) for (text,) in rows]
-
-
 def give_words(connection: sqlite3.Connection, collection: Collection, vectors: Mapping[str, Vector]) -> None:
     """Give words that are here their vectors."""
     connection.executemany(

@@ -236,10 +236,6 @@ class SqliteVectorStore(ListingStore):
         if not self.read_only:
             await self._write_in(collection, recall.keep, rows)
 
-    async def words_without_vector(self, collection: str, limit: int) -> Names:
-        """Words of kept rows whose vectors nobody has given yet."""
-        return await self._read_in(collection, recall.without_vector, limit) if self._keeps else []
-
     async def words(self, collection: str, keys: Sequence[int]) -> KeptWords:
         """The words of these keys that are here."""
         found = await self._read_in(collection, recall.words, keys) if self._keeps else None
