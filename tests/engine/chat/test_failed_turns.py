@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,8 @@ NAMES = ("Rex", "Tom", "Kit", "Bo", "Su", "Max", "Zoe")
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again at once."""
-    monkeypatch.setattr(memory_writer, "pause_after", lambda attempts, growth: 0.0)
+    monkeypatch.setattr(memory_writer, "pause_after", lambda attempts, growth=2.0: 0.0)
     monkeypatch.setattr(memory_writer, "LATER", 0.0)
-    monkeypatch.setattr(memory_writer, "ENDING", 2.0)
 
 
 async def read_turns(opened: World) -> int:
@@ -162,6 +162,49 @@ def test_what_is_taken_back_is_told_by_no_account_of_its_session(way: str, tmp_p
         await opened.remembering.end_session("s1", ANN)
         (account,) = [row.memory for row in await opened.rows() if row.source == "session"]
         assert "Rex" in account and "tea" in account and "Lisbon" not in account
+
+    run(work, tmp_path)
+
+
+class MovableClock:
+    """The time of a module, which a test moves on, and how often it was asked for."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self.looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return time.monotonic() + self.ahead
+
+
+@pytest.mark.covers("V65")
+def test_whoever_ends_a_session_waits_for_a_slow_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first turn that rules read in a process takes a second of computing: several on a machine that is busy."""
+    clock, step = MovableClock(), session_reader.SessionReader._step
+
+    async def work(opened: World) -> None:
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly(*asked: Any) -> Any:
+            begun.set()
+            await goes_on.wait()
+            return await step(*asked)
+
+        monkeypatch.setattr(session_reader.SessionReader, "_step", slowly)
+        monkeypatch.setattr(memory_writer, "time", clock)
+        await opened.say(talk(), ["I live in Lisbon"])
+        await begun.wait()
+        clock.looks = 0
+        ending = asyncio.create_task(opened.remembering.end_session("s1", ANN))
+        for ahead, looks in ((0.0, 2), (30.0, 4)):  # it waits; and it still does after half a minute
+            clock.ahead = ahead
+            while clock.looks < looks and not ending.done():
+                await asyncio.sleep(0.005)
+        goes_on.set()
+        end = await ending
+        assert end.is_read and end.facts == 1 and end.summary_id is not None
+        assert [row.source for row in await opened.rows()] == ["conversation", "session"]
 
     run(work, tmp_path)
 
