@@ -1,1 +1,1 @@
-"""Floor 0, the nouns: standard library only, no I/O."""
+"""Floor 0, the value types: standard library only, no I/O."""

@@ -12,51 +12,51 @@ from perdure.domain.scope import Scope
 
 Role = Literal["reader", "member", "admin", "service"]
 """`reader` only reads; `member` writes; `admin` decides promotions, resets and reads the audit; `service` is a program
-that may also write what a team holds for validated."""
+that may also write a team's validated facts."""
 ROLES: tuple[Role, ...] = ("reader", "member", "admin", "service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey(Answer):
-    """One key as the ledger keeps it: its secret is not here, and cannot be had again."""
+    """An API key as the ledger stores it, without its secret, which cannot be recovered."""
 
     HIDDEN = ("digest",)
 
     id: str
     name: str
-    """What people call it; of keys that stand, each has its own."""
+    """The name that people use; unique among the keys that are not revoked."""
     digest: str
-    """SHA-256 of the secret in hexadecimal; an HMAC where the server has a pepper."""
+    """SHA-256 of the secret in hexadecimal; an HMAC if the server has a pepper."""
     hint: str
-    """The first characters of the secret, by which its owner knows it."""
+    """The first characters of the secret, so that its owner recognises it."""
     role: Role = "member"
     walls: Scope = field(default_factory=Scope)
-    """What it may be used for: every request with it stays inside, a project for example."""
+    """The scope of the key, a project for example: every request with it stays inside."""
     created_at: str = ""
     revoked_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is asking, as far as credentials say."""
+    """The authenticated caller of a request."""
 
     name: str
-    """For logs and the audit: a key's name, a token's subject, or `anonymous`."""
+    """The name in logs and the audit: a key's name, a token's subject, or `anonymous`."""
     role: Role = "member"
     walls: Scope = field(default_factory=Scope)
     subject: str | None = None
-    """The member of a team that a token speaks for (`sub`)."""
+    """The team member that a token names (`sub`)."""
     teams: frozenset[str] = frozenset()
-    """Teams that a token's claims name."""
+    """The teams in a token's claims."""
     projects: frozenset[str] = frozenset()
-    """Projects that a token's claims name."""
+    """The projects in a token's claims."""
     is_known: bool = True
-    """Whether credentials said so: false for the caller of an open server."""
+    """Whether credentials identified the caller; false for the caller of an open server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Answer):
-    """One line of a team's audit: who did what to which thing, and when."""
+    """One line of a team's audit: who did what to which item, and when."""
 
     id: str
     at: str
@@ -65,9 +65,9 @@ class AuditEntry(Answer):
     action: str
     """upsert, patch, delete, promotion.requested, promotion.approved, promotion.rejected, promotion.automatic, ..."""
     subject_id: str
-    """The memory or promotion that it was done to."""
+    """The memory or promotion that was changed."""
     details: dict[str, Any] = field(default_factory=dict)
-    """JSON; no text of a memory stands in it."""
+    """JSON, without any text of a memory."""
 
 
 # --- Promotions: the only way in which a memory's truth level changes
@@ -78,7 +78,7 @@ PromotionState = Literal["pending", "approved", "rejected"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """What one approver said of a promotion."""
+    """One approver's decision on a promotion."""
 
     by: str
     decision: Decision
@@ -88,7 +88,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """One request to move a memory's truth level, and what became of it."""
+    """A request to raise a memory's truth level, and its outcome."""
 
     id: str
     item_id: str

@@ -13,32 +13,32 @@ from datetime import UTC, date, datetime, timedelta
 from perdure.domain.text.readable import invalid
 
 Clock = Callable[[], datetime]
-"""A function that tells the present moment as an aware UTC datetime."""
+"""A function that returns the current time as an aware UTC datetime."""
 
 SKEW = timedelta(hours=1)
-"""By how much the clocks of several machines may differ without one of them being wrong."""
+"""The greatest difference between the clocks of several machines that counts as normal."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
-"""The first moment that there is here."""
+"""The earliest time that perdure represents."""
 
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?(?:Z|z|[+-]\d{2}:?\d{2}))?)?")
 
 
 def system_clock() -> datetime:
-    """The present moment by the machine's clock."""
+    """Return the current time of the machine's clock."""
     return datetime.now(UTC)
 
 
 def iso(moment: datetime) -> str:
-    """The moment as fixed-width ISO 8601 UTC text; a naive datetime is taken as UTC."""
+    """Return the time as fixed-width ISO 8601 UTC text; a naive datetime counts as UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_moment(value: str | date | datetime) -> datetime | None:
-    """The aware UTC moment that a datetime, date or ISO 8601 text names, or None if it names none.
+    """Return the aware UTC time that a datetime, date or ISO 8601 text names, or None if it names none.
 
-    A date is its midnight, and a naive time is UTC.
+    A date means its midnight, and a naive time is UTC.
     """
     if isinstance(value, datetime):
         moment = value
@@ -60,7 +60,7 @@ def read_moment(value: str | date | datetime) -> datetime | None:
 
 
 def parse_moment(value: object, field: str = "timestamp") -> datetime:
-    """The moment named by a caller's value; InvalidInputError names the field if it names none."""
+    """Return the time that a caller's value names; InvalidInputError names the field if it names none."""
     moment = read_moment(value) if isinstance(value, (str, date, datetime)) else None
     if moment is None:
         raise invalid(field, "a datetime or ISO 8601 text such as 2026-03-01T09:30:00Z", value)
@@ -68,7 +68,7 @@ def parse_moment(value: object, field: str = "timestamp") -> datetime:
 
 
 class MonotonicClock:
-    """A thread-safe clock whose ticks never repeat or go back, so that the order of records is the order of events.
+    """A thread-safe clock whose ticks never repeat or go back, so records are in the order of events.
 
     Each tick of the given clock is at least a microsecond after the one before.
     """
@@ -79,15 +79,15 @@ class MonotonicClock:
         self._guard = threading.Lock()
 
     def reset(self) -> None:
-        """Go on in a process that was forked while another thread may have been taking a tick."""
+        """Make the clock usable in a forked process, even if another thread was taking a tick during the fork."""
         self._guard = threading.Lock()
 
     def now(self) -> datetime:
-        """The present moment, without taking a tick."""
+        """Return the current time without taking a tick."""
         return self._clock()
 
     def moment(self) -> datetime:
-        """A moment of its own."""
+        """Return a unique time."""
         with self._guard:
             moment = self._clock()
             if self._last is not None and moment <= self._last:
@@ -96,5 +96,5 @@ class MonotonicClock:
         return moment
 
     def tick(self) -> str:
-        """A moment of its own for one record, as ISO 8601 text."""
+        """Return a unique time for one record, as ISO 8601 text."""
         return iso(self.moment())

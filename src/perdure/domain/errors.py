@@ -3,15 +3,15 @@
     PerdureError
     ├── InvalidInputError        a value given by the caller is wrong: names the field and the value
     │   ├── ScopeError           no user, agent or run was given
-    │   ├── FilterError          a filter expression that has no meaning
+    │   ├── FilterError          a filter expression without a meaning
     │   └── ConfigError          a setting that is unknown, missing or impossible
     ├── NotFoundError            the memory or event does not exist
     ├── ConflictError            the change would contradict a later one
-    │   └── QuotaError           a user has as many memories as one may have
-    ├── AuthenticationError      who is asking could not be made sure of
-    ├── ForbiddenError           who is asking may not do that
-    ├── ReadOnlyError            the memory lies where it may only be read
-    ├── PromotionRequiredError   a truth level was to be set, and only a promotion moves it
+    │   └── QuotaError           a user has reached their quota
+    ├── AuthenticationError      the caller could not be identified
+    ├── ForbiddenError           the caller may not do that
+    ├── ReadOnlyError            the memory is on a read-only folder or disk
+    ├── PromotionRequiredError   a truth level was set, which only a promotion may do
     ├── ClosedError              the memory was closed
     ├── VectorStoreError         the vector store failed
     │   └── NoCollectionError    it has no such collection
@@ -22,7 +22,7 @@
     ├── EmbeddingError           the embedder failed
     ├── LLMError                 the language model failed
     ├── RerankerError            the reranker failed
-    ├── UpstreamError            the model's server, before which the gateway stands, could not be reached
+    ├── UpstreamError            the gateway could not reach the model's server
     └── DependencyError          a driver is not installed: says the pip line
 
 Vendor exceptions are translated into these inside `backends/`; HTTP status codes are chosen in `frontends/faults.py`.
@@ -43,7 +43,7 @@ class PerdureError(Exception):
             self.code = code
 
     def amend(self, sentence: str, *, code: str | None = None) -> None:
-        """Say more of what this error means where it is known; whoever sees it sees that too."""
+        """Add a sentence, and a code if given, to an error whose consequences are known only further up."""
         self.message = f"{self.message}; {sentence}"
         self.args = (self.message, *self.args[1:])
         if code is not None:
@@ -62,7 +62,7 @@ class InvalidInputError(PerdureError, ValueError):
 
 
 KEPT = "kept_in_journal"
-"""The code of a change that could not be made yet and could not be taken back either: it is made later."""
+"""The code of a change that could neither be completed nor removed from the journal: it is completed later."""
 
 
 class ScopeError(InvalidInputError):
@@ -100,31 +100,31 @@ class ConflictError(PerdureError):
 
 
 class QuotaError(ConflictError):
-    """A user has as many memories as one may have, and the configuration says that further ones are refused."""
+    """A user has reached their quota, and the configuration rejects further memories."""
 
     code = "quota_exceeded"
 
 
 class AuthenticationError(PerdureError):
-    """Who is asking could not be made sure of: no credentials, or ones that are wrong or have expired."""
+    """The caller could not be identified: credentials are missing, wrong or expired."""
 
     code = "unauthenticated"
 
 
 class ForbiddenError(PerdureError):
-    """Who is asking may not do that."""
+    """The caller may not do that."""
 
     code = "forbidden"
 
 
 class ReadOnlyError(PerdureError):
-    """The memory lies where it may only be read, as in a folder or on a disk that is read-only; nothing was changed."""
+    """The memory is in a read-only folder or on a read-only disk; nothing was changed."""
 
     code = "read_only"
 
 
 class PromotionRequiredError(PerdureError):
-    """A truth level was to be set directly, and only a promotion moves it."""
+    """A truth level was set directly; only a promotion may change it."""
 
     code = "promotion_required"
 
@@ -151,13 +151,13 @@ class NoCollectionError(VectorStoreError):
 
 
 class GraphError(PerdureError):
-    """The graph could not do what was asked."""
+    """The graph could not perform the operation."""
 
     code = "graph_error"
 
 
 class GraphDownError(GraphError):
-    """The graph cannot be reached: the same call may succeed later."""
+    """The graph is unreachable; the same call may succeed later."""
 
     code = "graph_down"
 
@@ -172,7 +172,7 @@ class NoGraphError(GraphError):
 
 
 class LedgerError(PerdureError):
-    """The ledger failed after it had been opened: nothing was applied."""
+    """The ledger failed after it had been opened; nothing was applied."""
 
     code = "ledger_error"
 
@@ -196,7 +196,7 @@ class RerankerError(PerdureError):
 
 
 class UpstreamError(PerdureError):
-    """The model's server could not be reached, or broke off; what it answers itself, errors too, is passed on."""
+    """The model's server could not be reached, or broke off. Its own answers, errors included, are passed on."""
 
     code = "upstream_error"
 

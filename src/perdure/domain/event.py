@@ -1,4 +1,4 @@
-"""What happened: the change that is the only way to alter a memory, and what is told of it."""
+"""Changes, which are the only way to alter a memory, and the results that report them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from perdure.domain.memory import Answer, MemoryItem
 
-# Usage: what a piece of work took from language models and embedders.
+# Usage of language models and embedders.
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Calls of language models that were answered, tokens, and what they cost; `a + b` adds up.
+    """Number of answered calls of language models, tokens, and cost; `a + b` adds them up.
 
     `cached_tokens` is the part of `input_tokens` that the service had in its cache. `embedding_tokens` were read by an
     embedder over a network. `cost` is in US dollars by the published prices; None if the price of a model is unknown.
@@ -37,12 +37,12 @@ class Usage:
 
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
-"""What became of a fact; NONE means that it was known already."""
+"""The outcome for a fact; NONE means that it was already known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One alteration of one memory: history, versions, undo, rollback, `as_of`, erasure and replay all read it.
+    """One change of one memory; history, versions, undo, rollback, `as_of`, erasure and replay all read it.
 
     `before` is None for an ADD, `after` for a DELETE. `keep` is the hidden row that preserves the old text.
     """
@@ -51,26 +51,26 @@ class Change:
     event: Literal["ADD", "UPDATE", "DELETE"]
     memory_id: str
     at: str
-    """When by the clock, ISO 8601 UTC."""
+    """Clock time, ISO 8601 UTC."""
     told_at: str
-    """When it had been told, ISO 8601 UTC."""
+    """The time at which it was said, ISO 8601 UTC."""
     before: MemoryItem | None = None
     after: MemoryItem | None = None
     keep: MemoryItem | None = None
     actor: str = "add"
-    """Which call made it: add, add_facts, update, delete, undo, rollback, import."""
+    """The call that made it: add, add_facts, update, delete, undo, rollback, import."""
     reason: str = ""
     """The rule that decided."""
     confidence: float = 1.0
     sources: tuple[str, ...] = ()
     undoes: str | None = None
-    """The event that this one takes back."""
+    """The event that this one reverses."""
     hides: tuple[str, ...] = ()
     """Episodes that a spoken "forget that" hides with the memory."""
 
     @property
     def item(self) -> MemoryItem:
-        """The memory as it is after the change, or was before it was deleted."""
+        """The memory after the change, or before it if it was deleted."""
         item = self.after or self.before
         assert item is not None, "a change has a before or an after"
         return item
@@ -78,14 +78,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent(Answer):
-    """What an `add` did to one memory."""
+    """The effect of an `add` on one memory."""
 
     OMITTED_WHEN_EMPTY = ("replaced_id",)
 
     event: Event
     id: str
     memory: str = ""
-    """The text that now stands; for a DELETE the text that went."""
+    """The new text; for a DELETE the deleted text."""
     old_memory: str | None = None
     new_memory: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -94,11 +94,11 @@ class MemoryEvent(Answer):
     event_id: str | None = None
     """The `id` of the history record, which `undo` takes; None for NONE."""
     replaced_id: str | None = None
-    """The memory that this one replaces, where an UPDATE makes a new one (`updates="supersede"`)."""
+    """The memory that this one replaces, if an UPDATE makes a new one (`updates="supersede"`)."""
 
     @classmethod
     def of(cls, change: Change) -> MemoryEvent:
-        """The event that tells of a change."""
+        """Build the event that reports a change."""
         return cls(
             event=change.event,
             id=change.memory_id,
@@ -142,11 +142,11 @@ class HistoryRecord(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """One message as it was said, kept beside the facts drawn from it."""
+    """One message as it was said, stored beside the facts extracted from it."""
 
     id: str
     add_id: str
-    """Which call brought it; `position` is its place there."""
+    """The call that stored it; `position` is its place in that call."""
     position: int
     role: str
     content: str
@@ -158,30 +158,30 @@ class Episode:
     hidden: bool = False
     """Hidden by a spoken "forget that"; `undo` shows it again."""
     pending: bool = False
-    """Not extracted yet, because the curator failed; `doctor --repair` extracts it."""
+    """Not extracted yet because the curator failed; `doctor --repair` extracts it."""
 
     def as_message(self) -> dict[str, Any]:
-        """The message as a caller gives one, with the id of the episode."""
+        """Return the message as a caller would pass it, with the id of the episode."""
         named = {} if self.name is None else {"name": self.name}
         return {"id": self.id, "role": self.role, "content": self.content, "timestamp": self.told_at, **named}
 
     def hide(self, hidden: bool = True) -> Episode:
-        """A copy that is hidden, or shown again."""
+        """Return a copy that is hidden, or shown again."""
         return replace(self, hidden=hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class AddResult(Answer):
-    """What a write did, event by event; `warnings` say what was given up, `usage` what models took for it."""
+    """The result of a write, one event for each memory; `warnings` list what failed, `usage` the cost of models."""
 
     results: list[MemoryEvent]
     warnings: list[str] = field(default_factory=list)
     bare: bool = False
-    """Spec 000 §8.1 version "v1.0": `model_dump` answers with the bare list."""
+    """Version "v1.0" of the interface: `model_dump` returns the bare list."""
     usage: Usage = field(default_factory=Usage)
 
     def model_dump(self) -> Any:
-        """`{"results": [...]}`, with warnings where there are some, and with usage where a model was paid."""
+        """Return `{"results": [...]}`, with warnings if there are any, and with usage if a model was called."""
         results = [event.model_dump() for event in self.results]
         if self.bare:
             return results
@@ -195,21 +195,21 @@ class AddResult(Answer):
 
 @dataclass(frozen=True, slots=True)
 class SearchResult(Answer):
-    """Memories found, best first; `coverage` in [0, 1] is how much of the question they seem to cover."""
+    """The memories found, best first; `coverage` in [0, 1] estimates how much of the question they cover."""
 
     results: list[MemoryItem]
     coverage: float = 0.0
     warnings: list[str] = field(default_factory=list)
     held_back: int = 0
-    """Texts that were left out because later ones have replaced them, or because they are no longer valid."""
+    """Number of texts left out because later ones replaced them or because they are no longer valid."""
     considered: int = 0
-    """Candidates that a threshold and the steps after it chose from; 0 for presets that rank everything."""
+    """Candidates before the threshold and the later steps; 0 for presets that rank everything."""
     facets: dict[str, Any] = field(default_factory=dict)
-    """What the question asks about, and which of it the memories hold: `words`, `names`, `time`; empty for presets that
-    go by cosine alone."""
+    """How well the memories cover each part of the question: `words`, `names`, `time`; empty for presets that rank by
+    cosine alone."""
 
     def model_dump(self) -> dict[str, Any]:
-        """`{"results": [...], "coverage": ..., "held_back": ...}`, with facets and warnings where there are some."""
+        """Return `{"results": [...], "coverage": ..., "held_back": ...}`, with facets and warnings if there are any."""
         dump: dict[str, Any] = {
             "results": [item.model_dump() for item in self.results],
             "coverage": self.coverage,
@@ -224,7 +224,7 @@ class SearchResult(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Absence(Answer):
-    """Why a search does not give a memory: the step that it did not pass, in a word, in a sentence and in numbers."""
+    """Why a search does not return a memory: the step it failed, as a code, as a sentence and in numbers."""
 
     reason: str
     """unknown, deleted, erased, not_told_yet, past, type, filter, kind, not_matched, threshold, limit, or returned."""
@@ -232,7 +232,7 @@ class Absence(Answer):
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def model_dump(self) -> dict[str, Any]:
-        """The reason as plain values."""
+        """Return the reason as plain values."""
         return {"reason": self.reason, "sentence": self.sentence, **self.numbers}
 
 
@@ -253,13 +253,13 @@ class ErasedPlace(Answer):
     backups."""
     count: int
     status: Literal["erased", "pending", "kept", "found", "none"]
-    """`found` in a dry run; `pending` until the file is free; `kept` where nothing was to be erased by request."""
+    """`found` in a dry run; `pending` until the file is free; `kept` if the request excluded it."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport(Answer):
-    """Which memories `forget` took, and what became of each place that held their text."""
+    """The memories that `forget` erased, and the result for each place that held their text."""
 
     results: list[MemoryItem]
     places: list[ErasedPlace]
@@ -268,5 +268,5 @@ class ErasureReport(Answer):
 
     @property
     def pending(self) -> bool:
-        """Whether bytes of the text may still stand in some place."""
+        """Whether bytes of the text may still be in some place."""
         return any(place.status == "pending" for place in self.places)

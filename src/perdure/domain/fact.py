@@ -1,4 +1,4 @@
-"""A fact on its way into memory: what a curator read in a conversation, before it is reconciled with what is known."""
+"""A fact that a curator extracted from a conversation, before it is reconciled with known memories."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ class Fact:
 
     text: str
     sources: tuple[int, ...] = ()
-    """Positions, in the list of messages given to the curator, of those that it came from."""
+    """Positions of its source messages in the list given to the curator."""
     type: Literal["semantic", "procedural", "episodic", "reflective"] = "semantic"
     valid_from: datetime | None = None
-    """When it became true, if the text or its message tells a time other than the telling."""
+    """When it became true, if the text or its message names another time than that of the message."""
     valid_to: datetime | None = None
-    """When it stopped being true, if that was said ("lived in Nairobi until 2010")."""
+    """When it stopped being true, if the text says so ("lived in Nairobi until 2010")."""
     forget: bool = False
-    """The user asked to forget what `text` names; nothing is stored of the request itself."""
+    """The user asked to forget what `text` describes; the request itself is not stored."""
     hedged: bool = False
-    """Said as uncertain ("might move"): never retires anything."""
+    """Stated as uncertain ("might move"): never retires anything."""
     rule: str = ""
-    """The name of the rule that read it."""
+    """The name of the rule that extracted it."""
     confidence: float = 1.0
     origin: str | None = None
-    """Whose words it is made of where these were not the user's own (as `MemoryItem.origin`)."""
+    """Whose words it comes from if they are not the user's own (as `MemoryItem.origin`)."""
     quarantined: str | None = None
-    """Why it is kept out of prompts, and neither updates nor retires what is trusted."""
+    """Why it is kept out of prompts; such a fact neither updates nor retires trusted memories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """A memory that stands near a fact: what a curator decides against."""
+    """A memory similar to a fact, which the curator compares with it."""
 
     item: MemoryItem
     similarity: float | None
@@ -45,9 +45,9 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is to be done with one fact.
+    """The decision about one fact.
 
-    UPDATE and DELETE name a `target`, NONE may name the memory that holds the fact already. `links` names memories
+    UPDATE and DELETE name a `target`; NONE may name the memory that already contains the fact. `links` names memories
     that the new one may have replaced: weaker evidence, which hides nothing (soft link).
     """
 

@@ -1,4 +1,4 @@
-"""Versions of a memory's files as they are told: what changed from one to the next, and from whose words."""
+"""Versions of a memory's files: what changed between them, and from which messages."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ What = Literal["learned", "changed", "deleted", "forgotten", "noted", "summarise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange(Answer):
-    """What became of one memory between two versions."""
+    """The change of one memory between two versions."""
 
     OMITTED_WHEN_EMPTY = ("before", "after", "learned_from")
 
     change: What
-    """`noted`: it says the same, and something else is known of it; `heard`: a message; `forgotten` ones have no text;
-    `unreadable`: somebody broke the file, and the memory stays as it was; `mended`: the file can be read again.
-    """
+    """`noted`: the text is the same and other data changed; `heard`: a message; `forgotten` ones have no text;
+    `unreadable`: the file is damaged and the memory keeps its text; `mended`: the file can be read again."""
     line: str
     """The change in words, on one line."""
     id: str
     before: str | None = None
     after: str | None = None
     learned_from: tuple[dict[str, Any], ...] = ()
-    """The messages that it came from, as far as they are kept: role, content, timestamp."""
+    """Its source messages, as far as they are stored: role, content, timestamp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class Version(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDiff(Answer):
-    """What differs between two versions; `after` None is the memory as it stands."""
+    """The difference between two versions; `after` None is the current memory."""
 
     before: str
     after: str | None
@@ -52,7 +51,7 @@ class VersionDiff(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionBranch(Answer):
-    """A line of versions."""
+    """A branch: a line of versions."""
 
     name: str
     is_current: bool
@@ -62,14 +61,14 @@ class VersionBranch(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeReport(Answer):
-    """What a merge, a pull or a switch brought."""
+    """The result of a merge, a pull or a switch."""
 
     outcome: Literal["merged", "forwarded", "nothing", "switched", "made"]
-    """`forwarded`: nothing here that the other side had not; `made`: a new branch, with the same memories."""
+    """`forwarded`: this side had nothing that the other lacked; `made`: a new branch with the same memories."""
     commit: str
     results: list[VersionChange] = field(default_factory=list)
     conflicts: list[VersionChange] = field(default_factory=list)
-    """Memories that both sides changed: `before` gave way and is kept as a tombstone, `after` stands."""
+    """Memories that both sides changed: `after` won, and `before` is kept as a tombstone."""
     contradictions: list[dict[str, Any]] = field(default_factory=list)
-    """Facts of both sides about one matter: `ours`, `theirs` (id and memory), and which `stands`: ours, theirs, both.
-    """
+    """Facts of both sides about the same attribute: `ours`, `theirs` (id and memory), and which one `stands`: ours,
+    theirs, both."""

@@ -1,10 +1,10 @@
-"""Filters: one small tree, parsed once, and `matches`, the one meaning that every store must agree with.
+"""Filters: one small tree, and `matches`, which defines the meaning that every store must agree with.
 
-A name means the item's own field first, else a key of its metadata; `metadata.x` always means the metadata key `x`.
-A missing field (or null) satisfies `ne` and `nin` only. Values are never coerced between types: text, numbers and
-booleans are different, and 1 equals 1.0. Two values compare as dates where the field is one of `TIME_FIELDS`, where the
-operand is a date or datetime, or, for the four ordering operators, where both are ISO 8601 texts. A list satisfies
-`eq`, `in`, `contains` and `icontains` if one of its elements does, and no ordering operator.
+A name means the item's own field first, else a key of its metadata; `metadata.x` always means the metadata key `x`. A
+missing field (or null) satisfies `ne` and `nin` only. Values are never coerced between types: text, numbers and
+booleans are different, and 1 equals 1.0. Two values compare as dates if the field is one of `TIME_FIELDS`, if the
+operand is a date or datetime, or, for the four ordering operators, if both are ISO 8601 texts. A list satisfies `eq`,
+`in`, `contains` and `icontains` if one of its elements does, and no ordering operator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIME_FIELDS = frozenset(
         "told_at", "untold_at", "deleted_at",
     }
 )  # fmt: skip
-"""Own fields that hold a moment, kept as fixed-width ISO 8601 UTC text."""
+"""Own fields that contain a time, stored as fixed-width ISO 8601 UTC text."""
 
 RECORD_FIELDS = TIME_FIELDS | frozenset(SCOPE_FIELDS) | frozenset(
     {
@@ -67,21 +67,21 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True where every part is; without parts always true."""
+    """True if every part is true; without parts always true."""
 
     parts: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True where some part is; without parts never true."""
+    """True if some part is true; without parts never true."""
 
     parts: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True where its part is not."""
+    """True if its part is false."""
 
     part: Filter
 
@@ -90,7 +90,7 @@ Filter = Condition | And | Or | Not
 
 
 def all_of(*parts: Filter | None) -> And:
-    """The conjunction of the parts given, with nested conjunctions opened up."""
+    """Return the conjunction of the parts, with nested conjunctions flattened."""
     flat: list[Filter] = []
     for part in parts:
         if isinstance(part, And):
@@ -101,12 +101,12 @@ def all_of(*parts: Filter | None) -> And:
 
 
 def eq(field: str, value: Scalar) -> Condition:
-    """Short for the commonest condition."""
+    """Return the condition that a field equals a value."""
     return Condition(field, "eq", value)
 
 
 def scope_filter(scope: Scope) -> And:
-    """Items whose scope fields all equal those given; an axis that was not given is not filtered."""
+    """Return the filter for items whose scope fields equal those given; fields that are None are not filtered."""
     return And(tuple(eq(name, value) for name, value in scope.given().items()))
 
 
@@ -114,9 +114,9 @@ def scope_filter(scope: Scope) -> And:
 
 
 def parse_filter(expression: Filter | Mapping[str, Any] | None) -> Filter | None:
-    """The tree of a caller's expression: spec 000 §7.1's form, `{"tag": "work"}` for an eq, 002's `{"n": {"gte": 3}}`.
+    """Parse a caller's expression: a full condition, `{"tag": "work"}` for an eq, or `{"n": {"gte": 3}}`.
 
-    Several keys in one object are joined by AND. FilterError names what has no meaning.
+    Several keys in one object are joined by AND. FilterError names a part that has no meaning.
     """
     if expression is None or isinstance(expression, (Condition, And, Or, Not)):
         return expression
@@ -238,7 +238,7 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
 
 
 def field_value(payload: Mapping[str, Any], field: str) -> Any:
-    """The value that a filter's name means in this payload, or None."""
+    """Return the value that a filter's field name refers to in this payload, or None."""
     if field in RECORD_FIELDS:
         return payload.get(field)
     metadata = payload.get("metadata")
@@ -248,7 +248,7 @@ def field_value(payload: Mapping[str, Any], field: str) -> Any:
 
 
 def matches(filter: Filter | None, payload: Mapping[str, Any]) -> bool:
-    """Whether the payload of an item satisfies the filter: the one meaning of every filter in perdure."""
+    """Whether the payload of an item satisfies the filter; this function defines the meaning of every filter."""
     if filter is None:
         return True
     if isinstance(filter, Condition):
@@ -261,7 +261,7 @@ def matches(filter: Filter | None, payload: Mapping[str, Any]) -> bool:
 
 
 def compare(value: Any, operator: str, operand: Operand) -> bool:
-    """Whether a stored value stands in the operator's relation to the operand."""
+    """Whether a stored value satisfies the operator with the operand."""
     if operator == "ne":
         return not compare(value, "eq", operand)
     if operator == "nin":
@@ -276,7 +276,7 @@ def compare(value: Any, operator: str, operand: Operand) -> bool:
 
 
 def compare_scalar(value: Any, operator: str, operand: Scalar) -> bool:
-    """The relation between two single values; false where their types differ."""
+    """Whether two single values satisfy the operator; false if their types differ."""
     if operator == "contains":
         return isinstance(value, str) and isinstance(operand, str) and operand in value
     if operator == "icontains":

@@ -13,56 +13,55 @@ from perdure.domain.memory import Answer, MemoryItem
 CONSOLIDATION = "consolidation"
 """The `source` of a memory that several were merged into."""
 REFLECTION = "reflection"
-"""The `source` of an insight that is kept as a memory."""
+"""The `source` of a stored insight."""
 
 Pattern = Literal["count", "issue", "approach", "style", "lesson"]
-"""What an insight tells: what is done often, what goes wrong, how something is done, how to answer, what to do next
-time."""
+"""The kind of an insight: a frequent action, a recurring problem, a way of working, a style of answering, a lesson."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consolidation(Answer):
-    """Several memories made one."""
+    """Several memories merged into one."""
 
     OMITTED_WHEN_EMPTY = ("warnings",)
 
     memory: MemoryItem
     removed: tuple[MemoryItem, ...]
-    """Those that it took the place of, oldest first."""
+    """The memories that it replaced, oldest first."""
     by: Literal["rules", "llm"] = "rules"
-    """Who wrote its text."""
+    """The author of its text."""
     dry_run: bool = False
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experience:
-    """A memory as reflection reads it."""
+    """A memory as input of reflection."""
 
     id: str
     text: str
     type: str = "semantic"
     tellings: frozenset[str] = frozenset()
-    """What it was told by: its messages' ids, or its own where none is known."""
+    """The ids of its source messages, or its own id if none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insight(Answer):
-    """What several memories show together, or what one of them teaches."""
+    """A pattern that several memories show, or a lesson from one of them."""
 
     id: str | None = None
-    """The memory of type `reflective` that keeps it, where it is kept."""
+    """The stored memory of type `reflective`, if it is stored."""
     content: str
     pattern: Pattern
     count: int
-    """How often it was told."""
+    """How often it was said."""
     memory_ids: tuple[str, ...]
-    """The memories that it came from."""
+    """The source memories."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Reflected(Answer):
-    """The insights of one scope, and what became of the memories that keep them."""
+    """The insights of one scope, and the changes of the stored ones."""
 
     OMITTED_WHEN_EMPTY = ("warnings",)
 
@@ -70,7 +69,7 @@ class Reflected(Answer):
     added: int = 0
     updated: int = 0
     removed: int = 0
-    """Insights of an earlier time that hold no longer."""
+    """Earlier insights that no longer hold."""
     by: Literal["rules", "llm"] = "rules"
     warnings: list[str] = field(default_factory=list)
 
@@ -85,57 +84,57 @@ class Reflected(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeScores(Answer):
-    """How probes fared; all but the count are shares in [0, 1] of the probes, 0 where there are none."""
+    """Scores of the probes; all but the count are shares of the probes in [0, 1], 0 if there are none."""
 
     probes: int
     found_at_1: float
     found_at_5: float
-    """Never more than `found_at_limit`, where the limit is below 5 too."""
+    """At most `found_at_limit`, even if the limit is below 5."""
     found_at_limit: float
     mrr: float
-    """Mean of 1 / rank of the first memory that the probe is after, 0 for one that did not come."""
+    """Mean of 1 / rank of the first expected memory, 0 if it was not found."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissedProbe(Answer):
-    """A probe whose memory did not come: what `why_not` can be asked."""
+    """A probe that did not find its memory; pass it to `why_not`."""
 
     kind: str
     question: str
     ids: tuple[str, ...]
-    """The memories that it is after."""
+    """The expected memories."""
     scope: Mapping[str, str]
-    """The scope in which it was asked."""
+    """The scope of the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchReport(Answer):
-    """Recall measured on a store's own contents; what could not be measured is None."""
+    """Recall measured on a store's own contents; a value that could not be measured is None."""
 
     preset: str
     limit: int
     memories: int
-    """Facts that can be found now, in the scopes that were asked."""
+    """Number of current facts in the measured scopes."""
     scopes: int
     all: ProbeScores
     kinds: dict[str, ProbeScores]
     """The scores of the probes made from `slots` and of those made from `messages`."""
     recall_2000: float | None = None
-    """Mean share of what a message told that fits into 2,000 tokens of its results; probes of `messages` only."""
+    """Mean share of a message's facts within the first 2,000 tokens of its results; probes of `messages` only."""
     stale: int = 0
-    """Probes to which an earlier text of the memory that they are after came; should be 0."""
+    """Probes that returned an earlier text of the expected memory; should be 0."""
     foreign: int = 0
     """Results from another scope; must be 0."""
     duplicates: int = 0
-    """Pairs of memories of one scope that say the same."""
+    """Pairs of memories of one scope with the same meaning."""
     duplicate_pairs: tuple[tuple[str, str], ...] = ()
-    """The ids of the first of them."""
+    """The ids of the first pairs."""
     coverage_found: float | None = None
     coverage_missed: float | None = None
-    """Mean `coverage` of the searches that found what they were after, and of those that did not."""
+    """Mean `coverage` of the searches that found their memory, and of those that did not."""
     search_p50_ms: float | None = None
     search_p95_ms: float | None = None
-    """Milliseconds of a search without the embedding, once its scope has been read."""
+    """Milliseconds of a search without the embedding, after the scope has been loaded."""
     missed: tuple[MissedProbe, ...] = ()
     warnings: list[str] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""The memory item: one small true fact, with its walls, its times and where it came from."""
+"""The memory item: one short fact with its scope, its times and its provenance."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.readable import check_unicode, invalid
 
-# Tags: what a team's memory carries beside its walls: who may see it, and how far it is to be trusted.
+# Tags of a team's memory: who may see it, and how far it can be trusted.
 #
 # Of 004's seven, `team_scope` and `project_scope` are the scope's axes, `confidence` and `source` the item's own
 # fields; the other three are here, with the member who wrote it.
 
 TRUTH_LEVELS = ("EPHEMERAL", "WORKING", "VALIDATED", "CANONICAL", "PUBLIC")
-"""From raw output to what is published; a memory only moves forward, by promotion."""
+"""From raw output to published; a memory only moves forward, by promotion."""
 VISIBILITIES = ("team", "project", "private")
-"""All members, members of the project, the author alone."""
+"""Visible to all members, to members of the project, or to the author alone."""
 VALIDATION_STATUSES = ("pending", "approved", "rejected")
-"""Whether somebody has looked at it."""
+"""Whether somebody has reviewed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
-    """A team's tags on one memory, checked."""
+    """A team's tags on one memory, validated."""
 
     visibility: str
     truth_level: str
@@ -48,7 +48,7 @@ class Tags:
 
     @classmethod
     def read(cls, value: object) -> Tags | None:
-        """The tags of an object of plain values; None for none, InvalidInputError for what is no such object."""
+        """Return the tags of an object of plain values; None for None, InvalidInputError for an invalid object."""
         if not value:
             return None
         names = {item.name for item in fields(cls)}
@@ -65,24 +65,24 @@ _KNOWN = {"visibility": VISIBILITIES, "truth_level": TRUTH_LEVELS, "validation_s
 
 
 def level_of(truth_level: str) -> int:
-    """The place of a truth level among them all, from 0; InvalidInputError for none of them."""
+    """Return the index of a truth level, from 0; InvalidInputError for an unknown one."""
     if truth_level not in TRUTH_LEVELS:
         raise invalid("truth_level", f"one of {', '.join(TRUTH_LEVELS)}", truth_level)
     return TRUTH_LEVELS.index(truth_level)
 
 
 LIVE = "live"
-"""State of an item that every read of the present returns."""
+"""State of an item that current reads return."""
 VERSION = "version"
 """State of a row that keeps an earlier text of an item: hidden, read by `as_of` only."""
 
 FILES = "files"
-"""Kind of an item that is a file which an agent keeps, with its text as it is."""
+"""Kind of an item that is a file of an agent, with its text as it is."""
 FILE_PATH = "path"
-"""The key of such an item's metadata that holds the file's path, with forward slashes."""
+"""The metadata key of such an item's path, with forward slashes."""
 
 MAX_NUMBER = 2**1023
-"""Whole numbers below this can be held everywhere where JSON is read, if only about, as a double."""
+"""Whole numbers below this fit into a double, at least approximately, wherever JSON is read."""
 MAX_DEPTH = 32
 """Levels of lists and objects in metadata."""
 
@@ -101,7 +101,7 @@ def new_id() -> str:
 
 
 def read_id(value: object) -> str | None:
-    """The canonical UUID of an id in either form, bare or `mem_`-prefixed, or None if it is neither."""
+    """Return the canonical UUID of an id, bare or `mem_`-prefixed, or None if it is neither."""
     if not isinstance(value, str):
         return None
     try:
@@ -118,10 +118,10 @@ class Answer:
     HIDDEN: ClassVar[tuple[str, ...]] = ()
     """Fields that `model_dump` never shows."""
     OMITTED_WHEN_EMPTY: ClassVar[tuple[str, ...]] = ()
-    """Fields that `model_dump` leaves out where they are None or an empty collection."""
+    """Fields that `model_dump` leaves out if they are None or an empty collection."""
 
     def keys(self) -> list[str]:
-        """The names that this result answers to."""
+        """Return the names of the fields."""
         return list(self.model_dump())
 
     def __getitem__(self, key: str) -> Any:
@@ -131,11 +131,11 @@ class Answer:
         return key in self.model_dump()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a name, or the default where the result has none."""
+        """Return the value of a field, or the default if there is no such field."""
         return self.model_dump().get(key, default)
 
     def model_dump(self) -> dict[str, Any]:
-        """The fields in their order as plain JSON-ready values."""
+        """Return the fields in their order as plain JSON-ready values."""
         dump = {}
         for each in fields(cast("Any", self)):
             value = _plain(getattr(self, each.name))
@@ -146,7 +146,7 @@ class Answer:
 
 
 def _plain(value: Any) -> Any:
-    """A copy of a value as JSON has it: results and scopes as objects, tuples as lists."""
+    """Return a copy of a value as JSON: results and scopes as objects, tuples as lists."""
     if isinstance(value, Answer):
         return value.model_dump()
     if isinstance(value, Scope):
@@ -160,7 +160,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """What a statement says, taken apart: of `subject`, `attribute` is `value`, or is not where `polarity` is false."""
+    """A statement taken apart: the `attribute` of `subject` is `value`, or is not if `polarity` is false."""
 
     subject: str
     attribute: str
@@ -170,7 +170,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryItem(Answer):
-    """One memory with everything that perdure knows of it; times are ISO 8601 UTC text.
+    """One memory with all its data; times are ISO 8601 UTC text.
 
     `score` in [0, 1], `similarity` (raw cosine) and `explanation` are set on search results only.
     """
@@ -182,19 +182,19 @@ class MemoryItem(Answer):
     created_at: str
     updated_at: str
     told_at: str
-    """When it had been told: a message's own time, else the clock. What `as_of` goes by."""
+    """When it was said: a message's own time, else the clock. `as_of` uses it."""
     first_told_at: str | None = None
-    """The time of the telling that made it, where that came with one of its own; no update moves it."""
+    """The message time with which it was first stored, if there was one; updates do not change it."""
     untold_at: str | None = None
-    """When a later telling replaced it; set on versions only."""
+    """When a later statement replaced it; set on versions only."""
     kind: str = "facts"
     role: str = "memory"
     speaker: str | None = None
-    """Who said it, for a message stored as it is: the name given, else None."""
+    """The speaker of a message that is stored as it is: the given name, else None."""
     type: str = "semantic"
     metadata: dict[str, Any] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    """Ids of the episodes (messages) that it came from."""
+    """Ids of its source messages (episodes)."""
     source: str = "conversation"
     importance: float = 0.5
     access_count: int = 0
@@ -212,38 +212,38 @@ class MemoryItem(Answer):
     older: tuple[str, ...] = ()
     """Ids of memories that this one may have replaced: a soft link, which hides nothing."""
     derived_from: tuple[str, ...] = ()
-    """Ids of the memories that it was made of: of a summary, an insight or a merged memory. It goes when they do. What
-    a model told of a session names its messages, too."""
+    """Ids of the source memories of a summary, an insight or a merged memory; it is erased with them. A summary of a
+    session by a model names its messages, too."""
     origin: str | None = None
-    """Whose words it came from where these were not the user's own: `tool`, `assistant`, `system`, `import`, ..."""
+    """Whose words it comes from if they are not the user's own: `tool`, `assistant`, `system`, `import`, ..."""
     quarantined: str | None = None
-    """Why it is kept out of prompts: it came from a tool, or reads like an instruction. None for what is trusted."""
+    """Why it is kept out of prompts: it came from a tool, or reads like an instruction. None if it is trusted."""
     tags: Tags | None = None
-    """A team's, on a memory of a team."""
+    """Set on a team's memory."""
     position: int | None = None
     content: dict[str, Any] = field(default_factory=dict)
-    """What spec 003 keeps beside the text, by the caller's own names."""
+    """Other keys of an agent runtime's content, by the caller's own names."""
     unique: bool | None = None
-    """Spec 003's flag; None for what did not come through an agent's runtime."""
+    """The agent runtime's flag; None for memories of other interfaces."""
     meta_type: str | None = None
-    """What its metadata says that it is, in spec 003's words: document, fragment, message, description, custom, ..."""
+    """The type in the agent runtime's metadata: document, fragment, message, description, custom, ..."""
     score: float | None = None
     similarity: float | None = None
     explanation: dict[str, Any] | None = None
     messages: tuple[dict[str, Any], ...] | None = None
-    """The messages that it came from, as they were said, where a search was asked for them (`hydrate`)."""
+    """Its source messages as they were said, if the search asked for them (`hydrate`)."""
 
     @property
     def is_said(self) -> bool:
-        """Whether it is a message of the ledger, made searchable: then its history is that of its facts."""
+        """Whether it is a message of the ledger, indexed for search; its history is that of its facts."""
         return self.kind == "messages" and self.id in self.sources
 
     def with_(self, **changes: Any) -> MemoryItem:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
     def to_payload(self) -> dict[str, Any]:
-        """The flat JSON object that a vector store keeps; fields without a value are left out."""
+        """Return the flat JSON object for a vector store; fields without a value are left out."""
         payload: dict[str, Any] = dict(self.scope.given())
         for name in _STORED:
             value = getattr(self, name)
@@ -265,7 +265,7 @@ class MemoryItem(Answer):
     def from_payload(
         cls, payload: dict[str, Any], *, score: float | None = None, similarity: float | None = None
     ) -> MemoryItem:
-        """The item that a payload holds; unknown keys are ignored, so that an older perdure reads a newer one's."""
+        """Return the item of a payload; unknown keys are ignored, so an older perdure reads a newer one's."""
         values = {name: payload[name] for name in _STORED if name in payload}
         for name in ("sources", "older", "derived_from"):
             values[name] = tuple(values.get(name, ()))
@@ -279,7 +279,7 @@ class MemoryItem(Answer):
         return cls(scope=scope, score=score, similarity=similarity, **values)
 
     def model_dump(self) -> dict[str, Any]:
-        """The public view: spec 000's fields always, the others where they have a value."""
+        """Return the public view: the standard fields always, the others if they have a value."""
         dump: dict[str, Any] = {"id": self.id, "memory": self.memory, "hash": self.hash}
         dump["metadata"] = dict(self.metadata)
         if self.score is not None:
@@ -324,7 +324,7 @@ _STORED = tuple(item.name for item in fields(MemoryItem) if item.name not in _NO
 
 
 def check_metadata(metadata: object) -> dict[str, Any]:
-    """A caller's metadata, checked: an object of JSON values without reserved keys; None is an empty one."""
+    """Validate a caller's metadata: an object of JSON values without reserved keys; None is an empty one."""
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
@@ -340,7 +340,7 @@ def check_metadata(metadata: object) -> dict[str, Any]:
 
 
 def check_json(field: str, value: object) -> None:
-    """InvalidInputError names the field where the value is none of JSON, or nested deeper than MAX_DEPTH levels."""
+    """Raise InvalidInputError if a value is not JSON, or is nested deeper than MAX_DEPTH levels."""
     _check_json(field, value, 0)
 
 
@@ -384,19 +384,19 @@ def _elements(value: list[Any] | tuple[Any, ...] | dict[Any, Any], field: str) -
 # Owners: the users, agents, runs and worlds that memories are kept for.
 
 OWNER_AXES = ("user_id", "agent_id", "run_id", "world_id")
-"""The axes of scope on which an owner may stand."""
+"""The scope fields that can name an owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner(Answer):
-    """One value of one axis of scope, and what is kept for it; times are ISO 8601 UTC text."""
+    """One value of one scope field, and the data stored for it; times are ISO 8601 UTC text."""
 
     axis: str
     """One of `OWNER_AXES`."""
     name: str
     memories: int
-    """How many there are of it now, those that are no longer valid among them."""
+    """Number of current memories, including those that are no longer valid."""
     created_at: str
-    """When the oldest was made."""
+    """When the oldest one was created."""
     updated_at: str
     """When one was last changed."""

@@ -11,31 +11,31 @@ from perdure.domain.clock import parse_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.text.readable import check_unicode, invalid
 
-# What a model gets for a call of a tool.
+# The result of a tool call.
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """The text that answers a call, and whether it tells of an error."""
+    """The text that answers a tool call, and whether it reports an error."""
 
     text: str
     is_error: bool = False
 
     def as_result(self, tool_use_id: str) -> dict[str, Any]:
-        """The answer as a `tool_result` block of a message of Anthropic's interface."""
+        """Return the answer as a `tool_result` block of a message of Anthropic's interface."""
         block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": self.text}
         return {**block, "is_error": True} if self.is_error else block
 
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-"""Roles that a message may have: those of spec 000 and the rest of OpenAI's chat format."""
+"""The roles of a message: mem0's and those of OpenAI's chat format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: `content` is plain text, `name` who speaks, `timestamp` an aware UTC datetime or None.
+    """One message: `content` is plain text, `name` the speaker, `timestamp` an aware UTC datetime or None.
 
-    A `timestamp` may be given as whatever `parse_moment` reads.
+    `timestamp` accepts everything that `parse_moment` reads.
     """
 
     role: str
@@ -62,12 +62,13 @@ class Message:
 
     @property
     def speaker(self) -> str:
-        """The name of who speaks, else the role."""
+        """The speaker's name, else the role."""
         return self.name or self.role
 
 
 def text_of(content: object) -> str:
-    """The text of OpenAI message content: text as it is, the text parts of a list joined by newlines, None as ""."""
+    """Return the text of OpenAI message content: a text as it is, a list's text parts joined by newlines, None as "".
+    """
     if content is None:
         return ""
     if isinstance(content, str):
@@ -92,7 +93,7 @@ def _part_text(part: object) -> str:
 
 
 def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Message:
-    """A message from a caller's object; unknown keys (tool calls, refusals) are ignored as in OpenAI's format."""
+    """Build a message from a caller's object; unknown keys (tool calls, refusals) are ignored as in OpenAI's format."""
     if isinstance(value, Message):
         return value
     if not isinstance(value, Mapping):
@@ -114,7 +115,7 @@ def read_message(value: Message | Mapping[str, Any], position: int = 0) -> Messa
 
 
 def read_messages(value: str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]) -> list[Message]:
-    """The messages of a caller's argument: a text is one user message."""
+    """Build the messages of a caller's argument: a text is one user message."""
     if isinstance(value, str):
         return [Message("user", value)]
     if isinstance(value, (Message, Mapping)):
@@ -129,5 +130,5 @@ def read_messages(value: str | Message | Mapping[str, Any] | Sequence[Message | 
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """The conversation as one text, a line a message: `role: content`."""
+    """Return the conversation as one text, a line a message: `role: content`."""
     return "\n".join(f"{message.role}: {message.content}" for message in messages)

@@ -1,6 +1,6 @@
-"""Records of an agent runtime beside memories: agents, entities, rooms, worlds, tasks, logs, ...
+"""Records of an agent runtime other than memories: agents, entities, rooms, worlds, tasks, logs, ...
 
-Times are whole milliseconds since 1970. Fields are snake_case; a record answers by key in either case
+Times are whole milliseconds since 1970. Fields are snake_case; a record can be read by key in either case
 (`room["worldId"]`, `room["world_id"]`), and `model_dump()` writes camelCase.
 """
 
@@ -27,21 +27,21 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def snake(name: str) -> str:
-    """A name in snake_case, whichever case it came in: `tableName` is `table_name`."""
+    """Return a name in snake_case, from either case: `tableName` is `table_name`."""
     return _HUMP.sub("_", name).lower()
 
 
 def camel(name: str) -> str:
-    """A name in camelCase: `table_name` is `tableName`."""
+    """Return a name in camelCase: `table_name` is `tableName`."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
 
 
 def read_names(given: Mapping[Any, Any], known: Collection[str] | None, what: str) -> dict[str, Any]:
-    """An object's values under snake_case names, which it may have in either case.
+    """Return an object's values under snake_case names; it may use either case.
 
-    InvalidInputError where a name is none of those known, with the nearest that is, or where it stands there in both
-    cases; with None as `known` every name is. `what` is whose object it is, for the sentence.
+    InvalidInputError if a name is unknown, with the nearest known one, or if it is present in both cases; with `known`
+    None every name is accepted. `what` names the object in the error.
     """
     read: dict[str, Any] = {}
     for key, value in given.items():
@@ -57,18 +57,18 @@ def read_names(given: Mapping[Any, Any], known: Collection[str] | None, what: st
 
 
 _IDS = UUID("3f0a7b52-5a86-5c0e-9d43-0f6f2f1f7c11")
-"""What ids that are no UUIDs are derived under."""
+"""The UUID namespace for ids that are not UUIDs."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST = 253_402_300_799_999
-"""The last millisecond of the year 9999: no time is later."""
+"""The last millisecond of the year 9999, the latest possible time."""
 MOST_SKIPPED = 2**31 - 1
-"""What a greater offset comes to: no table is as long, and every database counts as far."""
+"""Greater offsets are reduced to this: no table is as long, and every database can count that far."""
 
 R = TypeVar("R", bound="Record")
 
 
 ParticipantState = Literal["FOLLOWED", "MUTED"]
-"""How an agent stands to a room; None for neither."""
+"""The agent's state in a room; None for neither."""
 STATES: tuple[ParticipantState, ...] = ("FOLLOWED", "MUTED")
 
 
@@ -76,9 +76,9 @@ STATES: tuple[ParticipantState, ...] = ("FOLLOWED", "MUTED")
 
 
 def read_uuid(value: object, name: str = "id") -> str:
-    """The canonical UUID of an id: its own where it is one, else the one that its text stands for (UUIDv5).
+    """Return the canonical UUID of an id: its own if it is one, else the UUIDv5 of its text.
 
-    InvalidInputError names the field where it is no text, or empty.
+    InvalidInputError names the field if it is not text, or empty.
     """
     if isinstance(value, UUID):
         return str(value)
@@ -88,9 +88,9 @@ def read_uuid(value: object, name: str = "id") -> str:
 
 
 def read_key(value: object, name: str = "id") -> str:
-    """The id as it is, any text: of an entity it is the `user_id` of its memories, of a room their `run_id`.
+    """Return the id as it is, any text: an entity's is the `user_id` of its memories, a room's their `run_id`.
 
-    InvalidInputError names the field where it is no text, or no value of a scope.
+    InvalidInputError names the field if it is not text, or not a scope value.
     """
     if isinstance(value, UUID):
         return str(value)
@@ -100,17 +100,17 @@ def read_key(value: object, name: str = "id") -> str:
 
 
 def milliseconds(moment: datetime) -> int:
-    """The whole milliseconds from 1970 to an aware moment."""
+    """Return the whole milliseconds from 1970 to an aware time."""
     return (moment - _EPOCH) // (_EPOCH.resolution * 1000)
 
 
 def moment_of(milliseconds: int) -> str:
-    """The moment that so many milliseconds from 1970 are, as ISO 8601 text."""
+    """Return the time at so many milliseconds from 1970, as ISO 8601 text."""
     return iso(_EPOCH + timedelta(milliseconds=milliseconds))
 
 
 def read_time(value: object, name: str) -> int:
-    """The milliseconds that a number, a datetime or ISO 8601 text names; InvalidInputError names the field."""
+    """Return the milliseconds that a number, a datetime or ISO 8601 text names; InvalidInputError names the field."""
     read: int | None = None
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LAST:
         read = int(value)
@@ -123,7 +123,7 @@ def read_time(value: object, name: str) -> int:
 
 
 def read_offset(value: object) -> int:
-    """How many are skipped, none for None; InvalidInputError for what is no whole number from 0 on."""
+    """Return how many rows to skip, 0 for None; InvalidInputError if it is not a whole number from 0 on."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -132,21 +132,21 @@ def read_offset(value: object) -> int:
 
 
 def read_text(value: object, name: str) -> str:
-    """The text; InvalidInputError names the field."""
+    """Return the text; InvalidInputError names the field."""
     if not isinstance(value, str):
         raise invalid(name, "text", value, camel(name))
     return check_unicode(str(value), name)
 
 
 def read_word(value: object, name: str) -> str:
-    """The text, which must not be empty; InvalidInputError names the field."""
+    """Return the text, which must not be empty; InvalidInputError names the field."""
     if not read_text(value, name):
         raise InvalidInputError(f"{camel(name)} must not be empty", field=name, value=value)
     return str(value)
 
 
 def read_words(value: object, name: str) -> tuple[str, ...]:
-    """The texts of a list, each once, in order; InvalidInputError names the field."""
+    """Return the texts of a list, each once, in order; InvalidInputError names the field."""
     if isinstance(value, str) or not isinstance(value, (list, tuple, set, frozenset)):
         raise invalid(name, "a list of texts", value, camel(name))
     elements = sorted(value) if isinstance(value, (set, frozenset)) else value
@@ -154,7 +154,7 @@ def read_words(value: object, name: str) -> tuple[str, ...]:
 
 
 def read_object(value: object, name: str) -> dict[str, Any]:
-    """The object of JSON; InvalidInputError names the field."""
+    """Return the JSON object; InvalidInputError names the field."""
     if not isinstance(value, Mapping):
         raise invalid(name, "an object", value, camel(name))
     read = dict(value)
@@ -163,20 +163,20 @@ def read_object(value: object, name: str) -> dict[str, Any]:
 
 
 def read_json(value: object, name: str) -> Any:
-    """The value of JSON, None included; InvalidInputError names the field."""
+    """Return the JSON value, None included; InvalidInputError names the field."""
     check_json(name, value)
     return value
 
 
 def read_flag(value: object, name: str) -> bool:
-    """True or False; InvalidInputError names the field."""
+    """Return True or False; InvalidInputError names the field."""
     if not isinstance(value, bool):
         raise invalid(name, "true or false", value, camel(name))
     return value
 
 
 def read_state(value: object, name: str) -> ParticipantState:
-    """How an agent stands to a room; InvalidInputError names the field."""
+    """Return the agent's state in a room; InvalidInputError names the field."""
     for state in STATES:
         if value == state:
             return state
@@ -192,9 +192,9 @@ _READERS: dict[str, Any] = {
     "enabled": read_flag,
     "state": read_state,
 }
-"""How a field is read, by its name; ids by `read_key`, every other one is text."""
+"""The reader of each field by its name; ids use `read_key`, every other field is text."""
 AS_TEXT = {"read": read_text}
-"""Metadata of a field that is text as it is, whatever its name."""
+"""Metadata of a field that is plain text, whatever its name."""
 
 
 def _read(name: str, given: Mapping[str, Any], metadata: Mapping[str, Any]) -> Any:
@@ -211,19 +211,19 @@ class Record(Answer):
     __slots__ = ()
 
     KEY: ClassVar[tuple[str, ...]] = ("agent_id", "id")
-    """The fields by which there is one of it."""
+    """The fields that identify it."""
     FIXED: ClassVar[tuple[str, ...]] = ()
-    """Further fields that stay as they are once it is there."""
+    """Further fields that do not change after creation."""
     LISTED: ClassVar[tuple[str, ...]] = ()
-    """Fields that are no columns: what a read adds."""
+    """Fields that are not columns: a read adds them."""
 
     @classmethod
     def of(cls, given: Mapping[Any, Any], **defaults: Any) -> Self:
-        """The record that a caller's object holds, in either case, what it leaves out taken from `defaults`.
+        """Build the record from a caller's object in either case; missing fields come from `defaults`.
 
-        What a read adds is left out.
+        Fields that a read adds are ignored.
 
-        InvalidInputError names the field that is unknown, missing or wrong.
+        InvalidInputError names a field that is unknown, missing or wrong.
         """
         every = {each.name: each for each in fields(cast("Any", cls))}
         values = {**defaults, **read_names(given, every, cls.noun())}
@@ -238,7 +238,7 @@ class Record(Answer):
         return cls(**values)
 
     def __getattr__(self, name: str) -> Any:
-        """A field by its name in camelCase: `relationship.targetEntityId`."""
+        """Return a field by its name in camelCase: `relationship.targetEntityId`."""
         plain = snake(name)
         if plain == name or plain not in {each.name for each in fields(cast("Any", self))}:
             raise AttributeError(f"a {self.noun()} has no {name!r}")
@@ -246,7 +246,7 @@ class Record(Answer):
 
     @classmethod
     def changes(cls, given: Mapping[Any, Any]) -> dict[str, Any]:
-        """The fields that a caller's object gives, read; what a read adds is left out. Errors as `of` has."""
+        """Return the validated fields of a caller's object, without those that a read adds. Errors as for `of`."""
         every = {each.name: each for each in fields(cast("Any", cls))}
         values = read_names(given, every, cls.noun())
         return {
@@ -257,16 +257,16 @@ class Record(Answer):
 
     @classmethod
     def noun(cls) -> str:
-        """What it is called in a sentence."""
+        """Its name in a sentence."""
         return snake(cls.__name__).replace("_", " ")
 
     @classmethod
     def field_names(cls) -> list[str]:
-        """Its fields."""
+        """The names of its fields."""
         return [each.name for each in fields(cast("Any", cls))]
 
     def model_dump(self) -> dict[str, Any]:
-        """The record as spec 003 writes it: camelCase, fields without a value left out."""
+        """Return the record in camelCase, without fields that have no value."""
         return {camel(name): _plain(value) for name in self.field_names() if (value := getattr(self, name)) is not None}
 
     def __getitem__(self, key: str) -> Any:
@@ -279,7 +279,7 @@ class Record(Answer):
         return isinstance(key, str) and snake(key) in self.field_names() and getattr(self, snake(key)) is not None
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a name in either case, or the default where the record has none."""
+        """Return the value of a name in either case, or the default if the record has none."""
         answers = key in self
         return self[key] if answers else default
 
@@ -294,7 +294,7 @@ def _plain(value: Any) -> Any:
 
 
 class ChannelType(StrEnum):
-    """What kinds of rooms and channels there are; any other word may stand there too."""
+    """Kinds of rooms and channels; any other word is accepted too."""
 
     SELF = "SELF"
     DM = "DM"
@@ -310,7 +310,7 @@ class ChannelType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent(Record):
-    """Who has memories: a configuration with a name."""
+    """An agent: the owner of memories, with a name and a configuration."""
 
     KEY = ("id",)
     FIXED = ("created_at",)
@@ -330,7 +330,7 @@ class Agent(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component(Record):
-    """A piece of data about an entity: one for its type, the world it holds in and the entity that told it."""
+    """Data about an entity; unique for its type, its world and the entity that added it."""
 
     FIXED = ("entity_id", "type", "world_id", "source_entity_id", "created_at")
 
@@ -347,7 +347,7 @@ class Component(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity(Record):
-    """Somebody, or something, that an agent knows; the agent itself is one too."""
+    """A person or thing that an agent knows; the agent itself is one too."""
 
     FIXED = ("created_at",)
     LISTED = ("components",)
@@ -358,12 +358,12 @@ class Entity(Record):
     metadata: dict[str, Any] = field(default_factory=dict)
     created_at: int
     components: tuple[Component, ...] | None = None
-    """None where they were not asked for."""
+    """None if they were not requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World(Record):
-    """What holds rooms together: a server, a workspace."""
+    """A group of rooms: a server, a workspace."""
 
     FIXED = ("created_at",)
 
@@ -371,7 +371,7 @@ class World(Record):
     agent_id: str
     name: str = ""
     server_id: str | None = field(default=None, metadata=AS_TEXT)
-    """As the platform calls it."""
+    """The platform's own id."""
     message_server_id: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     created_at: int
@@ -379,7 +379,7 @@ class World(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room(Record):
-    """Where a conversation takes place."""
+    """A place of conversations."""
 
     FIXED = ("created_at",)
 
@@ -390,7 +390,7 @@ class Room(Record):
     """The platform, such as `discord`."""
     type: str = ChannelType.GROUP.value
     channel_id: str | None = field(default=None, metadata=AS_TEXT)
-    """As the platform calls it."""
+    """The platform's own id."""
     server_id: str | None = field(default=None, metadata=AS_TEXT)
     message_server_id: str | None = None
     world_id: str | None = None
@@ -400,7 +400,7 @@ class Room(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participant(Record):
-    """An entity that is in a room."""
+    """An entity in a room."""
 
     KEY = ("agent_id", "entity_id", "room_id")
     FIXED = ("created_at",)
@@ -414,7 +414,7 @@ class Participant(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relationship(Record):
-    """What one entity is to another: one for each direction."""
+    """A directed relation between two entities."""
 
     FIXED = ("source_entity_id", "target_entity_id", "created_at")
 
@@ -429,7 +429,7 @@ class Relationship(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task(Record):
-    """Something to do, once or again and again; due from `due_at` on, until it is completed."""
+    """Something to do, once or repeatedly; due from `due_at` on, until it is completed."""
 
     FIXED = ("created_at",)
 
@@ -450,7 +450,7 @@ class Task(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry(Record):
-    """A value that an agent keeps under a key until it is deleted."""
+    """A value that an agent stores under a key until it is deleted."""
 
     KEY = ("agent_id", "key")
 
@@ -462,7 +462,7 @@ class CacheEntry(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry(Record):
-    """What an agent did, for whoever looks after it."""
+    """An entry of an agent's activity log."""
 
     FIXED = ("created_at",)
 
@@ -477,11 +477,11 @@ class LogEntry(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary(Record):
-    """One run of an agent, as its log entries tell of it."""
+    """One run of an agent, summarised from its log entries."""
 
     run_id: str
     status: str
-    """started, completed, timeout or error; whatever the last entry says."""
+    """started, completed, timeout or error, from the last entry."""
     started_at: int
     ended_at: int | None = None
     duration_ms: int | None = None
@@ -489,24 +489,24 @@ class RunSummary(Record):
     room_id: str | None = None
     entity_id: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
-    """What else its entries say."""
+    """Other data of its entries."""
     counts: dict[str, int] = field(default_factory=dict)
-    """How many entries of it are of `actions`, `modelCalls`, `evaluators` and `errors`."""
+    """Number of its entries for each of `actions`, `modelCalls`, `evaluators` and `errors`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage(Record):
-    """Runs, the latest first."""
+    """A page of runs, the latest first."""
 
     runs: tuple[RunSummary, ...]
     total: int
-    """How many there are in all."""
+    """Number of runs in all."""
     has_more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageServer(Record):
-    """A server that carries messages, the same for all agents of a store."""
+    """A server that carries messages, shared by all agents of a store."""
 
     KEY = ("id",)
     FIXED = ("created_at",)
@@ -522,7 +522,7 @@ class MessageServer(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel(Record):
-    """A channel of a message server, the same for all agents of a store."""
+    """A channel of a message server, shared by all agents of a store."""
 
     KEY = ("id",)
     FIXED = ("message_server_id", "created_at")
@@ -541,7 +541,7 @@ class Channel(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelParticipant(Record):
-    """An entity that is in a channel."""
+    """An entity in a channel."""
 
     KEY = ("channel_id", "entity_id")
 

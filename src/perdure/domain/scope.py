@@ -1,4 +1,4 @@
-"""Scope: which walls a memory stands behind."""
+"""Scope: who a memory belongs to, and so who can see it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from perdure.domain.errors import InvalidInputError, ScopeError
 from perdure.domain.text.readable import check_unicode
 
 SCOPE_FIELDS = ("user_id", "agent_id", "run_id", "project_id", "team_id", "room_id", "world_id")
-"""Every axis of scope, in the order in which a store chooses the one that it clusters by."""
+"""Every scope field, in the order in which a store chooses the one to cluster by."""
 
 OWNER_FIELDS = ("user_id", "agent_id", "run_id")
-"""The axes of which `Memory` demands at least one."""
+"""The scope fields of which `Memory` requires at least one."""
 
 MAX_SCOPE_LENGTH = 1024
-"""Characters that a scope value may have: ample for ids and e-mail addresses, and an index key in every store."""
+"""Maximum characters of a scope value: ample for ids and e-mail addresses, and an index key in every store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The values given for each axis; None means that the axis was not given.
+    """The value of each scope field; None means that it was not given.
 
-    Values are compared as they are: no trimming, no case folding.
+    Values are compared literally: no trimming, no case folding.
     """
 
     user_id: str | None = None
@@ -51,27 +51,27 @@ class Scope:
             check_unicode(value, name)
 
     def given(self) -> dict[str, str]:
-        """The axes that have a value."""
+        """Return the fields that have a value."""
         return {name: value for name in SCOPE_FIELDS if (value := getattr(self, name)) is not None}
 
     def require_owner(self) -> Scope:
-        """This scope, if it names a user, an agent or a run; ScopeError otherwise."""
+        """Return this scope if it names a user, an agent or a run; raise ScopeError otherwise."""
         if self.user_id is None and self.agent_id is None and self.run_id is None:
             raise ScopeError
         return self
 
     def overlaps(self, other: Scope) -> bool:
-        """Whether some item could be visible from both scopes: false only if they differ on an axis both give."""
+        """Whether some item could be visible from both scopes: false only if they differ on a field that both give."""
         theirs = other.given()
         return all(theirs.get(name, value) == value for name, value in self.given().items())
 
     def holds(self, other: Scope) -> bool:
-        """Whether items that stand behind the other's walls are visible from this one."""
+        """Whether items of the other scope are visible from this one."""
         theirs = other.given()
         return all(theirs.get(name) == value for name, value in self.given().items())
 
 
 def shared_walls(scopes: Iterable[Scope]) -> Scope:
-    """The walls that all of the scopes have; none at all where there is no scope."""
+    """Return the values that all of the scopes share; an empty scope if there are none."""
     given = [set(scope.given().items()) for scope in scopes]
     return Scope(**dict(set.intersection(*given))) if given else Scope()

@@ -1,4 +1,4 @@
-"""A memory as spec 001 §8 shows it, and what its store answers with."""
+"""Explicit memories: the shape in which `MemoryStore` returns them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from perdure.domain.memory import Answer, MemoryItem
 from perdure.domain.text.readable import invalid
 
 StoredType = Literal["semantic", "procedural", "episodic", "reflective"]
-"""What sort of thing a memory is; a search without a type finds every sort."""
+"""The sort of a memory; a search without a type finds every sort."""
 STORED_TYPES: tuple[str, ...] = get_args(StoredType)
 
 
 class MemoryType(StrEnum):
-    """The words of two specs, which are two axes: the first four are 001's `type`, the rest 003's metadata type.
+    """Two sets of types: the first four are those of explicit memories, the rest the agent runtime's metadata types.
 
-    Each way in takes its own alone.
+    Each interface accepts its own only.
     """
 
     SEMANTIC = "semantic"
@@ -34,20 +34,20 @@ class MemoryType(StrEnum):
 
 
 def read_type(value: object, field: str = "type") -> str:
-    """The name of one of 001's types; InvalidInputError for what is none."""
+    """Return the name of an explicit memory's type; InvalidInputError for an unknown one."""
     if not isinstance(value, str) or value not in STORED_TYPES:
         raise invalid(field, f"one of {', '.join(STORED_TYPES)}", value)
     return MemoryType(value).value
 
 
 def shown_id(id: str) -> str:
-    """An id as 001 and 004 show it, `mem_` and the UUID without hyphens; `read_id` takes either form."""
+    """Return an id as explicit and team memories show it, `mem_` and the UUID's hexadecimal digits; see `read_id`."""
     return f"mem_{UUID(id).hex}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMemory(Answer):
-    """One memory with the fields of 001 §8; times are ISO 8601 UTC text, and its embedding is never shown."""
+    """One explicit memory; times are ISO 8601 UTC text, and its embedding is never shown."""
 
     id: str
     type: str
@@ -62,7 +62,7 @@ class StoredMemory(Answer):
 
     @classmethod
     def of(cls, item: MemoryItem) -> StoredMemory:
-        """A user's memory as 001 shows it; NotFoundError for one that belongs to no user, which 001 has not."""
+        """Build the view of a user's memory; NotFoundError for a memory that belongs to no user."""
         if item.scope.user_id is None:
             raise NotFoundError(f"there is no memory of a user with the id {item.id!r}")
         return cls(
@@ -79,7 +79,7 @@ class StoredMemory(Answer):
         )
 
     def model_dump(self) -> dict[str, Any]:
-        """The JSON of 001 §8: `project_id` and `source` where they have a value."""
+        """Return the JSON form: `project_id` and `source` only if they have a value."""
         dump: dict[str, Any] = {"id": self.id, "type": self.type, "content": self.content, "user_id": self.user_id}
         for name in ("project_id", "source"):
             if getattr(self, name):
@@ -90,7 +90,7 @@ class StoredMemory(Answer):
 
 @dataclass(frozen=True, slots=True)
 class RetrieveResult(Answer):
-    """One memory that answers a query, and its score in [0, 1]."""
+    """One memory that matches a query, and its score in [0, 1]."""
 
     memory: StoredMemory
     score: float
@@ -98,7 +98,7 @@ class RetrieveResult(Answer):
 
 @dataclass(frozen=True, slots=True)
 class MemoryListing(Answer):
-    """A user's newest memories, and how many there are in all."""
+    """A user's newest memories, and their total number."""
 
     memories: list[StoredMemory]
     total: int

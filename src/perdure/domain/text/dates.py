@@ -1,15 +1,15 @@
-"""Calendar arithmetic and names that every reader of dates shares."""
+"""Calendar arithmetic and names shared by all readers of dates."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""The months in which the seasons begin (north of the equator)."""
+"""The months in which the seasons begin (northern hemisphere)."""
 
 
 def months_on(moment: datetime, months: int) -> datetime:
-    """The first of the month so many months later (or, below zero, earlier), at the same time of day.
+    """Return the first day of the month so many months later (or, below zero, earlier), at the same time of day.
 
     ValueError beyond the years that a datetime holds.
     """

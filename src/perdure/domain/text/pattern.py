@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: a program that needs few of them starts fast."""
+"""Regular expressions that are compiled at first use, so that programs which need few of them start fast."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 
 class Pattern:
-    """A regular expression with the methods of `re.Pattern`; the first call of one compiles it.
+    """A regular expression with the methods of `re.Pattern`, compiled at the first call.
 
-    A pattern that cannot be read raises `re.error` at its first use, not where it stands; a test compiles all of them.
+    An invalid pattern raises `re.error` at its first use, not where it is defined; a test compiles all of them.
     """
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self.pattern = pattern
         self._flags = flags
 
-    # Each method becomes the compiled pattern's own at its first use: from then on a call costs what it always did.
+    # At its first use each method is replaced by the compiled pattern's own, so later calls cost nothing extra.
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:
-        """The pattern as `re` knows it."""
+        """The compiled `re.Pattern`."""
         return re.compile(self.pattern, self._flags)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Text as perdure keeps it: any Unicode text; a lone surrogate is none, and no database or wire could carry it."""
+"""Validation of text: any Unicode text is accepted, except lone surrogates, which no database or wire can carry."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from perdure.domain.errors import InvalidInputError
 
 _LONGEST = 120
-"""Characters of a value that an error shows."""
+"""Maximum characters of a value in an error."""
 _AROUND = 20
 
 
 def shown(value: object) -> str:
-    """The value as an error may show it, cut where it is long."""
+    """Return a value for an error message, shortened if it is long."""
     try:
         text = repr(value)
     except Exception:  # nested too deeply, a number of too many digits, or an object that cannot say what it is
@@ -26,12 +26,12 @@ def invalid(field: str, wanted: str, value: object, label: str = "") -> InvalidI
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be encoded: it holds no lone surrogate."""
+    """Whether the text can be encoded: it contains no lone surrogate."""
     return surrogate_at(text) is None
 
 
 def surrogate_at(text: str) -> int | None:
-    """Where the first lone surrogate stands, or None."""
+    """Return the position of the first lone surrogate, or None."""
     if text.isascii():
         return None
     try:
@@ -42,7 +42,7 @@ def surrogate_at(text: str) -> int | None:
 
 
 def check_unicode(text: str, field: str) -> str:
-    """The text; InvalidInputError names the field and the place of a lone surrogate."""
+    """Return the text; InvalidInputError names the field and the position of a lone surrogate."""
     place = surrogate_at(text)
     if place is not None:
         near = text[max(0, place - _AROUND) : place + _AROUND]
@@ -55,7 +55,7 @@ def check_unicode(text: str, field: str) -> str:
 
 
 def utf8_of(header: str, name: str) -> str:
-    """The text of a header whose bytes were read as Latin-1; InvalidInputError names one that is no UTF-8."""
+    """Return the text of a header whose bytes were read as Latin-1; InvalidInputError names one that is not UTF-8."""
     if header.isascii():
         return header
     try:
@@ -65,7 +65,7 @@ def utf8_of(header: str, name: str) -> str:
 
 
 def readable_texts(texts: Sequence[str], advice: str = "") -> list[str]:
-    """The texts, a lone surrogate as U+FFFD; InvalidInputError, with the advice, for what is no list of texts."""
+    """Return the texts, with lone surrogates as U+FFFD; InvalidInputError with the advice for anything but a list."""
     if isinstance(texts, str | bytes):
         one = f"texts must be a list of texts, not one {type(texts).__name__}{advice}"
         raise InvalidInputError(one, field="texts", value=texts)

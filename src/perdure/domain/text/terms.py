@@ -1,8 +1,8 @@
-"""Terms: the words of a text as every search of words sees them.
+"""Terms: the words of a text as every keyword search sees them.
 
 The same words as SQLite's FTS5 with `porter unicode61 remove_diacritics 2`: lower case, no accents, runs of letters and
-digits, Porter's stems. Chinese, Japanese, Korean, Thai and the like are not spaced: there every character is a word,
-and of a query every two neighbours together are one.
+digits, Porter's stems. Chinese, Japanese, Korean, Thai and the like have no spaces between words: there every character
+is a word, and in a query every two neighbours together are one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STEP_4 = (
 
 @lru_cache(maxsize=8192)
 def stem(word: str) -> str:
-    """The stem of a lower-case word; other scripts, and words of one or two letters, stay as they are."""
+    """Return the stem of a lower-case word; other scripts, and words of one or two letters, stay as they are."""
     if len(word) <= 2 or len(word) > _MAX or not word.isascii():
         return word
     word = _plural(word)
@@ -60,7 +60,7 @@ def _is_consonant(word: str, place: int) -> bool:
 
 
 def _measure(word: str) -> int:
-    """How many times a consonant follows a vowel: Porter's m."""
+    """Return how many times a consonant follows a vowel: Porter's m."""
     kinds = [_is_consonant(word, place) for place in range(len(word))]
     return sum(1 for before, after in pairwise(kinds) if not before and after)
 
@@ -70,7 +70,7 @@ def _has_vowel(word: str) -> bool:
 
 
 def _is_short(word: str) -> bool:
-    """Ends in consonant, vowel, consonant, the last not w, x or y: Porter's *o."""
+    """Whether it ends in consonant, vowel, consonant, the last not w, x or y: Porter's *o."""
     return (
         len(word) >= 3
         and word[-1] not in "wxy"
@@ -144,10 +144,10 @@ _KEEP_DOUBLE = frozenset("lsfz")
 
 
 def light_stem(word: str, irregular: Mapping[str, str]) -> str:
-    """The stem of a folded English word: an irregular form's base, else without -s, -ed, -ing and a final -e.
+    """Return the stem of a folded English word: an irregular form's base, else without -s, -ed, -ing and a final -e.
 
-    A form that the table maps to itself only looks inflected ("wedding", "news"). Lighter than `stem`: it serves to
-    compare words in their grammatical forms, so "lives" and "living" are both "liv".
+    A form that the table maps to itself only looks inflected ("wedding", "news"). Lighter than `stem`: it compares
+    words across grammatical forms, so "lives" and "living" are both "liv".
     """
     base = irregular.get(word)
     if base is not None:
@@ -181,7 +181,7 @@ def _bare(word: str) -> str:
 
 
 def without_accents(text: str, *, only_latin: bool = False) -> str:
-    """The text in compatibility form without combining marks; `only_latin` keeps those of other scripts."""
+    """Return the text in compatibility form without combining marks; `only_latin` keeps those of other scripts."""
     parts = unicodedata.normalize("NFKD", text)
     if not only_latin:
         return "".join(part for part in parts if not unicodedata.combining(part))
@@ -190,7 +190,7 @@ def without_accents(text: str, *, only_latin: bool = False) -> str:
 
 
 def split_words(text: str, *, joined_by: str = "", underscore: bool = False) -> list[str]:
-    """The runs of letters and digits in a text, as they are written.
+    """Return the runs of letters and digits in a text, as they are written.
 
     Any character of `joined_by` between two runs makes them one word; with `underscore`, `_` counts as a letter.
     """
@@ -215,10 +215,10 @@ _ACCENT = Pattern("[\u0300-\u036f]")
 
 
 def index_text(text: str) -> str:
-    """The words of the text, with spaces between those that need them, as the full-text index gets them.
+    """Return the words of the text, with spaces between those that need them, as input of the full-text index.
 
-    An index that keeps no texts must be told the same again to forget one: whoever changes what this gives must have
-    every index made anew.
+    An index that keeps no texts needs the same input again to delete one: after a change of this function, every index
+    must be rebuilt.
     """
     if text.isascii():
         return text  # SQLite finds the same words in it
@@ -226,7 +226,7 @@ def index_text(text: str) -> str:
 
 
 def runs(text: str) -> Iterator[str]:
-    """The words of the text as they stand, lower case and without accents, in order; a run of unspaced script whole."""
+    """Yield the words of the text, lower case and without accents, in order; a run of unspaced script whole."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
     for found in _RUN.finditer(text.lower()):
@@ -238,28 +238,28 @@ def runs(text: str) -> Iterator[str]:
 
 
 def is_unspaced(run: str) -> bool:
-    """Whether a run is of a script that has no spaces."""
+    """Whether a run is of a script without spaces."""
     return _UNSPACED_CHARACTER.match(run) is not None
 
 
 def stems(run: str) -> list[str]:
-    """What a run of a stored text is found by: its stem; of unspaced scripts its characters and each two neighbours."""
+    """Return the terms that find a run of a stored text: its stem; for unspaced scripts each character and each two."""
     return [*run, *_pairs(run)] if is_unspaced(run) else [stem(run)]
 
 
 @lru_cache(maxsize=65_536)
 def key_of(word: str) -> int:
-    """The number that a word or stem goes by where texts are too long: 64 bits of its BLAKE2b hash, signed."""
+    """Return a number for a word or stem where texts are too long: 64 bits of its BLAKE2b hash, signed."""
     return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 
 
 def words(text: str) -> list[str]:
-    """The stems of a stored text, in order; of unspaced scripts its characters and each two neighbours."""
+    """Return the stems of a stored text, in order; for unspaced scripts its characters and each two neighbours."""
     return [each for run in runs(text) for each in stems(run)]
 
 
 def query_words(text: str) -> dict[str, str]:
-    """The distinct words asked for: stem to the word as it was written (two characters of unspaced script)."""
+    """Return the distinct words of a query: stem to the word as it was written (two characters of unspaced script)."""
     asked: dict[str, str] = {}
     for run in runs(text):
         if is_unspaced(run):
