@@ -1,1 +1,1 @@
-"""The write path: add, update, delete, forget, and what decides each."""
+"""The write path: add, update, delete and forget, and the decisions behind them."""

@@ -48,17 +48,17 @@ from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.curation.similarity_bands import decide_by_bands
 from perdure.pipeline.quarantine import INSTRUCTION, origin_of, suspect
 
-# Dates that come with messages. Later dates than now count as told now, so that later news replaces them.
+# Dates of messages. A date in the future counts as now, so that later messages can replace the fact.
 
 
 def given_dates(timestamp: datetime | None, messages: Sequence[Message]) -> frozenset[str]:
-    """The times that came with an addition, its own and its messages'."""
+    """Return the times given with an addition: its own and its messages'."""
     given = (timestamp, *(message.timestamp for message in messages))
     return frozenset(iso(each) for each in given if each is not None)
 
 
 def dated_ahead(timestamp: datetime | None, messages: Sequence[Message], now: datetime) -> list[str]:
-    """A warning where a call's date or a message's is later than now by more than clocks differ."""
+    """Return a warning if a call's date or a message's is further in the future than clocks differ."""
     given = [("timestamp", timestamp)]
     given += [(f"messages[{place}].timestamp", message.timestamp) for place, message in enumerate(messages)]
     ahead = [(name, moment) for name, moment in given if moment is not None and moment > now + SKEW]
@@ -72,13 +72,13 @@ def dated_ahead(timestamp: datetime | None, messages: Sequence[Message], now: da
     ]
 
 
-# Usage of language models and embedders, in the result of every write.
+# Usage of language models and embedders, added to the result of every write.
 
 P = ParamSpec("P")
 
 
 def counted(method: Callable[P, Coroutine[Any, Any, AddResult]]) -> Callable[P, Coroutine[Any, Any, AddResult]]:
-    """Lay the usage of the call into its result."""
+    """Decorate a write so that its result contains its usage of models."""
 
     @wraps(method)
     async def with_usage(*args: P.args, **kwargs: P.kwargs) -> AddResult:
@@ -90,18 +90,18 @@ def counted(method: Callable[P, Coroutine[Any, Any, AddResult]]) -> Callable[P, 
 
 
 CONTEXT_MESSAGES = 24
-"""Earlier messages that a curator may look back to: who is who was often said in an earlier conversation."""
+"""Earlier messages that a curator may use as context: an earlier conversation often says who is who."""
 
 FORGOTTEN = "forgotten"
-"""The code of the ConflictError for facts whose messages are not to be read any more."""
+"""The code of the ConflictError for facts whose source messages have been forgotten or withdrawn."""
 
 _FORGET = re.compile(r"^(?:the )?user (?:has )?asked to forget\s+(?:about\s+)?", re.IGNORECASE)
 _ASKED = re.compile(r"^[^:]{1,80}? asked to forget\s+(?:about\s+)?", re.IGNORECASE)
-"""The same of any speaker, in facts that the curator has marked as requests."""
+"""The same for any speaker, in facts that the curator has marked as requests."""
 
 
 class WritePath:
-    """Adds what was said, and what is given as facts."""
+    """Adds messages, and facts that are given as such."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -109,7 +109,7 @@ class WritePath:
     @guarded
     @counted
     async def add(self, addition: Addition) -> AddResult:
-        """Keep the messages as episodes and their facts as memories; answers with an event for each fact."""
+        """Store the messages as episodes and their facts as memories; return an event for each fact."""
         remembered = await self._kernel.remembered(addition.idempotency_key, addition.scope)
         if remembered is not None:
             return remembered
@@ -162,7 +162,7 @@ class WritePath:
     @guarded
     @counted
     async def add_facts(self, facts: Sequence[str], scope: Scope, metadata: dict[str, Any]) -> AddResult:
-        """Reconcile texts that are facts already."""
+        """Reconcile texts that are already facts."""
         now = self._kernel.clock.tick()
         read = [Fact(text=text, forget=bool(_FORGET.match(text)), rule="given") for text in facts]
         context = FactContext(scope=scope, metadata=metadata, actor="add_facts", source="facts")
@@ -179,14 +179,14 @@ class WritePath:
         idempotency_key: str | None = None,
         read: Sequence[str] = (),
     ) -> AddResult:
-        """Reconcile facts that were read elsewhere, each with when it was told and the episodes that it came from.
+        """Reconcile facts that were extracted elsewhere, each with its time and its source episodes.
 
-        ConflictError with the code `FORGOTTEN`, and nothing is stored, where one of the episodes that were `read` has
-        been forgotten or taken back since.
+        Raises ConflictError with the code `FORGOTTEN`, and stores nothing, if one of the episodes in `read` has been
+        forgotten or withdrawn since.
 
-        With `banded`, a fact that the curator would add updates a near-equal memory of its type about the same matter,
-        by the bands of similarity of spec 001 §6. EmbeddingError, and nothing is stored, where the service is down:
-        the caller can try again. A fact that alone cannot be embedded is left out, and named in warnings.
+        With `banded`, a fact that the curator would add updates a nearly equal memory of its type about the same
+        subject, by the bands of similarity of the gateway. Raises EmbeddingError, and stores nothing, if the embedder's
+        service is down: the caller can retry. A fact that alone cannot be embedded is left out and named in `warnings`.
         """
         return await self._reconcile(
             sourced, context, None, banded=banded, idempotency_key=idempotency_key, again_later=True, read=read
@@ -195,7 +195,7 @@ class WritePath:
     @guarded
     @counted
     async def extract_pending(self, episodes: Sequence[Episode], scope: Scope) -> AddResult:
-        """Extract the messages of one call whose extraction had failed (`doctor --repair`)."""
+        """Extract facts from the messages of one call whose extraction had failed (`doctor --repair`)."""
         messages = [
             Message(episode.role, episode.content, episode.name, read_moment(episode.told_at)) for episode in episodes
         ]
@@ -288,13 +288,13 @@ class WritePath:
         again_later: bool = False,
         read: Sequence[str] = (),
     ) -> AddResult:
-        """Store what becomes of the facts; `pending` are kept messages that have been read by now.
+        """Store the results of reconciling the facts; `pending` are stored messages that have now been read.
 
-        ConflictError where a kept message of those that were `read` is not to be read any more: an erasure that happens
-        while a model reads would come back as a fact.
+        Raises ConflictError if a message in `read` has been forgotten or withdrawn: otherwise an erasure during a
+        model's call would come back as a fact.
 
-        A fact that could not be embedded is not stored: its messages wait, or go on waiting, to be read again. With
-        `again_later` an embedder that is down is an EmbeddingError instead.
+        A fact that could not be embedded is not stored: its messages wait to be read again. With `again_later`, an
+        embedder that is down raises EmbeddingError instead.
         """
         kernel = self._kernel
         embedded = await kernel.embedding.texts([_meant(fact) for fact, _, _ in facts])
@@ -329,7 +329,7 @@ class WritePath:
         return replace(result, warnings=[*plan.warnings, *late])
 
     async def _decide(self, plan: ChangeSet, sourced: list[SourcedFact], banded: bool) -> None:
-        """Carry out what becomes of each fact: exact repeats without asking, the rest as the curator says."""
+        """Decide about each fact and carry it out: exact repeats directly, the others through the curator."""
         kernel = self._kernel
         known = await plan.neighbourhood.same_text(
             text_hash(each.fact.text) for each in sourced if not each.fact.forget
@@ -349,7 +349,7 @@ class WritePath:
                 seen.add(hash)
                 if each.fact.quarantined is None:
                     open_facts.append(each)
-                else:  # beside what is known, which it is not compared with: it changes nothing, and no model reads it
+                else:  # added without a comparison with known memories: it changes nothing, and no model reads it
                     await plan.carry_out(each, [Decision(event="ADD", rule=f"quarantined: {each.fact.quarantined}")])
         for batch in [[each] for each in open_facts] if kernel.curator.one_at_a_time else [open_facts]:
             judged = await self._judge(plan, batch, banded)
@@ -378,7 +378,7 @@ class WritePath:
 
     # ------------------------------------------------------------------ episodes
     async def _stand(self, ids: Sequence[str]) -> bool:
-        """Whether messages are all there, and none of them was taken back."""
+        """Whether all of the messages still exist and none was withdrawn."""
         ledger = self._kernel.ledger
         if ledger is None or not ids:
             return True
@@ -411,7 +411,7 @@ class WritePath:
 
 
 async def _suspected(messages: Sequence[Message]) -> list[str | None]:
-    """Why each message is kept out of prompts, or None; long ones are read beside the event loop."""
+    """Return for each message why it is kept out of prompts, or None; long ones are checked in a thread."""
 
     def look() -> list[str | None]:
         return [suspect(message.content, message.role) for message in messages]
@@ -421,7 +421,7 @@ async def _suspected(messages: Sequence[Message]) -> list[str | None]:
 
 
 def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[Neighbour]) -> Decision:
-    """The decision, or instead of an ADD the UPDATE that 001's bands make of it; what links it to others stays."""
+    """Return the decision, or an UPDATE instead of an ADD by the bands of similarity; links stay."""
     if decision.event != "ADD" or fact.forget or fact.hedged:
         return decision
     kind = type or fact.type
@@ -431,13 +431,13 @@ def _by_bands(fact: Fact, type: str | None, decision: Decision, near: Sequence[N
 
 
 def _releases(sourced: SourcedFact, known: MemoryItem) -> bool:
-    """Whether a user's own word, or a caller's, is for a memory that was kept out of prompts."""
+    """Whether the user's or caller's own statement releases a memory from quarantine."""
     mine = sourced.fact.origin is None and sourced.fact.quarantined is None and not sourced.fact.forget
     return mine and known.quarantined is not None
 
 
 def _meant(fact: Fact) -> str:
-    """What a fact speaks of: its text, without the request around what is to be forgotten."""
+    """Return the content of a fact: of a request to forget only what is to be forgotten."""
     return _ASKED.sub("", fact.text) if fact.forget else fact.text
 
 

@@ -25,13 +25,13 @@ from perdure.engine.core.rows import version_of
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.retrieval.words import tokens
 
-# The neighbours of a fact: memories of the store, overlaid with the rows that the batch has not committed yet.
+# The neighbours of a fact: memories of the store, and the batch's own uncommitted rows.
 
 _FIRST_ROWS = 16
 
 
 class FreshRows:
-    """Rows of one batch, written and dropped in any order; each look costs one product of matrix and vector."""
+    """Uncommitted rows of one batch; each search costs one product of matrix and vector."""
 
     def __init__(self) -> None:
         self._items: list[MemoryItem | None] = []
@@ -44,7 +44,7 @@ class FreshRows:
         return id in self._places
 
     def put(self, item: MemoryItem, vector: Vector | None) -> None:
-        """Write a row, in the place of one with its id."""
+        """Insert a row, or replace the one with its id."""
         self.drop(item.id)
         place = self._places[item.id] = len(self._items)
         self._items.append(item)
@@ -67,7 +67,7 @@ class FreshRows:
     def near(
         self, text: str, vector: Vector | None, slots: Slots | None, *, limit: int, same_slot: int
     ) -> list[Neighbour]:
-        """The `limit` rows nearest in meaning, in words where there is no vector, and some of the same slot."""
+        """Return the `limit` rows most similar in meaning (in words without a vector), and some of the same slot."""
         if not self._places:
             return []
         cosines = self._cosines(vector)
@@ -104,7 +104,7 @@ class FreshRows:
         return [place for count, place in sorted(shared, reverse=True) if count]
 
     def _room(self, place: int, dimension: int) -> NDArray[np.float32]:
-        """The matrix of unit vectors with a row for the place: doubled when it is full; a row without a vector is 0."""
+        """Return the matrix of unit vectors, grown to contain the place; a row without a vector is 0."""
         if self._units is None or place >= len(self._units):
             grown = np.zeros((max(_FIRST_ROWS, 2 * (place + 1)), dimension), dtype=np.float32)
             if self._units is not None:
@@ -114,21 +114,21 @@ class FreshRows:
 
 
 LLM_NEIGHBOURS = 5
-"""Nearest memories shown to a model for each fact (spec 000 §4.3.2)."""
+"""Most similar memories shown to a model for each fact."""
 RULES_NEIGHBOURS = 15
-"""Nearest memories given to the rules, which cost nothing to show more to."""
+"""Most similar memories given to the rules, for which more cost nothing."""
 FORGET_NEIGHBOURS = 40
-"""Nearest memories looked through by a request to forget, which may mean several."""
+"""Most similar memories examined for a request to forget, which may mean several."""
 SAME_SLOT = 10
-"""Memories of the same subject and attribute that are looked at however far their words are."""
+"""Memories of the same subject and attribute that are examined however different their words are."""
 HASHES_AT_ONCE = 200
-"""Exact repeats that are looked up in one query."""
+"""Exact repeats looked up in one query."""
 
 
 class Neighbourhood:
-    """Memories near facts inside one scope: those of the store, overlaid with what the batch has done so far.
+    """Memories similar to facts inside one scope: those of the store, and the changes of the batch so far.
 
-    What is quarantined is near nothing, but for a request to forget: it is neither updated nor shown to a model.
+    Quarantined memories are left out, except for a request to forget: they are neither updated nor shown to a model.
     """
 
     def __init__(self, store: VectorStore, collection: str, within: And) -> None:
@@ -139,7 +139,7 @@ class Neighbourhood:
         self._fresh = FreshRows()
 
     async def near(self, fact: Fact, vector: Vector | None, slots: Slots | None, limit: int) -> list[Neighbour]:
-        """The memories near a fact, nearest first, then those that only share its subject and attribute."""
+        """Return the memories near a fact, nearest first, then those that only share its subject and attribute."""
         limit = FORGET_NEIGHBOURS if fact.forget else limit
         within = self._within if fact.forget else all_of(self._within, TRUSTED)
         found: dict[str, Neighbour] = {}
@@ -156,7 +156,7 @@ class Neighbourhood:
         )
 
     async def same_text(self, hashes: Iterable[str]) -> dict[str, MemoryItem]:
-        """Memories of the store whose text has one of the hashes, rather trusted ones than quarantined ones."""
+        """Return memories of the store whose text has one of the hashes, preferring trusted ones."""
         found: dict[str, MemoryItem] = {}
         asked = list(dict.fromkeys(hashes))
         for start in range(0, len(asked), HASHES_AT_ONCE):
@@ -169,12 +169,12 @@ class Neighbourhood:
         return found
 
     def overlay(self, item: MemoryItem, vector: Vector | None) -> None:
-        """Take note of a memory that the batch has written."""
+        """Add a memory that the batch has written."""
         self._fresh.put(item, vector)
         self._gone.discard(item.id)
 
     def remove(self, id: str) -> None:
-        """Take note of a memory that the batch has removed."""
+        """Remove a memory that the batch has removed."""
         self._fresh.drop(id)
         self._gone.add(id)
 
@@ -199,7 +199,7 @@ class Neighbourhood:
 
 
 def cosine(left: Vector | None, right: Vector | None) -> float | None:
-    """Cosine of two vectors in [-1, 1], or None if one is missing; 0 for a vector of zeros."""
+    """Return the cosine of two vectors in [-1, 1], or None if one is missing; 0 for a zero vector."""
     if left is None or right is None:
         return None
     norm = float(np.linalg.norm(left) * np.linalg.norm(right))
@@ -207,12 +207,12 @@ def cosine(left: Vector | None, right: Vector | None) -> float | None:
 
 
 REFINES = "refine"
-"""Prefix of the names of rules that only make a memory more exact: these apply however late they are told."""
+"""Prefix of rules that only make a memory more precise: they apply however late the fact arrives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactContext:
-    """What holds for all facts of one call."""
+    """Values shared by all facts of one call."""
 
     scope: Scope
     metadata: Mapping[str, Any]
@@ -221,41 +221,41 @@ class FactContext:
     expires_at: str | None = None
     source: str = "conversation"
     dates: frozenset[str] = frozenset()
-    """The times that came with what was told."""
+    """The times given with the messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedFact:
-    """A fact with its vector, when it was told and which episodes it came from."""
+    """A fact with its vector, its time and its source episodes."""
 
     fact: Fact
     vector: Vector | None
     told_at: str
-    """When it was told, and never later than now: what is told with a later date must not win against later news."""
+    """When it was said, and never later than now: a future date must not win against later messages."""
     dated: str
-    """The date that it was told with."""
+    """The date that was given with it."""
     sources: tuple[str, ...]
 
     @classmethod
     def by(cls, now: str, dated: str, *, fact: Fact, vector: Vector | None, sources: tuple[str, ...]) -> SourcedFact:
-        """A fact that was told with a date, by a call at a moment."""
+        """Build a fact from the date given with it and the time of the call."""
         return cls(fact=fact, vector=vector, told_at=min(dated, now), dated=dated, sources=sources)
 
     @property
     def valid_from(self) -> str:
-        """When it became true, else the date that it was told with."""
+        """When it became true, else the date given with it."""
         return iso(self.fact.valid_from) if self.fact.valid_from is not None else self.dated
 
 
 @dataclass(slots=True)
 class ChangeSet:
-    """Changes, their rows' vectors, the events that tell of them, and what had to be given up."""
+    """Changes, their rows' vectors, the events that report them, and warnings."""
 
     kernel: Kernel
     context: FactContext
     neighbourhood: Neighbourhood
     now: datetime
-    """The moment of the call, by the clock."""
+    """The time of the call, by the clock."""
     changes: list[Change] = field(default_factory=list)
     vectors: dict[str, Vector | None] = field(default_factory=dict)
     events: list[MemoryEvent] = field(default_factory=list)
@@ -263,22 +263,22 @@ class ChangeSet:
     _written: dict[str, MemoryItem] = field(default_factory=dict)
     _gone: set[str] = field(default_factory=set)
     _retold: set[str] = field(default_factory=set)
-    """Memories that this batch has given another text, or taken away: no link to what they said holds any more."""
+    """Memories that this batch has changed or removed: links to their old text are void."""
 
     async def carry_out(self, sourced: SourcedFact, decisions: Sequence[Decision]) -> None:
-        """Turn what was decided of one fact into changes."""
+        """Turn the decision about one fact into changes."""
         kept = any(decision.event == "ADD" for decision in decisions)
         for decision in decisions:
             if decision.event == "NONE":
                 self.note_known(sourced, decision.target, decision.rule, decision.confidence)
             elif decision.event == "ADD":
-                if not sourced.fact.forget:  # nothing is stored of a request to forget
+                if not sourced.fact.forget:  # a request to forget is not stored itself
                     await self._add(sourced, decision)
             elif decision.target is not None:
                 kept = await self._change(sourced, decision, kept)
 
     async def _change(self, sourced: SourcedFact, decision: Decision, kept: bool) -> bool:
-        """Update or delete a memory; answers whether the fact itself is kept somewhere by now."""
+        """Update or delete a memory; return whether the fact itself is now stored somewhere."""
         before = await self._current(decision.target or "")
         if sourced.fact.forget:
             if before is not None:
@@ -288,7 +288,7 @@ class ChangeSet:
                         self._delete(sourced, decision, account)
             return kept
         if before is None:
-            # Taken by another fact of this batch, with which this one must not be lost.
+            # Another fact of this batch has changed the memory, and this one must not be lost.
             if not kept and decision.event == "UPDATE":
                 await self._add(sourced, replace(decision, text="", slots=None))
             return kept or decision.event == "UPDATE"
@@ -308,7 +308,7 @@ class ChangeSet:
         return id in self._written or id in self._gone
 
     def note_known(self, sourced: SourcedFact, target: str | None, rule: str, confidence: float = 1.0) -> None:
-        """Record that a fact was known already: no change."""
+        """Record that a fact was already known: no change."""
         self.events.append(
             MemoryEvent(
                 event="NONE",
@@ -321,7 +321,7 @@ class ChangeSet:
         )
 
     async def release(self, sourced: SourcedFact, before: MemoryItem) -> None:
-        """Trust a memory from now on that was kept out of prompts: the user has said the same."""
+        """Release a memory from quarantine, because the user has said the same."""
         current = await self._current(before.id)
         if current is None:
             await self._add(sourced, Decision(event="ADD", rule="told again"))
@@ -401,7 +401,7 @@ class ChangeSet:
             quarantined=sourced.fact.quarantined,
             version=before.version + 1,
             older=tuple(dict.fromkeys((*before.older, *self._links(decision)))),
-            # The first of a line may have been made while updates still kept their id.
+            # The first of a line may date from when updates kept their id.
             lineage_id=before.lineage_id or (before.id if supersede else None),
         )
         self._record(
@@ -465,7 +465,7 @@ class ChangeSet:
         return tuple(id for id in decision.links if id not in self._retold)
 
     def _unlink(self, id: str) -> None:
-        """Take back the links that this batch has set to a memory which it changes now."""
+        """Remove the links that this batch has set to a memory that it now changes."""
         self._retold.add(id)
         for place, change in enumerate(self.changes):
             if change.after is not None and id in change.after.older and id not in _older(change.before):
@@ -476,7 +476,7 @@ class ChangeSet:
                     self._written[after.id] = self._written[after.id].with_(older=left)
 
     async def _embedded(self, sourced: SourcedFact, text: str) -> Embedded:
-        """The vector of the text that is stored, which need not be the fact's own; where it fails that is noted."""
+        """Return the vector of the stored text, which may differ from the fact's own; a failure becomes a warning."""
         if text == sourced.fact.text:
             return Embedded([sourced.vector])
         embedded = await self.kernel.embedding.texts([text])
@@ -484,16 +484,16 @@ class ChangeSet:
         return embedded
 
     def _is_late(self, sourced: SourcedFact, before: MemoryItem) -> bool:
-        """Whether the fact was told before the memory was: then it must not overwrite it (DESIGN §3).
+        """Whether the fact was said before the memory was, and so must not overwrite it.
 
-        A memory that was told later than now is one of a clock that was wrong: nobody knows when it was told, but that
-        was before this call.
+        A memory with a future time comes from a wrong clock: nobody knows when it was said, but it was before this
+        call.
         """
         last = before.told_at if before.told_at <= iso(self.now) else iso(self.now - SKEW)
         return sourced.told_at < last
 
     def _latest(self, moment: str, known: str) -> str:
-        """The later of two moments, the second of which is that of a wrong clock where it is later than now."""
+        """Return the later of two times; a known time in the future comes from a wrong clock and is reduced."""
         return max(moment, known) if known <= iso(self.now) else moment
 
     async def _current(self, id: str) -> MemoryItem | None:
@@ -509,7 +509,7 @@ class ChangeSet:
 
 
 def told_at(fact: Fact, moments: Sequence[datetime], fallback: datetime) -> str:
-    """When a fact had been told: with the last of the messages that it came from."""
+    """Return when a fact was said: the time of the last of its source messages."""
     own = [moments[position] for position in fact.sources if position < len(moments)]
     return iso(max(own) if own else fallback)
 

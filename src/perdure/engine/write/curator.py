@@ -23,32 +23,32 @@ from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, 
 from perdure.pipeline.curation.rules.extraction import ScopedContexts, beginning, extract
 from perdure.pipeline.curation.rules.reconciliation import decide
 
-# The cache of a language model's good answers: the same question in one scope is asked once.
+# The cache of a language model's valid answers: the same question in one scope is asked once.
 
 
 class Answers:
-    """The answers that are kept for one scope, in the ledger; without a ledger none are."""
+    """The cached answers of one scope, in the ledger; without a ledger there are none."""
 
     def __init__(self, ledger: Ledger | None, scope: Scope) -> None:
         self._ledger = ledger
         self.scope = scope
 
     async def find(self, key: str) -> str | None:
-        """The answer under a key, if it is kept."""
+        """Return the answer under a key, or None."""
         return await self._ledger.cached(key, self.scope) if self._ledger is not None else None
 
     async def keep(self, answers: Mapping[str, str]) -> None:
-        """Keep answers by their keys."""
+        """Store answers by their keys."""
         if self._ledger is not None:
             for key, answer in answers.items():
                 await self._ledger.cache(key, self.scope, answer)
 
 
 class RememberingLLM(RequestLLM):
-    """Asks a model what is not kept; what it answers is kept once the caller says that it was good.
+    """Calls a model only for questions without a cached answer; caches answers once the caller accepts them.
 
-    So an answer that could not be read is asked for anew, and does not stand in the way of a later repair. `label`
-    names the model and its settings: another model's answers are not this one's.
+    So an answer that could not be parsed is requested again, and does not block a later repair. `label` names the model
+    and its settings, because another model's answers must not be reused.
     """
 
     name = "remembering"
@@ -60,7 +60,7 @@ class RememberingLLM(RequestLLM):
         self._fresh: dict[str, str] = {}
 
     async def _generate(self, request: LLMRequest) -> str:
-        """The kept answer, else the model's."""
+        """Return the cached answer, else the model's."""
         question = [
             self._label,
             request.system_prompt,
@@ -82,46 +82,46 @@ class RememberingLLM(RequestLLM):
         return found
 
     async def _generate_with_tool_calls(self, request: LLMRequest) -> ToolAnswer:
-        """The model's answer; those with tools are not kept."""
+        """Return the model's answer; answers with tool calls are not cached."""
         return await self._llm.generate_with_tool_calls(
             request.system_prompt, request.user_message, request.tools, temperature=request.temperature
         )
 
     async def good(self) -> None:
-        """Keep what the model has answered since."""
+        """Cache the answers since the last call."""
         fresh, self._fresh = self._fresh, {}
         await self._answers.keep(fresh)
 
 
 @dataclass(slots=True)
 class Reading:
-    """Facts read in a conversation; `unread` where the curator failed and the messages must be read later."""
+    """Facts extracted from a conversation; `unread` if the curator failed and the messages must be read later."""
 
     facts: list[Fact]
     unread: bool = False
     unreadable: bool = False
-    """The model answered, but not with what it was asked for."""
+    """The model answered, but not in the requested form."""
     warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Judgement:
-    """What becomes of each fact, in their order."""
+    """The decision about each fact, in their order."""
 
     decisions: list[list[Decision]]
     warnings: list[str] = field(default_factory=list)
 
 
 class Curator(Protocol):
-    """Reads facts out of messages, and decides each against the memories near it.
+    """Extracts facts from messages, and decides each against the memories near it.
 
-    `answers` are those that a model gave to the same questions in the same scope.
+    `answers` is the cache of a model's answers to the same questions in the same scope.
     """
 
     one_at_a_time: bool
-    """Whether each fact is to be decided with the earlier ones' effects in sight."""
+    """Whether each fact is decided after the earlier ones have taken effect."""
     asks_again: bool
-    """Whether a fact is decided anew if an earlier one of its batch has changed the memory that it meant to change."""
+    """Whether a fact is decided again if an earlier one of its batch has changed its target."""
 
     async def read(
         self,
@@ -134,15 +134,15 @@ class Curator(Protocol):
         read_before: int = 0,
         whole: bool = False,
     ) -> Reading:
-        """The facts of the messages; of these the first `read_before` only make the others clear.
+        """Extract the facts of the messages; the first `read_before` messages are only context.
 
-        `whole` is for work that nobody waits for: all is read, however long.
+        `whole` reads everything, however long, for work that nobody waits for.
         """
 
     async def judge(
         self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
     ) -> Judgement:
-        """What becomes of the facts."""
+        """Decide about the facts."""
 
 
 def _moved(fact: Fact, places: int) -> Fact:
@@ -150,7 +150,7 @@ def _moved(fact: Fact, places: int) -> Fact:
 
 
 class RulesCurator:
-    """Reads and decides by rules: no model, no key, no network."""
+    """Extracts and decides by rules: no model, no key, no network."""
 
     one_at_a_time = True
     asks_again = False
@@ -171,9 +171,9 @@ class RulesCurator:
         read_before: int = 0,
         whole: bool = False,
     ) -> Reading:
-        """The facts of the messages; a custom prompt cannot be followed and is said so.
+        """Extract the facts in a thread; a custom prompt cannot be followed, which becomes a warning.
 
-        In a thread: even a short message takes some milliseconds, in which the event loop has others to serve.
+        Even a short message takes some milliseconds, which would delay other tasks of the event loop.
         """
         warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
         reading = Reading([], unread=True, warnings=warnings)
@@ -195,7 +195,7 @@ class RulesCurator:
     async def judge(
         self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
     ) -> Judgement:
-        """What becomes of the facts; in a thread, for a batch of facts beside many memories is work."""
+        """Decide about the facts, in a thread, because a batch of facts beside many memories takes time."""
 
         judgement = Judgement([])
 
@@ -211,7 +211,7 @@ class RulesCurator:
 
 
 class LLMCurator:
-    """Reads and decides by a language model: the model proposes, the engine decides what may retire what."""
+    """Extracts and decides by a language model: the model proposes, the engine decides what may retire what."""
 
     one_at_a_time = False
 
@@ -246,7 +246,7 @@ class LLMCurator:
         read_before: int = 0,
         whole: bool = False,
     ) -> Reading:
-        """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later."""
+        """Extract the facts in one call; after a failed or unreadable answer the messages are read later."""
         reading = Reading([], unread=True)
         with degrade("no facts were extracted, the messages are kept", reading.warnings):
             llm = RememberingLLM(self._llm, self._label, answers)
@@ -273,7 +273,7 @@ class LLMCurator:
     async def judge(
         self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
     ) -> Judgement:
-        """What becomes of the facts: in one call, in one call each, or all added (`append`)."""
+        """Decide about the facts: in one call, in one call each, or by adding all (`append`)."""
         if self._mode == "append":
             return Judgement([[Decision(event="ADD", text=fact.text, rule="append")] for fact in facts])
         if self._mode == "per_fact":

@@ -1,4 +1,4 @@
-"""Memories that a caller states field by field, without extraction or reconciliation, and verdicts on quarantine."""
+"""Explicit memories, set field by field without extraction or reconciliation, and reviews of quarantine."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from perdure.pipeline.quarantine import suspect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One memory as its caller states it, checked; of an update, what is None stays as it was.
+    """An explicit memory, validated; in an update, None leaves a field unchanged.
 
-    A caller's word is trusted, whoever's it was before, unless it reads like an order to a model.
+    A caller's statement is trusted, whatever its earlier origin, unless it reads like an order to a model.
     """
 
     content: str | None = None
@@ -33,7 +33,7 @@ class Statement:
     importance: float | None = None
 
     def given(self) -> dict[str, Any]:
-        """The fields of a memory item that it sets."""
+        """Return the fields of a memory item that it sets."""
         fields: dict[str, Any] = {
             name: value for name in ("type", "source", "importance") if (value := getattr(self, name)) is not None
         }
@@ -50,19 +50,19 @@ class Statement:
 
 
 class Explicit:
-    """Stores and updates memories as they are stated; each is a change with history, which `undo` takes back."""
+    """Stores and updates explicit memories; each change has history, and `undo` reverts it."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     @guarded
     async def store(self, statement: Statement, scope: Scope, id: str | None = None) -> MemoryItem:
-        """Keep a new memory, under the caller's id if one is given; ConflictError for an id that was ever used."""
+        """Store a new memory, under the caller's id if one is given; ConflictError if the id was ever used."""
         kernel = self._kernel
         fields = await _fields(statement)
         vector = await kernel.embedding.query(fields["memory"])
         del fields["hash"]
-        # An id of the caller's own could stand anywhere, so that no other writer may be at work.
+        # The caller's own id may exist in any scope, so all other writers are locked out.
         async with kernel.lock(scope if id is None else Scope()):
             if id is not None and await self._was_used(id):
                 raise ConflictError(f"there is a memory with the id {id!r} already, or there was one: use another")
@@ -74,7 +74,7 @@ class Explicit:
 
     @guarded
     async def update(self, id: str, statement: Statement, walls: Scope = UNRESTRICTED) -> MemoryItem:
-        """Set the fields that are given, keeping the id; the memory as it was stays as a version."""
+        """Set the given fields and keep the id; the earlier state stays as a version."""
         fields = await _fields(statement)
         return await edit(
             self._kernel,
@@ -94,26 +94,26 @@ class Explicit:
 
 
 async def _fields(statement: Statement) -> dict[str, Any]:
-    """What a statement sets; a long text is read beside the event loop, which others need meanwhile."""
+    """Return the fields that a statement sets; a long text is checked in a thread."""
     if len(statement.content or "") <= INLINE_CHARACTERS:
         return statement.given()
     return await run_blocking(statement.given)
 
 
 class QuarantineReview:
-    """Takes memories out of quarantine, and puts them there."""
+    """Releases memories from quarantine, and quarantines them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     @guarded
     async def trust(self, id: str, walls: Scope = UNRESTRICTED) -> MemoryItem:
-        """Let a memory enter prompts from now on; where it came from stays known."""
+        """Let a memory enter prompts from now on; its origin stays recorded."""
         return await self._mark(id, None, walls, actor="trust")
 
     @guarded
     async def distrust(self, id: str, reason: str, walls: Scope = UNRESTRICTED) -> MemoryItem:
-        """Keep a memory out of prompts from now on; it is still found, listed and shown with the reason."""
+        """Keep a memory out of prompts from now on; searches and lists still return it with the reason."""
         return await self._mark(id, reason, walls, actor="distrust")
 
     async def _mark(self, id: str, reason: str | None, walls: Scope, *, actor: str) -> MemoryItem:
@@ -128,9 +128,9 @@ class QuarantineReview:
 
 
 def jotted(texts: Iterable[tuple[str, Scope]], *, clock: Clock = system_clock) -> list[MemoryItem]:
-    """The memory of each text, in this order, dated one after the other.
+    """Return a memory for each text, in this order, with ascending times.
 
-    Nothing is extracted and nothing is reconciled. What reads like an order to a model is quarantined.
+    Nothing is extracted or reconciled. A text that reads like an order to a model is quarantined.
     """
     moments = MonotonicClock(clock)
     items = []

@@ -1,4 +1,4 @@
-"""Forget memories: erase their text from every place that holds it, and report each place."""
+"""Forget memories: erase their text from every place, and report each place."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from perdure.pipeline.retrieval.presets import PLAIN
 
 @dataclass(slots=True)
 class _Found:
-    """The rows that go, and what stands beside them."""
+    """The rows to erase, and related data."""
 
     rows: dict[str, Point] = field(default_factory=dict)
     memories: dict[str, None] = field(default_factory=dict)
     episodes: dict[str, None] = field(default_factory=dict)
     derived: dict[str, None] = field(default_factory=dict)
-    """Those of the memories that go because they were made of the others; messages that also others came from stay."""
+    """Memories that are erased because they were derived from the others; messages with other sources stay."""
 
     @property
     def live(self) -> list[MemoryItem]:
@@ -48,7 +48,7 @@ class _Found:
 
 
 class Forget:
-    """Takes memories, their versions and the messages they came from out of every place."""
+    """Erases memories, their versions and their source messages from every place."""
 
     def __init__(self, kernel: Kernel, read_path: ReadPath, graph: GraphErasure | None = None) -> None:
         self._kernel = kernel
@@ -57,9 +57,9 @@ class Forget:
 
     @guarded
     async def __call__(self, request: ForgetRequest) -> ErasureReport:
-        """Forget what the request names; with `dry_run` only say what that would be.
+        """Forget what the request names; with `dry_run` only report it.
 
-        LedgerError where the ledger cannot be opened: what it holds would come back another day.
+        LedgerError if the ledger cannot be opened, because its texts would come back later.
         """
         if request.dry_run:
             found = await self._find(request)
@@ -67,7 +67,7 @@ class Forget:
         await self._kernel.required_ledger()
         found = await self._find(request)
         async with self._kernel.lock(await self._walls(found, request)):
-            found = await self._find(request)  # again: others may have written until the lock was ours
+            found = await self._find(request)  # again: others may have written before the lock was taken
             walls = await self._walls(found, request)
             report = await self._report(found, request, walls, dry_run=False)
             return await shielded(self._forget(found, request, walls, report))
@@ -81,11 +81,11 @@ class Forget:
         if not request.erase:
             return report
         in_graph = self._graph is None or await self._graph.erase(list(found.memories), request.whole)
-        await kernel.sync()  # before the journal lets go of what the store has just deleted
+        await kernel.sync()  # before the journal drops what the store has just deleted
         if kernel.ledger is not None:
             ids = list(found.memories), list(found.episodes)
             await kernel.ledger.erase(*ids, request.whole, cached_in=walls if any(ids) else None)
-        if self._graph is not None and not in_graph:  # after the ledger has let go of these memories' jobs
+        if self._graph is not None and not in_graph:  # after the ledger has deleted these memories' jobs
             await self._graph.later(list(found.memories), walls)
         self._read_path.forget_copies()
         report = _with_graph(report, "erased" if in_graph else "pending")
@@ -94,7 +94,7 @@ class Forget:
 
     # ------------------------------------------------------------------ finding
     async def _walls(self, found: _Found, request: ForgetRequest) -> Scope:
-        """What to lock: the walls that all share whom it touches, memories of the same messages among them."""
+        """Return the scope to lock: shared by all affected memories, including memories of the same messages."""
         scopes = [] if request.id is not None else [request.scope]
         scopes += [MemoryItem.from_payload(point.payload).scope for point in found.rows.values()]
         return shared_walls([*scopes, *await self._scopes_of(found.episodes)])
@@ -130,7 +130,7 @@ class Forget:
         return found
 
     async def _note_answers(self, found: _Found, request: ForgetRequest) -> None:
-        """Note what the query finds; of what was deleted too, whose text `as_of` and `history` still show."""
+        """Note the memories that match the query; deleted ones too, which `as_of` and `history` still show."""
         query = Query(
             text=request.query or "",
             scope=request.scope,
@@ -138,7 +138,7 @@ class Forget:
             include_past=True,
             limit=1000,
             related=False,
-            preset=PLAIN,  # each memory is judged by itself, and not beside what else was found
+            preset=PLAIN,  # each memory is scored by itself, not relative to the others
         )
         for earlier in (False, True):
             for item in await self._all_that_score(replace(query, versions=earlier)):
@@ -148,7 +148,7 @@ class Forget:
                         self._note(found, rows)
 
     async def _note_types(self, found: _Found, request: ForgetRequest) -> None:
-        """Note the memories of some types with their whole lines; deleted ones too, which history still shows."""
+        """Note the memories of some types with all their versions; deleted ones too, which history still shows."""
         typed = Condition("type", "in", request.types)
         for row in await self._rows(all_of(scope_filter(request.scope), eq("kind", "facts"), typed)):
             id = row.payload.get("version_of", row.id)
@@ -158,7 +158,7 @@ class Forget:
                     self._note(found, rows)
 
     async def _note_taken_in(self, found: _Found, request: ForgetRequest) -> None:
-        """Note the memories that were merged into those that are asked for, and what was merged into these."""
+        """Note the originals of merged memories, and the memories that these were merged into."""
         new = list(found.memories)
         while new and found.rows:
             taken = await taken_in_by(self._kernel, new, _scopes(found), request.reach)
@@ -169,8 +169,8 @@ class Forget:
             new = [id for id in found.memories if id not in known]
 
     async def _note_derived(self, found: _Found, request: ForgetRequest) -> None:
-        """Note what was made of what is found, messages too, and what was made of that."""
-        new = [*found.memories, *(found.episodes if request.whole is None else ())]  # of a whole scope all goes
+        """Note the memories and messages derived from the noted ones, transitively."""
+        new = [*found.memories, *(found.episodes if request.whole is None else ())]  # a whole scope is erased entirely
         while new and found.rows:
             rows = await derived_from(self._kernel, new, _scopes(found), request.reach)
             known = set(found.memories)
@@ -188,7 +188,7 @@ class Forget:
             query = replace(query, limit=4 * query.limit)
 
     async def _line(self, id: str) -> Filter:
-        """A memory, its versions, and those of the line that it belongs to, whichever of the line is named."""
+        """Return the filter for a memory, its versions and its line of replacements, whichever of them is named."""
         ledger, point = self._kernel.ledger, await self._kernel.store.get(self._kernel.collection, id)
         records = await ledger.history(id) if ledger is not None else []
         ids = {id: None, **dict.fromkeys(record.memory_id for record in records)}
@@ -203,7 +203,7 @@ class Forget:
         return all_of(scope_filter(scope), Or(tuple(one_of)))
 
     async def _find_in_ledger(self, found: _Found, request: ForgetRequest, ledger: Ledger) -> None:
-        """Add what only the ledger still knows: sources of deleted texts, and a scope's episodes and history."""
+        """Add what only the ledger knows: sources of deleted texts, and a scope's episodes and history."""
         for memory_id in list(found.memories):
             for record in await ledger.history(memory_id):
                 found.memories.setdefault(record.memory_id, None)
@@ -229,9 +229,9 @@ class Forget:
 
     # ------------------------------------------------------------------ taking out
     async def _take_out(self, found: _Found, request: ForgetRequest) -> None:
-        """Delete the memories as changes like any other; then versions, and the messages' traces in other memories."""
+        """Delete the memories as ordinary changes; then versions, and references to the messages in other memories."""
         kernel = self._kernel
-        # Messages that are erased go as rows: their history would be that of their facts.
+        # Messages are deleted as rows: their history is that of their facts.
         items = [item for item in found.live if not (request.erase and item.is_said)]
         changes = [self._deletion(item, request.erase, is_derived=item.id in found.derived) for item in items]
         if not request.erase:
@@ -255,7 +255,7 @@ class Forget:
         )  # fmt: skip
 
     async def _without_sources(self, found: _Found, request: ForgetRequest) -> list[Point]:
-        """Rows of other memories that came from the same messages: they keep their text and lose that source."""
+        """Return rows of other memories with the same source messages: they keep their text and lose the source."""
         if not found.episodes:
             return []
         scopes = dict.fromkeys(MemoryItem.from_payload(point.payload).scope for point in found.rows.values())
@@ -264,7 +264,7 @@ class Forget:
         rows: dict[str, Point] = {}
         for scope in scopes:
             if request.whole is not None and request.whole.holds(scope):
-                continue  # all that stands there goes
+                continue  # everything in the scope is erased
             for point in await self._rows(all_of(scope_filter(scope), shared)):
                 if point.id not in found.rows:
                     left = [id for id in point.payload.get("sources", []) if id not in found.episodes]
@@ -294,13 +294,13 @@ class Forget:
         return ErasureReport(results, places, dry_run=dry_run, erase=request.erase)
 
     async def _in_backups(self, found: _Found, request: ForgetRequest, *, dry_run: bool) -> list[ErasedPlace]:
-        """What becomes of the backups that were made of this memory; nothing where there are none."""
+        """Return the result for the backups of this memory; empty if there are none."""
         ids = list(found.memories), list(found.episodes)
         place = await erase_from_backups(self._kernel, *ids, request.whole, dry_run=dry_run)
         return [] if place is None else [place]
 
     async def _scrub(self, report: ErasureReport) -> ErasureReport:
-        """Make the bytes unreadable: now, or, where another process holds a file, when the last one closes it."""
+        """Make the bytes unreadable: now, or when the last process that holds a file closes it."""
         kernel = self._kernel
         done = {"store": False, "ledger": kernel.ledger is None}
         with degrade("the store's bytes are cleaned later"):
@@ -331,13 +331,13 @@ def _scopes(found: _Found) -> list[Scope]:
 
 
 def _with_graph(report: ErasureReport, status: Literal["erased", "pending"]) -> ErasureReport:
-    """The report with what became of the graph's share."""
+    """Return the report with the result for the graph."""
     places = [with_status(place, status) if place.place == "graph" else place for place in report.places]
     return replace(report, places=places)
 
 
 def _scrub_note(kernel: Kernel, where: str) -> str:
-    """Where erased text may still be that nobody here can reach."""
+    """Return a note about copies of the erased text that perdure cannot reach."""
     if where == "store":
         return kernel.store.scrub_note
     return kernel.ledger.scrub_note if kernel.ledger is not None else ""

@@ -1,4 +1,4 @@
-"""Provenance: who said what a fact was made of, and which facts only repeat text that perdure injected."""
+"""Provenance: who said what a fact was made of, and which facts only repeat injected text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LISTED = re.compile(r"(?:[-*•]|\[\w+\]|\d{1,2}[.)])\s+(.*?)(?:\s\(\d{4}-\d\d-
 _PASTED = re.compile(r"\s*(?:[-*•]|\[\w+\]|\d{1,2}[.)]\s|[\"“]?user\b)", re.IGNORECASE)
 
 INLINE_CHARACTERS = 2_000
-"""Conversations up to this length are heard on the event loop: about a millisecond, less than a change of thread."""
+"""Conversations up to this length are checked on the event loop: about a millisecond, less than a thread switch."""
 
 
 def without_memory_blocks(messages: Sequence[Message]) -> tuple[list[Message], set[int]]:
-    """The messages without memory blocks, as far as that leaves any words, and which of them held forged ones."""
+    """Return the messages without memory blocks, if any words remain, and the positions of those with forged blocks."""
     kept: list[Message] = []
     forged: set[int] = set()
     for message in messages:
@@ -43,11 +43,11 @@ async def with_provenance(
     scope: Scope,
     forged: Collection[int] = (),
 ) -> list[Fact]:
-    """The facts with their origin and their quarantine, without those that only repeat what was injected.
+    """Return the facts with their origin and quarantine, without those that only repeat injected text.
 
-    What a user says in their own words counts, whatever was injected; the sources of a fact are positions in
-    `messages`, the roles of which are believed more than a model that names the wrong ones. `forged` are positions of
-    messages that a forged memory block was taken out of.
+    A user's own words always count. The sources of a fact are positions in `messages`; their roles are trusted more
+    than a model's claims, which may name the wrong ones. `forged` are positions of messages that contained a forged
+    memory block.
     """
     if not facts:
         return []
@@ -68,10 +68,10 @@ async def with_provenance(
 
 
 async def without_echoes(kernel: Kernel, messages: Sequence[Message], scope: Scope) -> list[Message]:
-    """The messages without the lines and sentences that only repeat what was injected.
+    """Return the messages without lines and sentences that only repeat injected text.
 
-    Of an assistant's or a tool's message every one goes, of a user's those that are quoted from a list of memories or
-    speak of "User": a user's own words count, even where they are the same.
+    In an assistant's or a tool's message every repetition is removed, in a user's only those that are quoted from a
+    list of memories or speak of "User": a user's own words count, even if they are the same.
     """
     pieces = [_PIECE.findall(message.content) for message in messages]
     doubtful = [
@@ -89,13 +89,13 @@ async def without_echoes(kernel: Kernel, messages: Sequence[Message], scope: Sco
 
 
 def bare_sentence(piece: str) -> str:
-    """A sentence without what lists put around one, and without its full stop: what fingerprints are made of."""
+    """Return a sentence without list markers and final full stop, as input for fingerprints."""
     found = _LISTED.match(piece.strip())
     return (found.group(1) if found else piece.strip()).strip(" \t\"'“”").rstrip(".")
 
 
 def marked_fact(fact: Fact, hearing: Hearing) -> Fact:
-    """The fact with what its messages and its words make of it; as it is where it is marked already."""
+    """Return the fact with origin and quarantine from its messages and words; unchanged if it already has them."""
     if fact.quarantined is not None:
         return fact
     provenance = hearing.of(fact.text, fact.sources)
@@ -103,12 +103,12 @@ def marked_fact(fact: Fact, hearing: Hearing) -> Fact:
 
 
 def explicit_fact(fact: Fact) -> Fact:
-    """A fact that a caller states: trusted, unless it is an order to a model."""
+    """Return a fact that a caller states: trusted, unless it is an order to a model."""
     return fact if fact.quarantined is not None else replace(fact, quarantined=suspect(fact.text, None))
 
 
 async def known_injected(kernel: Kernel, scope: Scope, texts: Sequence[str]) -> set[str]:
-    """The fingerprints of those texts that were injected in this scope; none where the ledger cannot be asked."""
+    """Return the fingerprints of texts that were injected in this scope; none if the ledger is unavailable."""
     found: set[str] = set()
     if kernel.ledger is not None and texts:
         with degrade("what was injected cannot be told from what was said"):

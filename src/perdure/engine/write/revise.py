@@ -24,23 +24,23 @@ from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
 PAGE = 500
-"""Memories taken at a time where a whole scope is walked."""
+"""Memories read at a time when a whole scope is processed."""
 
 
 @dataclass(slots=True)
 class _TakenBack:
-    """What is taken back of one memory, or of one line of memories."""
+    """The reverted changes of one memory, or of one line of memories."""
 
     first: Change
-    """The earliest change: how the memory stood before it is how it is to stand again."""
+    """The earliest change: the memory is restored to its state before it."""
     id: str
-    """The id under which it stands now, if it does."""
+    """The current id, if the memory exists."""
     hidden: dict[str, bool] = field(default_factory=dict)
-    """Messages that the changes touched, and whether the earliest of them hid the message or showed it again."""
+    """Messages that the changes touched, and whether the earliest change hid or showed each."""
 
 
 class Revise:
-    """Changes that the caller names."""
+    """Changes requested by the caller."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -56,14 +56,14 @@ class Revise:
     ) -> MemoryItem:
         """Overwrite a memory's text, unless it is None, keeping its id; the old text stays as a version.
 
-        `times` sets `valid_from`, `valid_to` or `expires_at`, or clears it where it is None.
+        `times` sets `valid_from`, `valid_to` or `expires_at`, or clears it if it is None.
         """
 
         def changed(before: MemoryItem) -> MemoryItem:
             after = before.with_(metadata={**before.metadata, **metadata}, **(times or {}))
             if text is None:
                 return after
-            slots, quarantined = read_slots(text), suspect(text, None)  # the caller's word from now on
+            slots, quarantined = read_slots(text), suspect(text, None)  # from now on it is the caller's statement
             hash = text_hash(text)
             return after.with_(
                 memory=text, hash=hash, slots=slots, confidence=1.0, origin=None, quarantined=quarantined
@@ -75,14 +75,14 @@ class Revise:
 
     @guarded
     async def delete(self, id: str, walls: Scope = UNRESTRICTED) -> None:
-        """Remove a memory from every read of the present; its text stays as a version until it is erased.
+        """Delete a memory from all current reads; its text stays as a version until it is erased.
 
-        A document's fragments go with it, and what tells of a session in its words.
+        A document's fragments are deleted with it, and so are episodic memories that describe it.
         """
         kernel = self._kernel
         standing = (await live_row(kernel, id, walls))[0]
         is_document = standing.meta_type == "document"
-        async with kernel.lock(walls if is_document else standing.scope):  # they may stand in any room
+        async with kernel.lock(walls if is_document else standing.scope):  # they may be in any room
             before, row = await live_row(kernel, id, walls)
             batch = Batch(kernel.clock)
             batch.remove(before, row.vector, actor="delete", reason="explicit")
@@ -92,9 +92,9 @@ class Revise:
 
     @guarded
     async def delete_all(self, scope: Scope, walls: Scope = UNRESTRICTED) -> int:
-        """Remove every memory of the scope, whatever its kind or validity; answers how many.
+        """Delete every memory of the scope, whatever its kind or validity; return how many.
 
-        What was cut from its documents goes with them, in whatever room it stands.
+        Fragments of its documents are deleted with it, in any room.
         """
         kernel = self._kernel
         documents = all_of(_everything(kernel, scope), eq("meta_type", "document"))
@@ -129,9 +129,9 @@ class Revise:
 
     @guarded
     async def undo(self, event_id: str, walls: Scope = UNRESTRICTED) -> AddResult:
-        """Take back one event by its inverse; ConflictError where a later event built on it.
+        """Revert one event by its inverse; ConflictError if a later event built on it.
 
-        Nothing happens where it has been taken back already.
+        Nothing happens if it has been reverted already.
         """
         kernel = self._kernel
         scope = (await kernel.event(event_id))[0].item.scope
@@ -155,7 +155,7 @@ class Revise:
 
     @guarded
     async def rollback(self, scope: Scope, to: datetime) -> AddResult:
-        """Bring the scope's memories back to how they stood at a moment of the clock, by inverse events."""
+        """Restore the scope's memories to their state at a clock time, by inverse events."""
         kernel = self._kernel
         async with kernel.lock(scope):
             lines: dict[str, _TakenBack] = {}
@@ -171,7 +171,7 @@ class Revise:
         return self._result(batch)
 
     async def _ask_files(self, lines: dict[str, _TakenBack], scope: Scope, to: datetime) -> None:
-        """Where memories came here as files, after the moment, their own versions tell how they stood at it."""
+        """For memories that arrived as files after that time, take the state from the files' own versions."""
         came = [line for line in lines.values() if line.first.event == "ADD" and line.first.actor == FROM_FILES]
         stood = (
             await self._kernel.file_observer.stood(scope, to) if came and self._kernel.file_observer is not None else {}
@@ -181,7 +181,7 @@ class Revise:
         for id, item in stood.items():
             later = lines.get(item.lineage_id or id)
             if later is not None and later in came and later.first.before is None:
-                later.first = replace(later.first, before=item)  # what now stands took its place
+                later.first = replace(later.first, before=item)  # the current memory replaced it
             elif later is None and await self._point(id) is None and not await self._kernel.history(id):
                 moment = self._kernel.clock.tick()
                 gone = Change(id=new_id(), event="DELETE", memory_id=id, at=moment, told_at=moment, before=item)
@@ -191,7 +191,7 @@ class Revise:
     async def _restore(
         self, batch: Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
     ) -> None:
-        """Make the memory stand as it did before (not at all, if it had not been made), from how it stands now."""
+        """Restore a memory's earlier state (or its absence) from its current state."""
         target, standing = taken_back.first.before, await self._point(taken_back.id)
         now = None if standing is None else MemoryItem.from_payload(standing.payload)
         old = None if standing is None else standing.vector
@@ -223,7 +223,7 @@ def _everything(kernel: Kernel, scope: Scope) -> And:
 
 
 def _says_the_same(now: MemoryItem, target: MemoryItem) -> bool:
-    """Whether a memory stands as it did, but for when it was last told, and how often it was recalled."""
+    """Whether a memory is unchanged except for its time and its recall counts."""
     return now == target.with_(
         updated_at=now.updated_at,
         told_at=now.told_at,
