@@ -67,7 +67,7 @@ class Message:
 
 
 def text_of(content: object) -> str:
-    """Return the text of OpenAI message content: a text as it is, a list's text parts joined by newlines, None as ""."""
+    """Return the text of OpenAI message content: text as it is, a list's text parts joined by newlines, None as ""."""
     if content is None:
         return ""
     if isinstance(content, str):

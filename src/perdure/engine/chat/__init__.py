@@ -1,1 +1,1 @@
-"""Memory for conversations with a model: recall before it is asked, and keep the turn after it has answered."""
+"""Memory for conversations with a model: recall before the model is called, and store the turn after its answer."""

@@ -1,7 +1,7 @@
-"""Read turns for facts with the model, and the API key, of the caller's own request.
+"""Extract facts from turns with the model, and the API key, of the caller's own request.
 
-Grants live in this process's memory alone: in no ledger, job, log line, error or metric. A key reads only the turns
-that came with it, so that nobody's words are sent, or paid for, with another caller's key.
+Grants exist only in this process's memory: in no ledger, job, log line, error or metric. A key reads only the turns
+that came with it, so that no caller's key sends, or pays for, another caller's words.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_GRANTS = 1_000
 CREDENTIAL_TTL_SECONDS = 3_600.0
 """How long a caller's API key is kept after its last turn."""
 MOST_MODELS = 32
-"""Loans whose connections are held open: each has certificates of its own, which weigh a megabyte or so."""
+"""Models whose connections are kept open: each has its own certificates, about a megabyte."""
 
 _NOT_HERE = "turns are read by the rules: the key that came with them is not here (any more)"
 _NOT_ASKABLE = "turns are read by the rules: the model or the key that came with them is not one that can be asked with"
@@ -46,12 +46,12 @@ class ModelGrant:
 
     model: str
     base_url: str
-    """Address of the server's OpenAI-compatible API, whose /chat/completions is asked."""
+    """Address of the server's OpenAI-compatible API; its /chat/completions is called."""
     key: SecretStr | None
-    """None where the request went up without one."""
+    """None if the request had none."""
 
     def is_alike(self, other: ModelGrant) -> bool:
-        """Whether the same asks at the same place, be it another model."""
+        """Whether it has the same caller and server, even if the model differs."""
         return (self.base_url, self.key) == (other.base_url, other.key)
 
 
@@ -76,7 +76,7 @@ class _SessionGrant:
     """By the event loop's clock."""
 
     def takes(self, turn: int, grant: ModelGrant) -> bool:
-        """Whether a turn of this grant joins those that are held: every turn between came with the same one."""
+        """Whether a turn of this grant joins the range: every turn in between came with the same grant."""
         return self.grant.is_alike(grant) and self.first - 1 <= turn <= self.last + 1
 
 
@@ -86,7 +86,7 @@ class CallerModels:
     def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
         self._config = config = engine.kernel.config
         self.is_on = settings.extract_with_upstream and config.llm is None and config.extraction_llm is None
-        """Whether anything is borrowed: not where a model of the configuration reads."""
+        """Whether grants are used at all: not if the configuration has a model for extraction."""
         self._lent: OrderedDict[Hashable, _SessionGrant] = OrderedDict()
         self._models: OrderedDict[ModelGrant, _GrantedModel] = OrderedDict()
         self._said: set[str] = set()
@@ -95,9 +95,9 @@ class CallerModels:
 
     # ------------------------------------------------------------------ grants
     def lend(self, session: Hashable, turn: int, grant: ModelGrant | None) -> None:
-        """Take the grant that a turn came with; a turn that came with none is the rules' to read."""
+        """Store the grant of a turn; a turn without a grant is left to the rules."""
         if grant is None or not self.is_on:
-            if turn in self.turns(session):  # the session was erased, and its turns are counted anew
+            if turn in self.turns(session):  # the session was erased, and its turns are counted from 1 again
                 self._drop(session)
             return
         until = asyncio.get_running_loop().time() + CREDENTIAL_TTL_SECONDS
@@ -114,12 +114,12 @@ class CallerModels:
         self._watch()
 
     def turns(self, session: Hashable) -> range:
-        """The turns of a session that its grant came with; none where there is no grant."""
+        """Return the turns that a session's grant covers; none if there is no grant."""
         lent = self._lent.get(session)
         return range(0) if lent is None else range(lent.first, lent.last + 1)
 
     def _watch(self) -> None:
-        """Have grants dropped as soon as they are too old; the first is the oldest."""
+        """Schedule the removal of expired grants; the first is the oldest."""
         if self._timer is None and self._lent:
             until = next(iter(self._lent.values())).until
             self._timer = asyncio.get_running_loop().call_at(until, self._age)
@@ -152,7 +152,7 @@ class CallerModels:
     # ------------------------------------------------------------------ readers
     @asynccontextmanager
     async def reader(self, session: Hashable, turn: int) -> AsyncGenerator[Curator | None]:
-        """Who reads a turn with its grant; None where the configuration's reader does, which is said once."""
+        """Yield the curator for a turn's grant; None, logged once, if the configured one must read it."""
         asked = self._asked(session, turn) if self.is_on else None
         if asked is None:
             yield None
@@ -189,7 +189,7 @@ class CallerModels:
         named = LLMConfig(
             provider="openai", config={"model": grant.model, "base_url": grant.base_url, "timeout": PATIENCE}
         )
-        # What is left out would be taken from the environment: the server's own key, and who pays for it.
+        # Missing values would come from the environment: the server's own key, and the account that pays.
         key = grant.key.get_secret_value() if grant.key is not None else NO_KEY
         llm: LLM = registry.build("llms", named.provider, {**named.config, "api_key": key, "account": "none"})
         return _GrantedModel(llm, reader_by(self._config, named, llm))
@@ -200,7 +200,7 @@ class CallerModels:
             logger.warning(what)
 
     async def close(self) -> None:
-        """Give every grant back, and close what was made of them."""
+        """Drop every grant and close the models."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -25,20 +25,20 @@ from perdure.pipeline.prompts import load
 from perdure.pipeline.retrieval.presets import PRESETS
 
 RECALLED = 8
-"""Memories that an answer is given: about as many as fit a system prompt without drowning it."""
+"""Memories for each answer: about as many as a system prompt can hold without losing focus."""
 LEAST_SCORE = 0.3
-"""Below it a memory has little to do with what was said; a fair match scores 0.5."""
+"""Below this score a memory is hardly related to the message; a fair match scores 0.5."""
 MEMORY_TOKENS = 800
 """Tokens of the system prompt that memories may take."""
 WINDOW = 30
-"""Earlier messages of this session that the model is shown; what is older is there as memories."""
+"""Earlier messages of this session shown to the model; older ones are available as memories."""
 
 
 class Chat:
     """One session: for each turn `recall`, then `answer`, then `learn`.
 
-    A memory that fails costs the answer nothing, and is a warning. A model that fails is LLMError; what the user said
-    is learned all the same.
+    If memory fails, the answer is not affected, and there is a warning. If the model fails, LLMError is raised; the
+    user's message is learned all the same.
     """
 
     def __init__(self, engine: Engine, llm: LLM, scope: Scope, *, system: str | None = None) -> None:
@@ -51,7 +51,7 @@ class Chat:
         self._messages: list[Message] = []
 
     async def recall(self, text: str) -> Sequence[MemoryItem]:
-        """Take in what the user says; what is remembered that has to do with it, best first."""
+        """Take the user's message; return the relevant memories, best first."""
         self._step = ConversationStep(self._conversation, [{"role": "user", "content": text}])
         recalled = await self._step.recall(self._search, limit=RECALLED, threshold=LEAST_SCORE)
         self._messages = [*self._messages, Message("user", text)][-WINDOW:]
@@ -72,7 +72,7 @@ class Chat:
         return Recalled(status="unavailable", reason="retrieval_error")
 
     async def answer(self) -> AsyncGenerator[str, None]:
-        """The model's answer in pieces; what came before it broke off, or was no longer wanted, stays said."""
+        """Yield the model's answer in pieces; after a failure or a stop, the pieces so far count as said."""
         block = render(self._step.recalled.hits, max_tokens=MEMORY_TOKENS)
         system = f"{self._system}\n\n{block}" if block else self._system
         pieces: list[str] = []
@@ -87,7 +87,7 @@ class Chat:
                 self._messages = [*self._messages, Message("assistant", said)]
 
     async def learn(self) -> AddResult:
-        """Remember the turn: what the user said, and what the answer confirms of it."""
+        """Store the turn: the user's message, and what the answer confirms of it."""
         said = [position for position, message in enumerate(self._messages) if message.role == "user"][-1]
         result = AddResult([])
         with degrade("the turn was not remembered", self.warnings):
@@ -99,9 +99,9 @@ class Chat:
 
 
 def open_model(config: MemoryConfig, model: str | None) -> LLM:
-    """The model to talk to: `PROVIDER/MODEL`, or MODEL of the configured provider, or the configured one.
+    """Open the model of the chat: `PROVIDER/MODEL`, or MODEL of the configured provider, or the configured one.
 
-    Settings of the configured provider hold for another model of it. ConfigError where there is none.
+    Another model of the configured provider uses its settings. ConfigError if there is none.
     """
     configured = config.llm
     if model is None:

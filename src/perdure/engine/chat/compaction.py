@@ -1,7 +1,7 @@
-"""Send a long history as its structured state and its last turns.
+"""Send a long history as a structured state and its last turns.
 
-The state of a session is built by a job every so many turns, in whichever process comes to it, and kept for a while.
-What it was made of is named, so that it goes with what is forgotten; the next request has it built anew without that.
+A job builds the state of a session every so many turns, in any process, and the state is kept for a while. It names its
+sources and is erased with them; the next request has it rebuilt without them.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from perdure.pipeline.quarantine import suspect
 logger = logging.getLogger("perdure")
 
 JOB = "state"
-"""The kind of the jobs: of one session one at a time."""
+"""The kind of the jobs; each session runs one at a time."""
 MOST_TURNS = 400
-"""The newest turns that are read for a state; of what is older the state before tells."""
+"""The newest turns that are read for a state; the previous state covers the older ones."""
 MOST_UNKNOWN = 40
-"""Turns before the session was counted that a request has read for it; with more of them it is sent whole."""
+"""Turns from before the session was counted that a request may contain; with more it is sent whole."""
 IDLE = 30.0
-"""Seconds after which a worker looks whether another process has left work."""
+"""Seconds after which a worker checks for work that another process has left."""
 
 Messages = list[dict[str, Any]]
 Injected = Callable[[Scope, frozenset[str]], None]
-"""Is told what was put into a prompt of a scope, as fingerprints."""
+"""Called with the fingerprints of what was injected into a prompt of a scope."""
 
 
 class Compaction:
-    """Replaces what is old in requests, and keeps the states of sessions; a failure costs nothing but tokens."""
+    """Replaces old turns in requests, and maintains the states of sessions; a failure costs only tokens."""
 
     def __init__(self, engine: Engine, settings: GatewaySettings, injected: Injected) -> None:
         self._kernel = engine.kernel
@@ -75,23 +75,23 @@ class Compaction:
         self._worker = Worker(self._work)
 
     async def start(self) -> None:
-        """Begin to build what is due, also what an earlier process left over; nothing where compression is off."""
+        """Start building due states, also those that an earlier process left; does nothing if compression is off."""
         if self._is_on:
             self._worker.wake()
 
     async def close(self) -> None:
-        """Stop; what is not built stays in the queue."""
+        """Stop; unfinished work stays in the queue."""
         await self._worker.stop()
 
     # ------------------------------------------------------------------ requests
     async def __call__(
         self, conversation: Conversation, messages: Messages, *, within: float | None = None
     ) -> Messages:
-        """The messages of a request, chat's or Responses' items, without those that the state stands for.
+        """Return the messages of a request (chat's or Responses' items) without those that the state replaces.
 
-        To be called before memories are put in. The very same list where compression is off, nothing is old, or there
-        is no state yet. Raises nothing but CancelledError, and never takes longer than `recall_seconds`, nor beyond
-        `within`, a moment of the monotonic clock.
+        Call it before memories are injected. It returns the very same list if compression is off, nothing is old, or
+        there is no state yet. It raises nothing but CancelledError, and takes at most `recall_seconds`, and no longer
+        than `within`, a time of the monotonic clock.
         """
         if not self._is_on or len(turns_of(messages)) <= self._settings.keep_turns:
             return messages
@@ -99,7 +99,7 @@ class Compaction:
             with self._kernel.lifecycle.in_flight():
                 async with asyncio.timeout(self._seconds if within is None else within - time.monotonic()):
                     return await self._compressed(conversation, messages)
-        except Exception as error:  # whatever it is: a request goes on with all that it had
+        except Exception as error:  # whatever it is: the request goes on with its whole history
             logger.warning("the history is sent whole: %s", type(error).__name__)
             return messages
 
@@ -122,7 +122,7 @@ class Compaction:
         return short
 
     def _is_due(self, session: Session) -> bool:
-        """Whether enough was said since the state was built, or half of its time is over while it is asked for."""
+        """Whether enough turns followed the state, or half of its lifetime is over while it is in use."""
         if session.turns - _covered(session.state) >= self._settings.every_turns:
             return True
         until = read_moment(session.state_until) if session.state_until else None
@@ -138,11 +138,11 @@ class Compaction:
         return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name)
 
     def _job(self, session: Session) -> Job:
-        """The job of a session at this turn: asked for twice, it is there once."""
+        """Return the job of a session at this turn; enqueueing it twice makes one job."""
         return self._kinds.job(JOB, session.id, session.scope, str(session.turns))
 
     async def _work(self) -> float:
-        """Do some of what is due; the seconds until there may be more."""
+        """Run some due jobs; return the seconds until there may be more."""
         try:
             with self._kernel.lifecycle.in_flight():
                 await self._kernel.open()
@@ -176,15 +176,15 @@ class Compaction:
             await shielded(ledger.jobs.failed(job.id, type(failure).__name__, not_before=later(pause), park=park))
             left = False
         finally:
-            if left:  # cancelled: the next one does it
+            if left:  # cancelled: the next process does it
                 with degrade("the state of a session is built later"):
                     await shielded(ledger.jobs.give_back([job.id], not_before=later(0.0)))
 
     async def build(self, ledger: Ledger, session_id: str) -> bool:
-        """Build the state of a session from what stands of it; False where something of that was forgotten meanwhile.
+        """Build the state of a session from its messages; False if some of them were forgotten meanwhile.
 
-        What is read first is looked for again when the state is kept; the state before it is read last, so that
-        nothing that was forgotten on the way can come back in it.
+        What was read first is checked again when the state is stored; the previous state is read last, so that nothing
+        that was forgotten meanwhile can come back in it.
         """
         turns = await ledger.sessions.turns(session_id)
         if not turns:
@@ -209,7 +209,7 @@ class Compaction:
     async def _made(
         self, fresh: Sequence[Message], facts: Sequence[MemoryItem], previous: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The state by a model where there is one; else, or where it fails, by the rules."""
+        """Return the state by a model if there is one; else, or if it fails, by rules."""
         llm = self._kernel.extractor
         if llm is not None:
             stated = [item.memory for item in facts if not _unfit(item.memory)]
@@ -226,13 +226,13 @@ class Compaction:
 
 
 def _with_state(messages: Messages, session: Session, keep_turns: int) -> tuple[Messages, dict[str, Any]]:
-    """The request with the session's state, brought up to what is left out of it here; and that state.
+    """Return the request with the session's state, extended by the turns that are left out here; and that state.
 
-    Turns that the state does not tell of, newer ones and those before the session was counted, are read by the rules.
+    Rules read the turns that the state does not cover: newer ones, and those from before the session was counted.
     """
     begins = turns_of(messages)
     left_out = len(begins) - keep_turns
-    behind = session.turns - _covered(session.state) + 1  # the turn of this request may not be counted yet
+    behind = session.turns - _covered(session.state) + 1  # this request's own turn may not be counted yet
     first = max(0, len(begins) - behind)
     state: dict[str, Any] = dict(session.state)
     unknown = len(begins) - session.turns - 1
@@ -247,7 +247,7 @@ def _with_state(messages: Messages, session: Session, keep_turns: int) -> tuple[
 
 
 def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """What user and assistant said in a request's messages; of what is no text nothing."""
+    """Return the user's and assistant's texts in a request's messages."""
     heard: list[Message] = []
     for message in messages:
         if message.get("role") in ("user", "assistant"):
@@ -260,7 +260,7 @@ def _heard(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
 
 
 def _fit(episodes: Sequence[Episode]) -> list[Message]:
-    """What user and assistant said, as far as it may enter a prompt."""
+    """Return the user's and assistant's messages that may enter a prompt."""
     spoken = [
         Message(episode.role, episode.content[:MOST_READ])
         for episode in episodes
@@ -270,10 +270,10 @@ def _fit(episodes: Sequence[Episode]) -> list[Message]:
 
 
 def _unfit(text: str) -> bool:
-    """Whether a text gives a model orders, and so must not come back to it as a state."""
+    """Whether a text gives a model orders, and so must not be sent to it as part of a state."""
     return suspect(text, None) is not None
 
 
 def _covered(state: Mapping[str, Any]) -> int:
-    """Up to which turn a state tells of its session."""
+    """Return the last turn that a state covers."""
     return int(state.get(COVERED) or 0)

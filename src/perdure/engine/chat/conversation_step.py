@@ -63,9 +63,9 @@ def said(message: Mapping[str, Any]) -> Message | None:
 
 
 def turn_of(messages: Messages) -> tuple[Message, list[Message]] | None:
-    """Return what to keep of a request: the user's last message, or the results of tools if these come last.
+    """Return what to store of a request: the user's last message, or tools' results if these come last.
 
-    The user's message before them was kept when the model asked for the tools. None if there is no text.
+    The user's message before them was stored when the model called the tools. None if there is no text.
     """
     results = list(takewhile(lambda each: each.get("role") in TOOLS, reversed(messages)))
     if results:
@@ -98,13 +98,13 @@ def _readable(text: str) -> str:
 
 
 HISTORY = 20
-"""Messages before the last one that recall sees."""
+"""Messages before the last one that recall uses."""
 
 
 def lately(newest_first: Iterable[Message | None]) -> tuple[Message, ...]:
     """Return the last `HISTORY` messages, oldest first, and the user's last three even if they are older.
 
-    An agent's tools may have said more than that since the user last spoke. None is a message without text.
+    An agent's tools may have said more than that since the user's last message. None is a message without text.
     """
     found: list[Message] = []
     by_user = 0
@@ -124,7 +124,7 @@ def forces_tool(fields: Mapping[str, Any]) -> bool:
     if isinstance(choice, dict):
         kind = choice.get("type")
         if kind == "allowed_tools":
-            inside = choice.get("allowed_tools")  # of chat; Responses has it beside the type
+            inside = choice.get("allowed_tools")  # chat's shape; Responses has the name beside the type
             choice = (inside if isinstance(inside, dict) else choice).get("mode")
         else:
             return kind not in ("auto", "none")
@@ -146,10 +146,10 @@ def answer_text(completion: Any) -> str:
 
 
 class ConversationStep:
-    """One step of a conversation: recall, place the memories into the messages, ask the model, keep the turn.
+    """One step of a conversation: recall, place the memories into the messages, call the model, store the turn.
 
-    The gateway's chats, `MemoryClient.chat` and `perdure chat` all take it. They bring the memory to look into, and ask
-    the model in their own way after `recall`.
+    The gateway's chats, `MemoryClient.chat` and `perdure chat` all use it. They pass in the memory to search, and call
+    the model themselves after `recall`.
     """
 
     def __init__(self, conversation: Conversation, messages: Messages, fields: Mapping[str, Any] | None = None) -> None:
@@ -160,7 +160,7 @@ class ConversationStep:
         self._fields = fields or {}
 
     async def recall(self, look: Callable[[RecallRequest], Awaitable[Recalled]], **overrides: Any) -> Recalled:
-        """Recall by `look` what bears on the user's last message; `overrides` are fields of `RecallRequest`."""
+        """Use `look` to recall memories for the user's last message; `overrides` are fields of `RecallRequest`."""
         messages, at = self._messages, last_of_user(self._messages)
         request = RecallRequest(
             conversation=self.conversation,
@@ -178,7 +178,7 @@ class ConversationStep:
         return place(self._messages, self.recalled, settings.chat_injection, settings.injected_tokens)
 
     def pending(self, grant: ModelGrant | None = None) -> PendingTurn | None:
-        """Return the turn to keep, whose answer is still missing; None if there is nothing to keep."""
+        """Return the turn to store, still without its answer; None if there is nothing to store."""
         turn = turn_of(self._messages)
         if turn is None:
             return None

@@ -29,30 +29,29 @@ from perdure.pipeline.curation.chat import PROXY, ROUTER, ExtractionPolicy, is_c
 logger = logging.getLogger("perdure")
 
 PATIENCE = 30.0
-"""Seconds that a model may take to read, where its settings name no `timeout`."""
+"""Seconds that a model may take to extract facts if its settings name no `timeout`."""
 OVERLAP = 5
-"""Turns that a window reaches back beyond those that nobody has read."""
+"""Already read turns that a window includes as context."""
 MOST_CONTEXT = 48
-"""Messages before a chat's last that make it clear to the rules."""
+"""Messages before a chat's last one that rules use as context."""
 _POLICIES: dict[Dialect, ExtractionPolicy] = {"chat": PROXY, "responses": ROUTER}
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What became of some turns."""
+    """The result of extracting facts from some turns."""
 
     events: list[MemoryEvent] = field(default_factory=list)
     failed: Literal["", "reader", "answer", "embedder"] = ""
-    """Why they could not be read, and still wait: nobody read them, a model's answer says nothing of use, or no vector
-    could be had of what was read."""
+    """Why they are still unread: the model failed, its answer was unusable, or the facts could not be embedded."""
     is_read: bool = False
-    """Whether somebody read them; of hello and thanks no model is asked."""
+    """Whether they were actually read; for greetings and thanks no model is called."""
     is_stale: bool = False
-    """Whether some of them were forgotten meanwhile: nothing is kept, and what is left is to be read anew."""
+    """Whether some of them were forgotten meanwhile: nothing is stored, and the rest must be read again."""
 
 
 class Extraction:
-    """Reads turns for facts, and has these reconciled with what is known."""
+    """Extracts facts from turns, and reconciles them with known memories."""
 
     def __init__(self, engine: Engine, settings: GatewaySettings) -> None:
         self._engine = engine
@@ -60,7 +59,7 @@ class Extraction:
         self._settings = settings
 
     def every(self, dialect: Dialect) -> int:
-        """Turns of a session after which it is read."""
+        """Number of turns of a session after which it is read."""
         return self._settings.extraction_batch_size or _POLICIES[dialect].every_n_turns
 
     async def read(
@@ -74,11 +73,11 @@ class Extraction:
         kept: bool = True,
         borrowed: Curator | None = None,
     ) -> Extracted:
-        """Read the `fresh` messages; those `before` them have been read, and make these clear.
+        """Extract facts from the `fresh` messages; those in `before` are already read and serve as context.
 
-        Of a chat the user's latest message alone is read, and at most three facts are kept of it. `key`
-        makes that it happens once; `kept` says whether the messages are, so that facts may name them. Who reads them
-        is the configuration's reader, unless one is borrowed.
+        For a chat only the user's latest message is read, and at most three facts of it are stored. `key` makes the
+        call idempotent; `kept` says whether the messages are stored, so that facts may name them. The configured
+        curator reads them, unless `borrowed` is given.
         """
         earlier, read = _to_read(dialect, before, fresh)
         if not read or self._says_nothing(read, borrowed):
@@ -97,7 +96,7 @@ class Extraction:
             (fact, told_at(fact, moments, now), tuple(ids[position] for position in fact.sources) if kept else ())
             for fact in limit(facts, _POLICIES[dialect])
         ]
-        if not told:  # as most turns: there is nothing to hold off other writers for
+        if not told:  # as for most turns: then other writers need not wait
             return Extracted(is_read=True)
         context = FactContext(scope=scope, metadata={}, actor="gateway")
         try:
@@ -108,7 +107,7 @@ class Extraction:
                 idempotency_key=key if kept else None,
                 read=ids if kept else (),
             )
-        except EmbeddingError as error:  # for whatever is said, until the embedder's service is back
+        except EmbeddingError as error:  # for every message, until the embedder's service is back
             logger.warning("Embedding failed, batch skipped: %s", error.code)
             return Extracted(failed="embedder")
         except ConflictError as error:
@@ -121,7 +120,7 @@ class Extraction:
         return Extracted(result.results, is_read=True)
 
     def _says_nothing(self, read: Sequence[Episode], borrowed: Curator | None) -> bool:
-        """Whether a model need not be asked, as the user said nothing but hello or thanks."""
+        """Whether no model is needed, because the user said only greetings or thanks."""
         said = [episode.content for episode in read if episode.role == "user"]
         return self._asks_a_model(borrowed) and all(map(is_chatter, said))
 
@@ -138,7 +137,7 @@ class Extraction:
         *,
         borrowed: Curator | None,
     ) -> Reading:
-        """What the curator reads; a chat's earlier messages are context to rules, and a model is not shown them."""
+        """Run the curator; a chat's earlier messages are context for rules, and a model is not shown them."""
         reader, answers = borrowed or self._kernel.reader, self._kernel.answers(scope)
         seconds = patience(self._kernel.config)
         if dialect == "chat" and self._asks_a_model(borrowed):
@@ -156,7 +155,7 @@ class Extraction:
 def _to_read(
     dialect: Dialect, before: Sequence[Episode], fresh: Sequence[Episode]
 ) -> tuple[Sequence[Episode], Sequence[Episode]]:
-    """What stands before it as context, and what is read."""
+    """Split the messages into context and messages to read."""
     if dialect == "responses":
         return before, fresh
     selection = select([_message(episode) for episode in fresh], PROXY)
@@ -165,18 +164,18 @@ def _to_read(
 
 
 def _told_in(reading: Reading, messages: Sequence[Message], earlier: int) -> list[Fact]:
-    """The facts, and the standing instructions of what is read now."""
+    """Return the facts, and the standing instructions in the messages read now."""
     noted = unnoted(messages, reading.facts)
     return [fact for fact in noted if fact in reading.facts or max(fact.sources, default=earlier) >= earlier]
 
 
 def patience(config: MemoryConfig) -> float:
-    """Seconds that the model may take which reads and tells of the gateway's turns."""
+    """Return the seconds that a model may take to read or summarise the gateway's turns."""
     return seconds_of(config.extraction_llm or config.llm) or PATIENCE
 
 
 async def _patient(reading: Awaitable[Reading], seconds: float) -> Reading:
-    """What is read in time; else nothing is."""
+    """Return the reading, or an unread one if it takes too long."""
     try:
         async with asyncio.timeout(seconds):
             return await reading

@@ -34,17 +34,17 @@ from perdure.pipeline.quarantine import is_forgery
 from perdure.pipeline.retrieval.presets import PROXY, ROUTER, Preset
 from perdure.pipeline.retrieval.search_gate import is_general, is_greeting, should_search
 
-# Leave out of an injection what it would say twice, or what the request's own messages already hold of memory.
+# Remove from an injection what it would say twice, or what the request's own messages already contain.
 
 
 def shown_in(texts: Iterable[str]) -> frozenset[str]:
-    """The marks of all sentences in blocks that perdure itself put into these texts; of a forged one none."""
+    """Return the marks of all sentences in perdure's own blocks in these texts; forged blocks are ignored."""
     blocks = [block for text in texts for block in injected_in(text) if not is_forgery(block)]
     return frozenset(mark for block in blocks for line in block.splitlines() for mark, _ in _marked(line))
 
 
 def untold(items: Iterable[MemoryItem], told: set[str]) -> tuple[MemoryItem, ...]:
-    """The memories that say something that is not told yet; then that is told too."""
+    """Return the memories that say something new, and add their marks to `told`."""
     kept: list[MemoryItem] = []
     ids: set[str] = set()
     for item in items:
@@ -57,14 +57,14 @@ def untold(items: Iterable[MemoryItem], told: set[str]) -> tuple[MemoryItem, ...
 
 
 def untold_of(text: str | None, told: Set[str]) -> str | None:
-    """The sentences of a text that are not told yet; the text itself where that is all of them, None for none."""
+    """Return the new sentences of a text; the text itself if all are new, None if none is."""
     said = _marked(text or "")
     left = [sentence for mark, sentence in said if mark not in told]
     return text if len(left) == len(said) and left else " ".join(left) or None
 
 
 def _marked(text: str) -> list[tuple[str, str]]:
-    """The sentences of a text as they stand in a prompt, each after its mark."""
+    """Return the sentences of a text as they appear in a prompt, each after its mark."""
     found = [(bare_sentence(sentence), sentence) for sentence in sentences(one_line(text))]
     return [(fingerprint(bare), sentence) for bare, sentence in found if bare]
 
@@ -72,76 +72,76 @@ def _marked(text: str) -> list[tuple[str, str]]:
 logger = logging.getLogger("perdure")
 
 CANONICAL_FACTS = 5
-"""Facts of a team that a request is given."""
+"""Maximum number of a team's facts in one request."""
 AT_ONCE = 16
-"""Looks into memory at one time: half of perdure's threads, so that a store that hangs does not hold up all else."""
+"""Concurrent searches: half of perdure's threads, so that a store that hangs does not block everything else."""
 RETRY_SECONDS = 30.0
-"""Seconds for which a store that could not be opened is not asked again: until then no request waits for it."""
+"""Seconds before a store that could not be opened is tried again; until then no request waits for it."""
 MOST_ASKED = 10_000
-"""Characters of the message, and of each before it, that are looked up: more would take all the time there is, of this
-request and of the others beside it. What is longer was pasted, and its beginning says what it is."""
+"""Maximum characters of the message, and of each before it, used as the query: more would take all the time of this and
+other requests. A longer message was pasted, and its beginning says what it is."""
 REWRITE_SHARE = 0.5
-"""Of the time, what a model may take to put the question anew; after that it is searched as it was asked."""
+"""Share of the time that a model may take to rewrite the question; after that the original is used."""
 
 Status = Literal["used", "missing", "ignored", "disabled", "policy_blocked", "unavailable"]
-"""What came of the look into memory."""
+"""The outcome of the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    """What memory is asked for one request."""
+    """What to recall for one request."""
 
     conversation: Conversation
     query: str
     """The text of the user's last message."""
     history: tuple[Message, ...] = ()
-    """What was said before it, oldest first."""
+    """The messages before it, oldest first."""
     requires_tool: bool = False
     """Whether a tool answers it: a forced `tool_choice`, or a last message of role `tool`."""
     limit: int | None = None
-    """Memories at most, where the request says so; 0 is no memory at all."""
+    """Maximum number of memories, if the request sets it; 0 is no memory at all."""
     threshold: float | None = None
     recency_weight: float | None = None
     types: tuple[str, ...] = ()
     filters: Filter | None = None
     shown: frozenset[str] = frozenset()
-    """What its own messages tell of memory already, by `shown_in`."""
+    """Marks of the memories that its own messages already contain, from `shown_in`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What is remembered, and why no more."""
+    """The recalled memories, and the reason for the outcome."""
 
     status: Status
     reason: str
     """injected; no_results, filtered, empty_context; query_ineligible; global_config; request_opt_out;
     store_unavailable, retrieval_error."""
     hits: tuple[MemoryItem, ...] = ()
-    """What bears on the message, best first."""
+    """The relevant memories, best first."""
     directives: tuple[MemoryItem, ...] = ()
-    """How the user wants to be answered, oldest first; also where nothing is searched for."""
+    """The user's wishes for how to be answered, oldest first; also if no search ran."""
     canonical: tuple[MemoryItem, ...] = ()
-    """What the request's team holds for true."""
+    """The CANONICAL facts of the request's team."""
     summary: str | None = None
     """The rolling summary of the conversation."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to put into a prompt."""
+        """Whether there is nothing to inject."""
         return not (self.hits or self.directives or self.canonical or self.summary)
 
     def block_arguments(self, max_tokens: int) -> dict[str, Any]:
-        """Return the arguments of a prompt block beside the hits."""
+        """Return the arguments of a prompt block other than the hits."""
         named = {"directives": self.directives, "canonical": self.canonical, "summary": self.summary}
         return {**named, "max_tokens": max_tokens}
 
 
 @dataclass(slots=True)
 class _Found:
-    """What has been found so far."""
+    """The results so far."""
 
     hits: Sequence[MemoryItem] | None = None
-    """None as long as the search is under way."""
+    """None while the search is running."""
     considered: int = 0
     directives: Sequence[MemoryItem] = ()
     canonical: Sequence[MemoryItem] = ()
@@ -149,9 +149,9 @@ class _Found:
 
 
 class MemoryReader:
-    """Looks into memory for one request at a time, on one event loop; whatever fails, the request goes on.
+    """Searches memory for one request at a time, on one event loop; on any failure the request goes on.
 
-    `is_fact` says which questions are of general knowledge, and so none of memory's.
+    `is_fact` decides which questions are of general knowledge and need no memory.
     """
 
     def __init__(
@@ -166,10 +166,10 @@ class MemoryReader:
         self._late = LateTasks()
         self._rests_until = 0.0
         self.way = PriorityGate()
-        """What lets other work of the same event loop stand back while one of these looks is under way."""
+        """Pauses other work of the same event loop while a search is running."""
 
     async def __call__(self, ask: RecallRequest, *, within: float | None = None) -> Recalled:
-        """What is remembered of a message, in `within` seconds, by default `recall_seconds`.
+        """Recall memories for a message within `within` seconds, by default `recall_seconds`.
 
         Raises nothing but CancelledError.
         """
@@ -189,18 +189,18 @@ class MemoryReader:
             self._rests_until = time.monotonic() + RETRY_SECONDS
             logger.error("%s unavailable, memory disabled", self._kernel.store.name.capitalize())
             return Recalled(status="unavailable", reason="store_unavailable")
-        except Exception as error:  # whatever it is: memory is no condition of an answer
-            # Its text stays out of the log: a backend's may hold what was asked.
+        except Exception as error:  # whatever it is: an answer never depends on memory
+            # Its text is not logged: a backend's error may contain the question.
             logger.warning("Memory retrieval failed: %s", type(error).__name__)
             reason = "store_unavailable" if isinstance(error, VectorStoreError) else "retrieval_error"
             return Recalled(status="unavailable", reason=reason)
 
     async def search(self, ask: RecallRequest) -> SearchResult:
-        """What the same steps find, whatever the gate and the clock say; its failures are PerdureError."""
+        """Run the same steps without the gate and the time limit; failures are PerdureError."""
         return await self._engine.read.search(self._query(ask))
 
     async def warm(self) -> None:
-        """Load the model that makes vectors, where it runs on this machine: the first request must not wait for it."""
+        """Load a local embedding model, so that the first request does not wait for it."""
         embedding = self._kernel.embedding
         what = "the model that makes vectors is loaded with the first message"
         if embedding.embedder.local:
@@ -208,7 +208,7 @@ class MemoryReader:
                 await embedding.query("warm")
 
     async def close(self) -> None:
-        """Give up what is still looked for in vain."""
+        """Cancel late searches."""
         for task in list(self._late.tasks):
             task.cancel()
 
@@ -240,7 +240,7 @@ class MemoryReader:
 
     # ------------------------------------------------------------------ looking
     def _skipped(self, ask: RecallRequest) -> Recalled | None:
-        """Why nothing is searched for, if so."""
+        """Return the outcome if no search runs, else None."""
         if not ask.query.strip():
             return Recalled(status="missing", reason="empty_context")
         is_fact = self._is_fact(ask.query)
@@ -260,7 +260,7 @@ class MemoryReader:
             looks: list[Coroutine[Any, Any, None]] = [self._directives(ask.conversation, found)]
             if ask.conversation.team is not None and ask.query.strip():
                 looks.append(self._canonical(ask, found))
-            if is_searched:  # first, for it takes longest: its vector is made while the others are looked up
+            if is_searched:  # first, because it takes longest: its vector is computed while the others run
                 looks = [self._search(ask, found), *looks]
                 if not ask.types:  # a summary has no type
                     looks.append(self._summary(ask, found))
@@ -319,17 +319,17 @@ class MemoryReader:
         )
 
     def _findable(self, ask: RecallRequest) -> Filter | None:
-        """What can be found at all: what was said has no type, save what is a file and says nothing."""
+        """Return the filter for what can be found: messages have no type, except files without content."""
         if ask.types:
             return eq("kind", "facts")
         return Not(eq("type", SMALL_TALK)) if isinstance(self._kernel.store, FileStore) else None
 
     def _said(self, ask: RecallRequest) -> frozenset[str]:
-        """What the request says itself, where messages are searched: it need not be told again."""
+        """Return what the request itself says, if messages are searched: it need not be repeated."""
         if ask.types or "messages" not in self._engine.read.kinds:
             return frozenset()
         texts = (ask.query, *(each.content for each in ask.history))
-        return frozenset(fingerprint(sanitised(text) or text) for text in texts)  # as it would be kept
+        return frozenset(fingerprint(sanitised(text) or text) for text in texts)  # as it would be stored
 
     def _preset(self, ask: RecallRequest) -> Preset:
         """Return the search steps of the conversation's API, with the weights of the settings and the request."""
@@ -343,7 +343,7 @@ class MemoryReader:
 
     # ------------------------------------------------------------------ telling
     def _told(self, ask: RecallRequest, found: _Found, skipped: Recalled | None) -> Recalled:
-        """What is found, each sentence of it once; a limit that the request names is one of the summary too."""
+        """Combine the results, each sentence once; a limit in the request includes the summary."""
         said = set(ask.shown)
         canonical, directives, hits = (
             untold((item for item in items or () if not ask.types or item.type in ask.types), said)
@@ -371,7 +371,7 @@ class MemoryReader:
 
 
 class _CancelledInsideError(Exception):
-    """Something that a look waited for was cancelled, and not the look itself: that is no cancellation of a request."""
+    """Something that a search waited for was cancelled, not the search itself: the request is not cancelled."""
 
 
 class _NotOpenError(Exception):
@@ -379,14 +379,14 @@ class _NotOpenError(Exception):
 
 
 def _member(conversation: Conversation) -> Member:
-    """Whoever asks, as a member of the request's team; without a name they see what the team shares."""
+    """Return the caller as a member of the request's team; without a name they see only what the team shares."""
     projects = () if conversation.project is None else (conversation.project,)
     name = conversation.scope.user_id or "gateway"
     return read_member(team=conversation.team, member=name, projects=projects)
 
 
 def _beginning(text: str) -> str:
-    """What of a text is looked up."""
+    """Return the part of a text that is used as the query."""
     return text if len(text) <= MOST_ASKED else text.strip()[:MOST_ASKED]
 
 
@@ -398,10 +398,10 @@ _NOT_NOTED = "what was injected is not noted: an echo of it may be read as somet
 
 
 async def injected(kernel: Kernel, scope: Scope, items: Iterable[MemoryItem], summary: str | None = None) -> None:
-    """Remember for 30 days that these memories, and this summary, were put into a prompt of the scope.
+    """Record for 30 days that these memories, and this summary, were put into a prompt of the scope.
 
-    A write into the ledger: call it after the answer, not before. It never fails; what could not be noted may be
-    extracted again from an echo, where it is an exact repeat of a memory that stands.
+    This writes to the ledger: call it after the answer, not before. It never fails. If something could not be recorded,
+    a repetition of it may be extracted again, as an exact repeat of an existing memory.
     """
     marks = marks_of(items, summary)
     with never_fail(_NOT_NOTED, []), degrade(_NOT_NOTED), kernel.lifecycle.in_flight():
@@ -410,7 +410,7 @@ async def injected(kernel: Kernel, scope: Scope, items: Iterable[MemoryItem], su
 
 
 def marks_of(items: Iterable[MemoryItem], summary: str | None = None) -> frozenset[str]:
-    """The fingerprints of memories and of a summary, by which an echo of them is known again."""
+    """Return the fingerprints of memories and of a summary, which identify later repetitions."""
     texts = [item.memory for item in items]
     if summary is not None:
         texts += [summary, *summary.splitlines()]
@@ -418,7 +418,7 @@ def marks_of(items: Iterable[MemoryItem], summary: str | None = None) -> frozens
 
 
 def standing_in(body: bytes, recalled: Recalled) -> tuple[Sequence[MemoryItem], str | None]:
-    """The memories, and the summary, that stand in a JSON body: what its budget left out was not injected."""
+    """Return the memories and the summary that a JSON body contains: those beyond the budget were not injected."""
 
     def stands(said: str) -> bool:
         line = one_line(said)

@@ -1,4 +1,4 @@
-"""The write side of the gateway: keep turns at once, and read them for facts in the background."""
+"""The write side of the gateway: store turns at once, and extract facts from them in the background."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, later, pau
 logger = logging.getLogger("perdure")
 
 JOB = "session"
-"""The kind of the jobs: of one session one at a time, so that its turns are read in their order."""
+"""The kind of the jobs; each session runs one at a time, so that its turns are read in order."""
 Task = Literal["read", "drift", "quiet", "end"]
-"""Read up to a turn; do so if the subject has changed with it; do so if nobody has spoken since; it has ended."""
+"""Read up to a turn; read if the subject changed with it; read if nobody has spoken since; end the session."""
 
 LANES = 4
 """Sessions processed concurrently where a model reads: one that hangs delays only its own session."""
 AT_ONCE = 8
-"""Jobs that are taken at a time where rules read, which take some milliseconds for each."""
+"""Jobs taken at a time if rules read, which take some milliseconds each."""
 IDLE = 30.0
-"""Seconds after which a worker looks whether another process has left work."""
+"""Seconds after which a worker checks for work that another process has left."""
 BUSY = 0.05
 SWEEP = 60.0
-"""Seconds between two looks for sessions that have fallen silent, at most."""
+"""Maximum seconds between two checks for silent sessions."""
 LATER = 600.0
-"""Seconds between two tries of what failed PARKED_AFTER times: a model that was away for hours is asked again, and no
-session stays unread until the next process begins."""
+"""Seconds between two attempts at a job that failed PARKED_AFTER times: a model may be away for hours, and no session
+must stay unread until the next process starts."""
 ENDING = 60.0
-"""Seconds that whoever ends a session waits for it at most; what is not done by then is done later."""
+"""Maximum seconds that the caller who ends a session waits; the rest is done later."""
 _FIRST_LOOK = 0.005
 _SLOWEST_LOOK = 0.1
 SWEPT = 100
-"""Sessions that one look ends."""
+"""Maximum sessions that one check ends."""
 QUIET = 5.0
-"""Seconds of silence after which rules read what is unread, where no setting says otherwise: rules cost nothing."""
+"""Seconds of silence after which rules read unread turns, unless a setting says otherwise: rules cost nothing."""
 LATEST = 20
-"""Sessions of the same walls, the latest, that are read when another one begins."""
+"""The latest sessions of the same scope that are read when another one begins."""
 
 
 class SessionJobs:
@@ -95,12 +95,12 @@ class SessionJobs:
             worker.wake()
 
     async def resume(self, ledger: Ledger) -> None:
-        """Go on with what an earlier process left over, also with what it had given up."""
+        """Resume the jobs that an earlier process left, including those it had parked."""
         await ledger.jobs.revive([self._kind])
         self.wake()
 
     async def stop(self) -> None:
-        """Stop; what is under way is given back."""
+        """Stop; running jobs return to the queue."""
         for worker in self._workers:
             await worker.stop()
 
@@ -110,13 +110,13 @@ class SessionJobs:
         return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name).named(JOB)
 
     def job(self, task: Task, session_id: str, scope: Scope, turn: int, *, after: float = 0.0) -> Job:
-        """A job whose id is of its cause: told twice, it is there once. `after` are seconds before it is done."""
+        """Build a job whose id is derived from its cause, so repeats make one job; it runs `after` seconds later."""
         id = str(uuid5(NAMESPACE_URL, f"perdure:{self._kind}:{task}:{session_id}:{turn}"))
         told, when = {"task": task, "turn": turn}, later(after) if after else ""
         return Job(id=id, kind=self._kind, memory_id=session_id, scope=scope, payload=told, not_before=when)
 
     async def _work(self) -> float:
-        """Do some of what is due; the seconds until there may be more."""
+        """Run some due jobs; return the seconds until there may be more."""
         try:
             with self._kernel.lifecycle.in_flight():
                 ledger = self._kernel.ledger
@@ -142,12 +142,12 @@ class SessionJobs:
                 if await self._try(ledger, job):
                     done.append(job.id)
         finally:
-            # A task that is cancelled gives back what it has not done.
+            # A cancelled task returns its unfinished jobs to the queue.
             left = [job.id for job in jobs if job.id not in done]
             await shielded(_hand_in(ledger, done, left))
 
     async def _try(self, ledger: Ledger, job: Job) -> bool:
-        """Do one job; True too where it failed and the queue was told so."""
+        """Run one job; True also if it failed and the queue knows."""
         try:
             session = await own_session_of(self._kernel, ledger, job.memory_id)
             is_read = session is None or await self._carry_out(ledger, session, job)
@@ -164,7 +164,7 @@ class SessionJobs:
         return not error
 
     async def _carry_out(self, ledger: Ledger, session: Session, job: Job) -> bool:
-        """Whether all that was to be read is read; what is read with the next turns all the same counts as done."""
+        """Run the job; return whether everything is read. Turns that are read with the next ones count as done."""
         turn = int(job.payload["turn"])
         match job.payload["task"]:
             case "end":
@@ -190,7 +190,7 @@ class SessionJobs:
 
     # ------------------------------------------------------------------ ends
     async def _sweep(self, ledger: Ledger) -> bool:
-        """Let sessions end that have been silent for long; whether there were some."""
+        """End sessions that have been silent for long; return whether there were any."""
         now = time.monotonic()
         if now - self._swept_at < self._sweep_every:
             return False
@@ -201,10 +201,10 @@ class SessionJobs:
         return bool(silent)
 
     async def begins(self, ledger: Ledger, name: str, scope: Scope, seconds: float) -> None:
-        """Have those sessions read that stand behind the same walls as one of this name, which begins.
+        """Have the sessions in the same scope read when a session of this name begins.
 
-        Waits until they are, for so long at most; not at all where a model reads, which takes longer than an answer may
-        wait. A short conversation is over when the next one begins: who has spoken of something is to find it known.
+        Waits at most so many seconds until they are read; does not wait if a model reads, which takes too long for an
+        answer. A short conversation is over when the next one begins, and its facts should be known by then.
         """
         latest = await ledger.sessions.list(scope, LATEST)
         unread = {each.id: each for each in latest if each.read_turns < each.turns and each.name != name}
@@ -222,10 +222,10 @@ class SessionJobs:
                     del unread[each.id]
 
     async def ended(self, ledger: Ledger, session: Session) -> Session:
-        """End a session now, and wait until that is done; the session as it is then, or after a while."""
+        """End a session now and wait for that; return the session as it is then, or after the time limit."""
         until, look, asked = time.monotonic() + ENDING, _FIRST_LOOK, -1
         while time.monotonic() < until and (session.ended_at is None or session.read_turns < session.turns):
-            if session.turns != asked:  # also where it went on meanwhile
+            if session.turns != asked:  # also if it continued meanwhile
                 asked = session.turns
                 await ledger.jobs.add([self.job("end", session.id, session.scope, asked)])
                 self.wake()
@@ -251,7 +251,7 @@ async def _hand_in(ledger: Ledger, done: Sequence[str], left: Sequence[str]) -> 
 
 
 def _told(failure: Exception) -> str:
-    """A failure in one line without any text of a memory: what names values is told by its class alone."""
+    """Return a failure in one line without any text of a memory: errors that contain values are named by class only."""
     if isinstance(failure, PerdureError) and not isinstance(failure, InvalidInputError):
         return f"{type(failure).__name__}: {' '.join(failure.message.split())}"
     return type(failure).__name__
@@ -263,9 +263,9 @@ def _seconds_until(moment: str) -> float:
 
 
 JUST_SAID = 0.1
-"""Seconds that who begins a conversation waits for what was said last to be kept."""
+"""Seconds that the beginning of a conversation waits for the last messages to be stored."""
 FEW = 8
-"""Utterances of anybody's for which that is worth while."""
+"""Maximum number of waiting messages for which it waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,15 +275,15 @@ class SessionEnd:
     session_id: str
     turns: int
     facts: int
-    """Memories that stand of what was said in its last sitting."""
+    """Number of memories from its last sitting that still exist."""
     summary_id: str | None = None
-    """The episodic memory that tells of it; None where nothing in it was worth one."""
+    """The episodic memory that describes it; None if nothing was worth one."""
     is_read: bool = True
-    """Whether all of it has been read for facts; what could not be is tried again."""
+    """Whether every turn was read for facts; failed ones are retried."""
 
 
 class MemoryWriter:
-    """Keeps turns and schedules the jobs that follow them; nothing here raises but where it says so."""
+    """Stores turns and schedules the jobs that follow; only documented methods raise."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class MemoryWriter:
         way: PriorityGate | None = None,
         lost: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`lost` is told why a turn, or the answer of one, is not kept."""
+        """`lost` is called with the reason if a turn, or its answer, is not stored."""
         self._kernel = engine.kernel
         self._settings = settings
         self._extraction = Extraction(engine, settings)
@@ -311,30 +311,30 @@ class MemoryWriter:
             way=way,
             lost=lost,
         )
-        """Where turns are put."""
+        """The queue of turns."""
 
     @property
     def borrows(self) -> bool:
-        """Whether the grants of turns are used: where their own model is to read them."""
+        """Whether turns may be read by the model of their own request."""
         return self._borrowing.is_on
 
     @property
     def waiting(self) -> int:
-        """What was said and waits to be kept, or to be found."""
+        """Number of messages that wait to be stored or to be indexed."""
         return len(self.turns)
 
     async def written(self) -> None:
-        """Wait until what was said by now is kept, and can be found."""
+        """Wait until all messages so far are stored and searchable."""
         await self.turns.so_far()
 
     async def begin(self, conversation: Conversation, user: Message, tools: Sequence[Message] = ()) -> PendingTurn:
-        """Keep the user's words, then what tools said; returns when they are kept."""
+        """Store the user's message, then tools' results; return when they are stored."""
         turn = PendingTurn(conversation=conversation, user=user, tools=tuple(tools))
         await self.turns.keep_user(turn)
         return turn
 
     async def end(self, turn: PendingTurn, answer: str, *, complete: bool = True) -> None:
-        """Keep the answer of a turn; returns when it is kept."""
+        """Store the answer of a turn; return when it is stored."""
         await self.turns.keep_answer(turn, answer, complete=complete)
 
     async def keep(
@@ -346,14 +346,14 @@ class MemoryWriter:
         *,
         grant: ModelGrant | None = None,
     ) -> None:
-        """Keep a whole turn, the user's words first; returns when it is kept."""
+        """Store a whole turn, the user's message first; return when it is stored."""
         turn = PendingTurn(conversation=conversation, user=user, tools=tuple(tools), grant=grant)
         await self.turns.keep_answer(turn, answer)
 
     async def begins(self, conversation: Conversation, seconds: float) -> None:
-        """Have what is unread of the same user's other sessions read, as one begins; for so long at most.
+        """Have the unread turns of the same user's other sessions read as one begins; wait for so long at most.
 
-        What a request finds is what was said before it. Nothing here fails a request.
+        A request finds what was said before it. Nothing here fails a request.
         """
         until = time.monotonic() + seconds
         what = "what was said in an earlier conversation is read later"
@@ -361,7 +361,7 @@ class MemoryWriter:
             ledger = self._kernel.ledger
             if ledger is None or not self._kernel.open.done:
                 return
-            if self.waiting <= FEW:  # where the ledger is not to be had, more wait, and requests do not
+            if self.waiting <= FEW:  # without the ledger more messages wait, and requests must not
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(seconds, JUST_SAID)):
                         await self.turns.so_far()
@@ -370,9 +370,9 @@ class MemoryWriter:
                     await self._work.begins(ledger, conversation.session, conversation.scope, left)
 
     async def end_session(self, name: str, scope: Scope) -> SessionEnd:
-        """Read what is unread of a session, and tell of it in an episodic memory.
+        """Read the unread turns of a session, and describe it in an episodic memory.
 
-        NotFoundError where there is none of this name behind exactly these walls; LedgerError without a ledger.
+        NotFoundError if exactly this scope has none of this name; LedgerError without a ledger.
         """
         with self._kernel.lifecycle.in_flight():
             ledger = await self._kernel.required_ledger()
@@ -390,7 +390,7 @@ class MemoryWriter:
             )
 
     async def start(self) -> None:
-        """Begin to work on what is due, also on what an earlier process left over, or could not do."""
+        """Start working on due jobs, including those that an earlier process left or could not do."""
         what = "what is due of sessions is done once something is said"
         with never_fail(what, []), degrade(what), self._kernel.lifecycle.in_flight():
             await self._kernel.open()
@@ -398,7 +398,7 @@ class MemoryWriter:
                 await self._work.resume(self._kernel.ledger)
 
     async def close(self) -> None:
-        """Keep what was said, and stop; what is not read stays in the queue for the next one."""
+        """Store all messages and stop; unread turns stay in the queue for the next process."""
         await self.turns.so_far()
         await self._unkept.settled()
         await self._work.stop()
@@ -408,9 +408,9 @@ class MemoryWriter:
         await self.turns.shown()
 
     def _due(self, conversation: Conversation, session_id: str, number: int) -> list[Job]:
-        """What is due after a turn: every N-th is read, others where the subject may have changed.
+        """Return the jobs due after a turn: every N-th is read, others if the subject may have changed.
 
-        And others where nobody goes on.
+        And others if nobody continues.
         """
         if number % self._extraction.every(conversation.dialect) == 0:
             return [self._work.job("read", session_id, conversation.scope, number)]

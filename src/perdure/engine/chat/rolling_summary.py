@@ -1,6 +1,6 @@
-"""The rolling summary of a conversation: one memory of its own, renewed when something was learned.
+"""The rolling summary of a conversation: one memory of its own, updated when something was learned.
 
-What it was made of may change or go by other ways than by what is said. It is never told as it was then (ADR 18).
+Its sources may change or be erased independently. Prompts never get an outdated version of it (ADR 18).
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from perdure.pipeline.retrieval.words import word_score
 
 KIND = "summaries"
 _MOST_FACTS = 400
-"""Facts of a conversation that are looked at, the newest."""
+"""Maximum facts of a conversation that are used, the newest."""
 _MARGIN = timedelta(minutes=2)
-"""How far before the last summary a fact may be dated that came after it: another process was writing it then."""
+"""How much earlier than the last summary a fact may be dated and still be new: another process was writing it."""
 _TRIES = 4
-"""Times that a summary is made anew because what it is made of changed meanwhile."""
+"""Attempts at a summary whose sources change meanwhile."""
 _GONE = "gone"
-"""In a summary's metadata: the ids in `derived_from` that no longer stood when a model wrote it, and knew of it."""
+"""Metadata key of a summary: ids in `derived_from` that were already gone, and known to be, when a model wrote it."""
 
 
 def summary_id(scope: Scope) -> str:
-    """The id of the summary of what stands behind these walls, the same wherever it is made."""
+    """Return the id of the summary of exactly this scope, the same wherever it is made."""
     return str(uuid5(NAMESPACE_URL, f"perdure:summary:{json.dumps(scope.given(), sort_keys=True)}"))
 
 
 async def summary_of(kernel: Kernel, scope: Scope) -> MemoryItem | None:
-    """The summary of a conversation, if there is one; to be called on a kernel that is open."""
+    """Return the summary of a conversation, or None; call it on an open kernel."""
     point = await _point_of(kernel, scope)
     return None if point is None else MemoryItem.from_payload(point.payload)
 
@@ -60,23 +60,23 @@ async def _point_of(kernel: Kernel, scope: Scope) -> Point | None:
 
 
 async def _score(kernel: Kernel, point: Point, query: str) -> float:
-    """How much a summary bears on a query, as a memory's score; by its words where there is no vector."""
+    """Return a summary's score for a query, as for a memory; by words if there is no vector."""
     near = cosine(await kernel.embedding.query(query), point.vector) if query.strip() else None
     return word_score(query, str(point.payload["memory"])) if near is None else kernel.embedding.embedder.score(near)
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """How that stands which a summary was made of."""
+    """The current state of a summary's sources."""
 
     standing: tuple[Point, ...] = ()
-    """The rows of what still stands and may enter a prompt, in the summary's order."""
+    """The rows of sources that still exist and may enter a prompt, in the summary's order."""
     lost: frozenset[str] = frozenset()
-    """The ids of what has changed or gone since the summary was written."""
+    """The ids of sources that have changed or gone since the summary was written."""
 
     @property
     def items(self) -> list[MemoryItem]:
-        """What still stands; not made of the rows before it is needed, for every request asks what is lost."""
+        """The sources that still exist; built on demand, because every request asks only what is lost."""
         return [MemoryItem.from_payload(point.payload) for point in self.standing]
 
 
@@ -89,16 +89,16 @@ async def _parts_of(kernel: Kernel, summary: MemoryItem) -> _Parts:
 
 
 async def is_current(kernel: Kernel, scope: Scope) -> bool:
-    """Whether a conversation has a summary, and all that this was made of stands as it did."""
+    """Whether a conversation has a summary whose sources are all unchanged."""
     summary = await summary_of(kernel, scope)
     return summary is not None and not (await _parts_of(kernel, summary)).lost
 
 
 async def told_summary(kernel: Kernel, scope: Scope, query: str = "", threshold: float | None = None) -> str | None:
-    """What a prompt is told of a conversation: its summary, if there is one that may enter a prompt.
+    """Return the text for a prompt: a conversation's summary, if there is one that may enter a prompt.
 
-    With a threshold only one that bears on the query so much, as any memory has to. Where something of it has changed
-    or gone since, what is left, by the rules, until it is renewed.
+    With a threshold it must score that much, like any memory. If a source has changed or gone since, the rules write a
+    text from the remaining sources until the summary is updated.
     """
     point = await _point_of(kernel, scope)
     summary = None if point is None else MemoryItem.from_payload(point.payload)
@@ -114,35 +114,35 @@ async def told_summary(kernel: Kernel, scope: Scope, query: str = "", threshold:
 
 
 def _by_rules(facts: Sequence[MemoryItem]) -> tuple[str, list[MemoryItem]]:
-    """What the rules tell of facts, "" of none, and those of them that it tells."""
+    """Return the rules' text for facts ("" for none), and the facts that it uses."""
     parts = [facts[place] for place in summary_facts([item.memory for item in facts])]
     return summary_text([item.memory for item in parts]), parts
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A summary that is to be written."""
+    """A summary to be written."""
 
     text: str = ""
     """"" for none."""
     parts: Sequence[MemoryItem] = ()
-    """The facts that it was made of."""
+    """Its source facts."""
     goes_on: MemoryItem | None = None
-    """The summary before, where it was made of that too."""
+    """The previous summary, if it was used too."""
     gone: tuple[str, ...] = ()
-    """What stands no more of that which the one before was made of."""
+    """Sources of the previous summary that no longer exist."""
 
 
 class RollingSummaries:
-    """Keeps the summaries of conversations; a failure costs nothing but the renewal."""
+    """Maintains the summaries of conversations; a failure only delays the update."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     async def renew(self, scope: Scope, events: Sequence[MemoryEvent] = ()) -> None:
-        """Bring the summary up to what was learned since it was made; nothing learned, nothing written.
+        """Update the summary with what was learned since; if nothing was learned, write nothing.
 
-        One that an erasure took is made anew of what is left. `events` tell what no longer stands.
+        A summary that was erased is made again from what is left. `events` say what no longer holds.
         """
         with degrade("the summary of the conversation is not renewed"):
             for _ in range(_TRIES):
@@ -150,13 +150,13 @@ class RollingSummaries:
                     return
 
     async def _renewed(self, scope: Scope, events: Sequence[MemoryEvent]) -> bool:
-        """Try once; False where what it was made of changed meanwhile."""
+        """Try once; False if its sources changed meanwhile."""
         kernel = self._kernel
         previous = await summary_of(kernel, scope)
         before = _Parts() if previous is None else await _parts_of(kernel, previous)
         goes_on = previous
         if kernel.extractor is not None and before.lost - _told_of(events):
-            # A model that is not told what has changed would go on telling it. It begins anew.
+            # A model that does not know what has changed would repeat it, so it starts again.
             goes_on, before = None, _Parts(lost=before.lost)
         facts = await self._facts(scope, goes_on, before.items)
         made = await self._made(goes_on, before, facts, events) if facts else _Made()
@@ -170,9 +170,9 @@ class RollingSummaries:
         return True
 
     async def _facts(self, scope: Scope, previous: MemoryItem | None, parts: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """What still stands of what the summary before was made of, and what was learned since; oldest first.
+        """Return the previous summary's remaining sources, and what was learned since; oldest first.
 
-        What is kept out of prompts is kept out of here. Without a summary, all that was learned.
+        Memories that are kept out of prompts are left out. Without a summary, everything that was learned.
         """
         kernel = self._kernel
         now = kernel.clock.now()
@@ -189,7 +189,7 @@ class RollingSummaries:
     async def _made(
         self, previous: MemoryItem | None, before: _Parts, facts: list[MemoryItem], events: Sequence[MemoryEvent]
     ) -> _Made | None:
-        """The new summary of some facts; None where the one before stands as it is."""
+        """Return the new summary of some facts; None if the previous one stays."""
         llm = self._kernel.extractor
         if llm is None:
             text, parts = _by_rules(facts)
@@ -210,7 +210,7 @@ class RollingSummaries:
         return _Made(text, new, previous, no_more)
 
     async def _stand(self, facts: Sequence[MemoryItem]) -> bool:
-        """Whether all that it may tell stands as it was read: what changed or went must not come back in it."""
+        """Whether all of its sources are unchanged: what changed or went must not come back in it."""
         kernel = self._kernel
         points = await kernel.store.get_many(kernel.collection, [item.id for item in facts])
         return {(point.id, point.payload.get("updated_at")) for point in points} == {
@@ -234,7 +234,7 @@ async def commit_summary(
     told_at: str,
     reason: str,
 ) -> None:
-    """Commit a summary in place of the one before, which stays as a version; None as `after` deletes it.
+    """Commit a summary in place of the previous one, which stays as a version; None as `after` deletes it.
 
     The caller holds the lock of the scope.
     """
@@ -263,7 +263,7 @@ async def commit_summary(
 
 
 def _item(scope: Scope, previous: MemoryItem | None, made: _Made, moment: str) -> MemoryItem:
-    """The summary as it is kept: one that goes on from the one before names all that went into that."""
+    """Build the summary's memory; one that continues the previous summary also names all sources of that one."""
     goes_on = made.goes_on
     derived = (*(goes_on.derived_from if goes_on else ()), *(item.id for item in made.parts))
     sources = (*(goes_on.sources if goes_on else ()), *(id for item in made.parts for id in item.sources))
@@ -293,7 +293,7 @@ def _item(scope: Scope, previous: MemoryItem | None, made: _Made, moment: str) -
 
 
 def _told_of(events: Sequence[MemoryEvent]) -> set[str]:
-    """The memories of which events say that they changed or went, by their ids."""
+    """Return the ids of the memories that events changed or deleted."""
     changed = [event for event in events if event.event in ("UPDATE", "DELETE")]
     return {id for event in changed for id in (event.id, event.replaced_id) if id is not None}
 

@@ -1,6 +1,6 @@
-"""Read the unread turns of a session for facts, and renew what depends on them.
+"""Extract facts from the unread turns of a session, and update what depends on them.
 
-Turns that no model can read are counted, and passed over after some tries.
+Turns that no model can read are counted, and skipped after some attempts.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ from perdure.engine.maintenance.deletion import evict
 from perdure.pipeline.curation.chat import has_drifted, tells_a_topic
 
 TRIES = 3
-"""Times that turns may fail before each of them is read alone, and one of which a model says nothing of use is passed
-over."""
+"""Failures after which turns are read one by one, and a turn without a usable answer is skipped."""
 SILENT_TRIES = 5
-"""The same for one of which nobody says anything, while the turn after it is read: a model that is away is no fault of
-a turn's."""
+"""The same for a turn without any answer while the next turn is read: a model that is away is not the turn's fault."""
 MOST_FAILED_SESSIONS = 1_000
-"""Sessions whose troubles are known; of more the one that had its first long ago goes, and is tried anew."""
+"""Sessions whose failures are remembered; beyond it the oldest is dropped and starts over."""
 
 
 @dataclass(slots=True)
@@ -44,29 +42,29 @@ class SessionFailure:
     first: int = 0
     last: int = 0
     times: int = 0
-    """How often the first of them failed in a row."""
+    """How often in a row the first of them failed."""
     passed: set[int] = field(default_factory=set)
-    """Turns that were passed over, which are no context of others either."""
+    """Skipped turns, which are not context of others either."""
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it has lasted for long enough to look for the turn that is at fault."""
+        """Whether it has failed often enough to look for the turn at fault."""
         return self.times >= TRIES
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody has answered for long enough to look at the turn behind it."""
+        """Whether there was no answer often enough to try the next turn."""
         return self.times >= SILENT_TRIES
 
 
 class FailedTurns:
-    """The troubles of one process; another one tries a few times more."""
+    """The failures known to one process; another one makes a few attempts more."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, SessionFailure] = OrderedDict()
 
     def of(self, session_id: str) -> SessionFailure:
-        """The trouble of a session; an empty one where it has none."""
+        """Return the failure of a session; an empty one if there is none."""
         return self._of.get(session_id, SessionFailure())
 
     def failed(self, session_id: str, first: int, last: int) -> SessionFailure:
@@ -81,16 +79,16 @@ class FailedTurns:
         return trouble
 
     def passes_over(self, session_id: str, turn: int) -> None:
-        """A turn is not tried again, and stands before no other."""
+        """Skip a turn from now on, also as context."""
         self._of.setdefault(session_id, SessionFailure()).passed.add(turn)
 
     def read(self, session_id: str, through: int) -> None:
-        """Turns were read up to one: what failed together is over once all of it is."""
+        """Note that turns up to one were read; a failure ends once all of its turns are read."""
         trouble = self._of.get(session_id)
         if trouble is None:
             return
         if through < trouble.last:
-            trouble.first = through + 1  # the others of those that failed together are read alone, too
+            trouble.first = through + 1  # the others that failed with it are read one by one, too
         elif trouble.passed:
             trouble.first = trouble.last = trouble.times = 0
         else:
@@ -100,10 +98,10 @@ class FailedTurns:
 logger = logging.getLogger("perdure")
 
 CONTEXT_TURNS = 12
-"""Turns before a chat's that make it clear to the rules, at least: it begins at a twelfth turn, so that what was read
-of it with one turn is known with the next."""
+"""Minimum turns of context before a chat's turn for the rules: it begins at every twelfth turn, so that the reading of
+one turn can be reused for the next."""
 LOOKED_BACK = 500
-"""Last turns of a session among which its last sitting is looked for."""
+"""Last turns of a session in which its last sitting is searched."""
 
 
 class SessionReader:
@@ -116,7 +114,7 @@ class SessionReader:
         borrowing: CallerModels,
         shown: Callable[[], Awaitable[None]],
     ) -> None:
-        """`shown` returns once the messages that are kept by now are rows, which count as entries."""
+        """`shown` returns once all stored messages are rows, which count as entries."""
         self._engine = engine
         self._shown = shown
         self._kernel = engine.kernel
@@ -128,9 +126,9 @@ class SessionReader:
         self._troubles = FailedTurns()
 
     async def read(self, session: Session, through: int) -> bool:
-        """Read what nobody has read up to a turn, and renew the summary; False where something could not be read.
+        """Read the unread turns up to one, and update the summary; False if something could not be read.
 
-        What could not be read stays unread, and is read with what comes next.
+        Turns that could not be read stay unread, and are read with the next ones.
         """
         ledger = await self._kernel.required_ledger()
         events: list[MemoryEvent] = []
@@ -148,10 +146,10 @@ class SessionReader:
         return done >= through
 
     async def _step(self, session: Session, done: int, through: int) -> tuple[int, list[MemoryEvent]] | None:
-        """Read the next turns: up to which, and what was learned; None where they could not be read.
+        """Read the next turns; return the last one read and the events, or None if they could not be read.
 
-        Those that failed together too often are read one by one, and one that fails alone is passed over where a model
-        answered of it, or reads the one after it: it must not keep all that follows from being read.
+        Turns that failed together too often are read one by one. One that fails alone is skipped if a model answered
+        for it, or reads the turn after it: it must not block all later turns.
         """
         window = await self._window(session, done, through)
         unread = [turn for turn in window.turns if turn.number > done]
@@ -161,7 +159,7 @@ class SessionReader:
         last = read[-1].number
         extracted = await self._extracted(session, window, read)
         if extracted.is_stale:
-            return done, []  # what is left of them is read at once
+            return done, []  # the remaining ones are read at once
         if not extracted.failed:
             self._troubles.read(session.id, last)
             return last, extracted.events
@@ -172,7 +170,7 @@ class SessionReader:
             return None
         if len(read) > 1:
             return done, []  # one by one
-        if extracted.failed == "reader":  # the turn is at fault, or whoever reads it
+        if extracted.failed == "reader":  # either the turn or the reader is at fault
             following = unread[1:2] if trouble.is_silent else []
             extracted = await self._extracted(session, window, following) if following else Extracted()
             if not extracted.is_read:
@@ -184,26 +182,26 @@ class SessionReader:
         return last, extracted.events
 
     async def _window(self, session: Session, done: int, through: int) -> _Window:
-        """The next turns, and so many before them as may make them clear."""
+        """Return the next turns, with enough turns before them as context."""
         ledger = await self._kernel.required_ledger()
         longest = max(self._extraction.every("responses") + OVERLAP, 2 * CONTEXT_TURNS)
         turns = await ledger.sessions.turns(session.id, max(1, done + 1 - longest), min(through, done + longest))
         return _Window(turns, await self._episodes(turns), done)
 
     def _together(self, session: Session, window: _Window, unread: Sequence[SessionTurn]) -> list[SessionTurn]:
-        """The first of the turns that nobody has read, as many as are read together."""
+        """Return the first unread turns that are read together."""
         dialect = window.dialect(unread[0])
         if dialect == "chat":
             return [unread[0]]
         alike = takewhile(lambda turn: window.dialect(turn) == dialect, unread)
         read = [turn for turn in alike if turn.number <= window.done + self._reach]
-        # A borrowed key reads what came with it, after no other turns than such; the others are read before or after.
+        # A caller's key reads only turns that came with it, also as context; the others are read before or after.
         lent = self._borrowing.turns(session.id)
         is_lent = read[0].number in lent
         return list(takewhile(lambda turn: (turn.number in lent) == is_lent, read))
 
     async def _extracted(self, session: Session, window: _Window, read: Sequence[SessionTurn]) -> Extracted:
-        """What becomes of some turns that are read together."""
+        """Extract facts from turns that are read together."""
         first, last = read[0].number, read[-1].number
         dialect, trouble, lent = (
             window.dialect(read[0]),
@@ -217,7 +215,7 @@ class SessionReader:
             if earliest <= turn.number <= window.done
             and turn.number not in trouble.passed
             and (turn.number in lent or first not in lent)
-            and not (trouble.is_lasting and dialect == "responses")  # what made the others fail may stand there
+            and not (trouble.is_lasting and dialect == "responses")  # the cause of the failure may be there
         ]
         try:
             async with self._borrowing.reader(session.id, first) as borrowed:
@@ -229,17 +227,17 @@ class SessionReader:
                     key=f"turns:{session.id}:{first}-{last}",
                     borrowed=borrowed,
                 )
-        except QuotaError as error:  # to read it once more would change nothing
+        except QuotaError as error:  # reading it again would change nothing
             logger.warning("what was said is not learned: %s", error.message)
             return Extracted(is_read=True)
 
     @property
     def _reach(self) -> int:
-        """Turns of Responses that stand in one window: those that are read, and those before them."""
+        """Number of turns in a Responses window: those to read, and those before them."""
         return self._extraction.every("responses") + OVERLAP
 
     async def _follow(self, session: Session, events: Sequence[MemoryEvent]) -> None:
-        """What follows from what was learned; each of it may fail alone."""
+        """Run what follows from new facts; each step may fail alone."""
         has_changed = any(event.event != "NONE" for event in events)
         if self._settings.summaries and (has_changed or not await is_current(self._kernel, session.scope)):
             await self._summaries.renew(session.scope, events)
@@ -250,7 +248,7 @@ class SessionReader:
 
     # ------------------------------------------------------------------ drift
     async def has_drifted(self, session: Session, turn: int) -> bool:
-        """Whether the user speaks of something else in a turn than in the one before."""
+        """Whether the user changes the subject with a turn."""
         threshold = self._settings.drift_threshold
         if threshold is None or turn < 2 or not self._kernel.embedding.available:
             return False
@@ -268,7 +266,7 @@ class SessionReader:
 
     # ------------------------------------------------------------------ ends
     async def tell(self, session: Session) -> None:
-        """Tell of the session's last sitting in an episodic memory, and tidy up where that is set."""
+        """Describe the session's last sitting in an episodic memory, and run the configured maintenance."""
         await self._accounts.tell(session, await self._sitting(session))
         for chore in dict.fromkeys(self._settings.at_session_end):
             with degrade(f"the end of a session was not followed by {chore}"):
@@ -278,7 +276,7 @@ class SessionReader:
                     await self._engine.reflect(session.scope)
 
     async def outcome(self, session: Session) -> tuple[int, MemoryItem | None]:
-        """How many memories stand of what was said in the last sitting, and the one that tells of it."""
+        """Return the number of memories from the last sitting, and the memory that describes it."""
         turns = await self._sitting(session)
         facts = await self._accounts.facts(session.scope, turns)
         return len(facts), await self._accounts.find(session.id, turns)
@@ -302,18 +300,18 @@ class _Window:
     turns: Sequence[SessionTurn]
     episodes: dict[str, Episode]
     done: int
-    """Up to which turn they have been read."""
+    """The last turn that has been read."""
 
     def said(self, turns: Sequence[SessionTurn]) -> list[Episode]:
         """The messages of some of them."""
         return [self.episodes[id] for turn in turns for id in turn.episodes if id in self.episodes]
 
     def dialect(self, turn: SessionTurn) -> Dialect:
-        """How a turn is to be read; one of which nothing is left is read as any."""
+        """Return how to read a turn; one without messages is read as any."""
         known = [self.episodes[id] for id in turn.episodes if id in self.episodes]
         return dialect_of(known[0], turn.episodes[0]) if known else "chat"
 
 
 def _beginning(done: int) -> int:
-    """The turn at which the context of a chat begins that has been read so far."""
+    """Return the turn at which the context of a chat begins."""
     return max(0, done // CONTEXT_TURNS - 1) * CONTEXT_TURNS + 1

@@ -33,11 +33,11 @@ from perdure.pipeline.quarantine import suspect
 _AT_ONCE = 100
 """Episodes whose facts are looked up in one query."""
 _LEAST_MESSAGES = 2
-"""Messages of the user's, more than hello, that a session without facts must have for a model to be asked of it."""
+"""User messages, greetings aside, that a session without facts needs before a model is called for it."""
 
 
 def sitting(turns: Sequence[SessionTurn], silence: timedelta) -> list[SessionTurn]:
-    """The last turns of a session between which nobody was silent for longer: it may have gone on after an end."""
+    """Return the last turns of a session without a longer pause: it may have continued after an end."""
     kept: list[SessionTurn] = []
     for turn in reversed(turns):
         if kept and _moment(kept[-1].at) - _moment(turn.at) > silence:
@@ -47,13 +47,13 @@ def sitting(turns: Sequence[SessionTurn], silence: timedelta) -> list[SessionTur
 
 
 def session_summary_id(session_id: str, first_turn: int) -> str:
-    """The id of the memory that tells of a sitting: ending it twice makes no second one."""
+    """Return the id of the memory that describes a sitting: ending it twice makes one memory."""
     return str(uuid5(NAMESPACE_URL, f"perdure:session:{session_id}:{first_turn}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SessionSummary:
-    """What is told of a sitting, and what it was made of."""
+    """The text about a sitting, and its sources."""
 
     turns: Sequence[SessionTurn]
     text: str
@@ -63,19 +63,19 @@ class _SessionSummary:
 
     @property
     def made_of(self) -> tuple[str, ...]:
-        """What it goes with when that is forgotten: a model tells of what was said, too, be it no fact."""
+        """The sources with which it is erased: a model's text uses the messages too, not only facts."""
         said = tuple(episode.id for episode in self.episodes) if self.by_model else ()
         return (*(item.id for item in self.parts), *said)
 
 
 class SessionSummaries:
-    """Tells of sessions."""
+    """Writes the episodic memories of sessions."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     async def tell(self, session: Session, turns: Sequence[SessionTurn]) -> None:
-        """Make the memory of these turns, or make it anew where more was said; none where nothing was worth one."""
+        """Write the memory of these turns, or rewrite it if more was said; none if nothing was worth one."""
         with degrade("the session is not told of"):
             facts = await self.facts(session.scope, turns)
             episodes = await self._episodes(turns)
@@ -87,7 +87,7 @@ class SessionSummaries:
                 await self._write(session.scope, account, embedded.vectors[0])
 
     async def find(self, session_id: str, turns: Sequence[SessionTurn]) -> MemoryItem | None:
-        """The memory that tells of these turns, if there is one."""
+        """Return the memory that describes these turns, or None."""
         if not turns:
             return None
         point = await self._kernel.store.get(self._kernel.collection, session_summary_id(session_id, turns[0].number))
@@ -95,7 +95,7 @@ class SessionSummaries:
         return item if item is not None and item.state == LIVE else None
 
     async def facts(self, scope: Scope, turns: Sequence[SessionTurn]) -> list[MemoryItem]:
-        """What stands of what was learned in these turns, oldest first; not what is kept out of prompts."""
+        """Return the current facts learned in these turns, oldest first, without those kept out of prompts."""
         kernel = self._kernel
         ids = [id for turn in turns for id in turn.episodes]
         found: dict[str, MemoryItem] = {}
@@ -113,12 +113,12 @@ class SessionSummaries:
         ids = [id for turn in turns for id in turn.episodes]
         found = await ledger.get_episodes(ids) if ledger is not None and ids else []
         said = [each for each in found if not each.hidden and each.role in ("user", "assistant")]
-        return await run_blocking(_fit, said)  # many long messages take seconds, in which requests come
+        return await run_blocking(_fit, said)  # many long messages take seconds, while requests come in
 
     async def _account(
         self, turns: Sequence[SessionTurn], episodes: Sequence[Episode], facts: list[MemoryItem]
     ) -> _SessionSummary | None:
-        """What is told: by the model where there is one, by the rules where it fails; None where that is nothing."""
+        """Return the text: by the model if there is one, by the rules if it fails; None if it is empty."""
         llm, began = self._kernel.extractor, _moment(turns[0].at)
         if llm is not None:
             said = [episode for episode in episodes if episode.role == "user" and not is_chatter(episode.content)]
@@ -169,7 +169,7 @@ class SessionSummaries:
             await commit_summary(kernel, before, after, vector, at=moment, told_at=told_at, reason="session")
 
     async def _stand(self, parts: Sequence[MemoryItem], episodes: Sequence[Episode]) -> bool:
-        """Whether nothing of it was forgotten meanwhile, which must not come back in it."""
+        """Whether no source was forgotten meanwhile, which must not come back in it."""
         kernel, ledger = self._kernel, self._kernel.ledger
         ids = {item.id for item in parts}
         rows = await kernel.store.get_many(kernel.collection, sorted(ids))
@@ -179,14 +179,14 @@ class SessionSummaries:
 
 
 def _fit(episodes: Sequence[Episode]) -> list[Episode]:
-    """The messages that may be told of."""
+    """Return the messages that may be used."""
     return [each for each in episodes if not is_forged(each) and suspect(each.content, each.role) is None]
 
 
 async def _by_model(
     llm: LLM, episodes: Sequence[Episode], facts: Sequence[MemoryItem], day: str, seconds: float
 ) -> str | None:
-    """What a model tells; LLMError where it fails, or will not."""
+    """Return a model's text; LLMError if it fails or refuses."""
     messages = [Message(episode.role, episode.content) for episode in episodes]
     try:
         async with asyncio.timeout(seconds):

@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from perdure.domain.scope import Scope
 from perdure.pipeline.retrieval.rescoring import RECENCY_WEIGHT, TRADE
 
-# Who is talking, and where what is said is kept.
+# Who is talking, and the scope in which it is stored.
 
 GLOBAL = "global"
-"""The run that every conversation of one user, or of one walled caller, reads beside its own."""
+"""The run that every conversation of one user, or of one restricted caller, also reads."""
 DEFAULT = "default"
-"""The run of a conversation that nobody named."""
+"""The run of a conversation without a name."""
 
 Dialect = Literal["chat", "responses"]
-"""The API that a client speaks; each has search steps and defaults of its own."""
+"""The API of the client; each has its own search steps and defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,20 +26,20 @@ class Conversation:
     """One conversation with a model."""
 
     scope: Scope
-    """What is learned is kept here, and read from here."""
+    """Facts are stored in, and read from, this scope."""
     shared: Scope | None = None
-    """The `global` bucket beside it, of the same user or walls and never across them; None where `scope` has no run."""
+    """The `global` run of the same user or scope, never across them; None if `scope` has no run."""
     session: str
-    """What turns are counted by: one sitting, inside of `scope`."""
+    """The name of the session inside `scope` that counts the turns."""
     dialect: Dialect
     team: str | None = None
-    """The team whose CANONICAL facts come with each prompt."""
+    """The team whose CANONICAL facts enter each prompt."""
     project: str | None = None
     """The team's project."""
 
 
 Injection = Literal["system", "prepend_user", "user_message"]
-"""Where memories stand: in the system prompt, before the user's last words, or in a message of their own before it."""
+"""Position of the memories: in the system prompt, before the last user text, or in a message before it."""
 
 
 class _Section(BaseModel):
@@ -63,7 +63,7 @@ class UpstreamSettings(_Section):
 
 
 class CompressionSettings(_Section):
-    """A long history sent as what it came to."""
+    """Compression of a long history into a state."""
 
     enabled: bool = Field(False, description="Whether old messages are replaced by a structured state")
     every_turns: int = Field(10, ge=1, description="Turns after which the state is built anew")
@@ -72,7 +72,7 @@ class CompressionSettings(_Section):
 
 
 class GatewaySettings(_Section):
-    """What the gateway recalls, injects and keeps."""
+    """What the gateway recalls, injects and stores."""
 
     enabled: bool = Field(True, description="Whether there is memory at all; without it requests pass untouched")
     auto_store: bool = Field(True, description="Whether turns are kept and read for facts, unless a request says")
@@ -126,6 +126,6 @@ class GatewaySettings(_Section):
     )
 
     def threshold(self, dialect: Dialect) -> float | None:
-        """Least score of a memory in a dialect, where the request says nothing of it; None is that of its preset."""
+        """Return the least score of a memory in a dialect if the request sets none; None means the preset's."""
         own = self.chat_similarity_threshold if dialect == "chat" else self.responses_similarity_threshold
         return self.default_similarity_threshold if own is None else own

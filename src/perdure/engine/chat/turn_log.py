@@ -1,4 +1,4 @@
-"""The turn log: writes the turns of sessions to the ledger in order, many at once where many wait."""
+"""The turn log: writes the turns of sessions to the ledger in order, in batches if many wait."""
 
 from __future__ import annotations
 
@@ -38,43 +38,43 @@ from perdure.engine.graph.jobs import JobKinds
 
 
 def store_mark(kernel: Kernel) -> str:
-    """What the ledger knows this store's sessions by; to be called on a kernel that is open."""
+    """Return the mark of this store's sessions in the ledger; call it on an open kernel."""
     return JobKinds(kernel.identity, kernel.config.vector_store.collection_name).store
 
 
 async def own_session(kernel: Kernel, ledger: Ledger, name: str, scope: Scope) -> Session | None:
-    """This store's session of this name behind exactly these walls."""
+    """Return this store's session of this name in exactly this scope, or None."""
     return await ledger.sessions.get(name, scope, store_mark(kernel))
 
 
 async def own_session_of(kernel: Kernel, ledger: Ledger, id: str) -> Session | None:
-    """The session of this id, where it is not another store's."""
+    """Return the session of this id, unless it belongs to another store."""
     session = await ledger.sessions.by_id(id)
     return session if session is not None and session.store in ("", store_mark(kernel)) else None
 
 
-# Sessions without a ledger are read from the memory of this process.
+# Sessions without a ledger exist in the memory of this process.
 
 logger = logging.getLogger("perdure")
 
 MOST_SESSIONS = 1_000
-"""Sessions held in memory; beyond it the one that was silent for longest is dropped."""
+"""Sessions held in memory; beyond it the one silent for longest is dropped."""
 
 
 @dataclass(slots=True)
 class _SessionInMemory:
-    """A session in memory: its last turns, and how many there have been."""
+    """A session in memory: its last turns, and their total number."""
 
     turns: int = 0
     read: list[list[Episode]] = field(default_factory=list)
     unread: list[list[Episode]] = field(default_factory=list)
     failures: int = 0
-    """How often a model said nothing of use of the first that are unread."""
+    """How often a model gave no usable answer for the first unread turns."""
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class InMemorySessions:
-    """Sessions that no ledger keeps; what is unread when the process ends is lost."""
+    """Sessions without a ledger; unread turns are lost when the process ends."""
 
     def __init__(self, engine: Engine, settings: GatewaySettings, borrowing: CallerModels) -> None:
         self._kernel = engine.kernel
@@ -87,7 +87,7 @@ class InMemorySessions:
         self._is_said = False
 
     def begin(self, conversation: Conversation, episodes: list[Episode], *, goes_on: bool = False) -> int:
-        """Take note of a turn's beginning, or of more of the last one where that is unread; its number."""
+        """Note the beginning of a turn, or more of the last unread one; return its number."""
         if not self._is_said:
             self._is_said = True
             logger.warning("no messages are kept: facts are read from what this process hears, and no sessions end")
@@ -104,11 +104,11 @@ class InMemorySessions:
         return heard.turns
 
     def end(self, conversation: Conversation, number: int, answer: Episode | None) -> None:
-        """Take note of the answer, and read what is due."""
+        """Note the answer, and read what is due."""
         heard = self._sessions.get(named(conversation))
         if heard is None:
             return
-        place = number - heard.turns - 1  # counted from the end, of which nothing is missing
+        place = number - heard.turns - 1  # counted from the end, where nothing is missing
         if answer is not None and -place <= len(heard.unread):
             heard.unread[place].append(answer)
         if number % self._extraction.every(conversation.dialect) == 0:
@@ -117,7 +117,7 @@ class InMemorySessions:
             task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Return once what is under way is done."""
+        """Return once running work is done."""
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 
@@ -136,13 +136,13 @@ class InMemorySessions:
             heard.unread = heard.unread[-4 * longest :]
 
     async def _read_turns(self, conversation: Conversation, heard: _SessionInMemory, count: int) -> int:
-        """Read the next turns, so many at most; how many were, or were passed over; 0 where they could not be."""
-        # A borrowed key reads what came with it, after no other turns; those beside are read before or after.
+        """Read at most so many next turns; return how many were read or skipped, 0 on failure."""
+        # A caller's key reads only turns that came with it; the others are read before or after.
         key, first = named(conversation), heard.turns - len(heard.unread) + 1
         lent = self._borrowing.turns(key)
         is_lent = first in lent
         alike = takewhile(lambda number: (number in lent) == is_lent, range(first, first + count))
-        is_lasting = heard.failures >= TRIES  # then one by one, until the turn is found that is at fault
+        is_lasting = heard.failures >= TRIES  # then one by one, until the turn at fault is found
         turns = heard.unread[: 1 if is_lasting else len(list(alike))]
         async with self._borrowing.reader(key, first) as borrowed:
             extracted = await self._extraction.read(
@@ -158,7 +158,7 @@ class InMemorySessions:
             if extracted.failed != "answer" or len(turns) > 1 or heard.failures < TRIES:
                 return 0
             heard.failures = 0
-            del heard.unread[0]  # it must not keep what follows from being read
+            del heard.unread[0]  # it must not block later turns
             return 1
         heard.unread = heard.unread[len(turns) :]
         if not is_lasting or not heard.unread:
@@ -172,7 +172,7 @@ class InMemorySessions:
 
 
 def named(conversation: Conversation) -> tuple[Scope, str]:
-    """What a session is known by that no ledger counts."""
+    """Return the key of a session that no ledger counts."""
     return conversation.scope, conversation.session
 
 
@@ -181,80 +181,80 @@ def _all(turns: Sequence[Sequence[Episode]]) -> list[Episode]:
 
 
 MOST_WAITING = 1_000
-"""Entries that wait for the ledger; beyond it turns are refused. A ledger that is not locked takes thousands a
-second, so that as many wait only while nobody can write."""
+"""Entries that may wait for the ledger; beyond it turns are refused. An unlocked ledger takes thousands a second, so
+this many wait only while nobody can write."""
 MOST_CHARACTERS = 32_000_000
-"""Characters of all of them."""
+"""Maximum characters of all waiting entries."""
 _NOT_KEPT = "the turn is not kept"
 _NOT_SHOWN = "the messages are kept, but cannot be searched yet"
 
 Due = Callable[[Conversation, str, int], Sequence[Job]]
-"""What follows a turn, by its session's id and its number."""
+"""Return the jobs after a turn, from its session's id and its number."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class PendingTurn:
-    """One turn of a session on its way into the ledger; the turn log fills in what becomes of it."""
+    """One turn of a session on its way into the ledger; the turn log fills in the results."""
 
     conversation: Conversation
     user: Message
     tools: Sequence[Message] = ()
-    """What tools said after the user's words."""
+    """Tools' results after the user's message."""
     grant: ModelGrant | None = None
-    """What the turn's own model may read it by, where that is set."""
+    """The caller's model and key for reading the turn, if enabled."""
     answer: str = ""
     complete: bool = True
-    """False for an answer that was broken off."""
+    """False if the answer broke off."""
     asks: bool = False
-    """Whether the answer asks for tools, whose words go on with the turn."""
+    """Whether the answer calls tools, whose results continue the turn."""
     session_id: str | None = None
-    """The ledger's id of the session; None where no ledger counts it."""
+    """The ledger's id of the session; None without a ledger."""
     number: int = 0
-    """Its place in the session, from 1 on; 0 where it is not counted (yet)."""
+    """Its place in the session, from 1 on; 0 if it is not counted (yet)."""
     episodes: tuple[str, ...] = ()
-    """The ids of its messages that are kept so far."""
+    """The ids of its stored messages so far."""
     is_refused: bool = False
-    """Whether it came when so much waited that it was not taken."""
+    """Whether the queue was full when it came."""
     user_done: asyncio.Future[None] | None = None
-    """Ends once the user's words are kept, or cannot be; None where they wait for the answer."""
+    """Done once the user's message is stored, or cannot be; None if it waits for the answer."""
     answer_done: asyncio.Future[None] | None = None
-    """Ends once the answer is kept, or cannot be; None before it is known."""
+    """Done once the answer is stored, or cannot be; None before there is one."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether tools alone speak, which goes on with the turn in which they were asked."""
+        """Whether it has only tools' results, which continue the turn that called the tools."""
         return bool(self.tools) and not self.user.content.strip()
 
     async def user_episodes(self) -> tuple[str, ...]:
-        """Wait for the user's words; the ids under which they are kept, none where they wait for the answer."""
+        """Wait for the user's messages and return their ids; none if they wait for the answer."""
         if self.user_done is None:
             return ()
         await asyncio.shield(self.user_done)
         return self.episodes
 
     async def ended(self) -> None:
-        """Wait until the answer is kept, or cannot be; returns at once where there is none."""
+        """Wait until the answer is stored, or cannot be; returns at once if there is none."""
         if self.answer_done is not None:
             await asyncio.shield(self.answer_done)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class _Entry:
-    """One write of the log: how a turn begins, its answer, or both; or what was put into a prompt before."""
+    """One write of the log: the beginning of a turn, its answer, or both; or what was injected before."""
 
     scope: Scope
     turn: PendingTurn | None = None
-    """None for what was put into a prompt."""
+    """None for an injection."""
     begins: bool = False
     ends: bool = False
     injected: frozenset[str] = frozenset()
     is_kept: bool = False
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    """Ends, without an error, as soon as it is known whether this `is_kept`."""
+    """Done, without an error, as soon as `is_kept` is known."""
 
     @property
     def size(self) -> int:
-        """Characters that are held while it waits."""
+        """Number of characters held while it waits."""
         if self.turn is None:
             return 0
         turn, size = self.turn, 0
@@ -264,27 +264,27 @@ class _Entry:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on with the session's last turn, which must be kept before."""
+        """Whether it continues the session's last turn, which must be stored before."""
         return self.begins and self.turn is not None and self.turn.goes_on
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """An entry as the ledger is to keep it, and the one that ends its turn where both wait."""
+    """An entry in its stored form, and the entry that ends its turn if both wait."""
 
     parts: tuple[_Entry, ...]
     said: Said
     before: tuple[str, ...] = ()
-    """Messages of the turn that it goes on with."""
+    """Messages of the turn that it continues."""
     shown: tuple[Episode, ...] = ()
-    """Those of its messages that get rows, where messages are searched."""
+    """Its messages that get rows, if messages are searched."""
     small: frozenset[str] = frozenset()
-    """Ids of those in `shown` that are not to be found."""
+    """Ids in `shown` that searches must not find."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Messages that are kept and are to be found, and whether there is work to do after that."""
+    """Stored messages to be indexed, and whether jobs follow."""
 
     episodes: Sequence[Episode]
     small: frozenset[str]
@@ -294,9 +294,9 @@ class _Shown:
 class TurnLog:
     """Writes turns to the ledger in the order in which they were said; nothing here raises.
 
-    Each turn goes one way: the `enqueue_` methods put entries into a queue and return at once; one task takes them in
-    batches, writes a batch in one transaction with the jobs that follow, fills in the turns, and hands their messages
-    to the search index; only then the workers are woken. No answer waits for any of it.
+    The `enqueue_` methods put entries into a queue and return at once. One task takes them in batches, writes a batch
+    in one transaction with the jobs that follow, fills in the turns, and passes their messages to the search index;
+    then it wakes the workers. No answer waits for any of this.
     """
 
     def __init__(
@@ -310,7 +310,7 @@ class TurnLog:
         way: PriorityGate,
         lost: Callable[[str], None],
     ) -> None:
-        """`lost` is told why something is not kept: `no_room` where too much waits, `failed` where it cannot be."""
+        """`lost` is called with the reason for a loss: `no_room` if the queue is full, `failed` otherwise."""
         self._kernel = kernel
         self._lost = lost
         self._due, self._wake = due, wake
@@ -322,32 +322,32 @@ class TurnLog:
 
     # ------------------------------------------------------------------ queue
     def enqueue_user(self, turn: PendingTurn) -> None:
-        """Have the user's words kept, then what tools said, and the turn counted; refused where the log is full."""
+        """Enqueue the user's message, then tools' results, and count the turn; refused if the log is full."""
         if self._takes(turn):
             self._put_user(turn)
 
     def enqueue_answer(self, turn: PendingTurn, answer: str, *, complete: bool = True, asks: bool = False) -> None:
-        """Have the answer kept, and the user's words before it unless they are enqueued; queue what is due.
+        """Enqueue the answer, with the user's message unless it is enqueued already, and the jobs that follow.
 
-        A turn that has not begun is refused where the log is full. An answer that was broken off is not `complete`;
-        one that `asks` for tools does not end a turn of Responses.
+        A turn that has not begun is refused if the log is full. A broken-off answer is not `complete`; one that `asks`
+        for tools does not end a turn of Responses.
         """
         if turn.user_done is not None or (not turn.is_refused and self._takes(turn)):
             self._put_answer(turn, answer, complete=complete, asks=asks)
 
     def enqueue_injected(self, scope: Scope, fingerprints: frozenset[str]) -> None:
-        """Have it noted what was put into the prompt of what is said next."""
+        """Enqueue the fingerprints of what was injected before the next message."""
         if fingerprints:
             self._put(_Entry(scope=scope, injected=fingerprints))
 
     async def keep_user(self, turn: PendingTurn) -> None:
-        """Keep the user's words, for a caller who waits for it and so is never refused; they can be searched then."""
+        """Store the user's message for a caller that waits, and is never refused; it is searchable then."""
         self._put_user(turn)
         await turn.user_episodes()
         await self.shown()
 
     async def keep_answer(self, turn: PendingTurn, answer: str, *, complete: bool = True) -> None:
-        """Keep the answer, and the user's words before it unless they are, for a caller who waits for it."""
+        """Store the answer, with the user's message unless it is stored, for a caller that waits."""
         self._put_answer(turn, answer, complete=complete, asks=False)
         await turn.ended()
         await self.shown()
@@ -364,7 +364,7 @@ class TurnLog:
 
     def _put_answer(self, turn: PendingTurn, answer: str, *, complete: bool, asks: bool) -> None:
         begins = turn.user_done is None
-        if begins and turn.grant is not None:  # it must be lent before anyone may read the turn, which is counted first
+        if begins and turn.grant is not None:  # the turn must be counted first, and the grant stored
             self._put_user(turn)
             begins = False
         turn.answer, turn.complete, turn.asks = answer, complete, asks
@@ -377,11 +377,11 @@ class TurnLog:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that no further turn may."""
+        """Whether the queue accepts no further turn."""
         return len(self._words) >= MOST_WAITING or self._words.size >= MOST_CHARACTERS
 
     async def room(self, seconds: float) -> bool:
-        """Wait until a turn may be kept, for so long at most; whether one may."""
+        """Wait at most so many seconds for room; return whether there is any."""
         if self.is_full and seconds > 0:
             try:
                 async with asyncio.timeout(seconds):
@@ -391,12 +391,12 @@ class TurnLog:
         return not self.is_full
 
     async def so_far(self) -> None:
-        """Return once all that was said by now is kept, and can be searched."""
+        """Return once all messages so far are stored and searchable."""
         await self._words.so_far()
         await self._rows.so_far()
 
     async def shown(self) -> None:
-        """Return once all that is kept by now can be searched."""
+        """Return once all stored messages are searchable."""
         await self._rows.so_far()
 
     def __len__(self) -> int:
@@ -428,7 +428,7 @@ class TurnLog:
             await self._written(ledger, made)
 
     async def _made(self, ledger: Ledger, each: _Entry, end: _Entry | None = None) -> _Made | None:
-        """An entry as the ledger is to keep it; None where the turn that it ends has not begun."""
+        """Return an entry in its stored form; None if the turn that it ends has not begun."""
         parts = (each,) if end is None else (each, end)
         turn, asked = each.turn, None
         if turn is None:
@@ -447,7 +447,7 @@ class TurnLog:
         if last.ends:
             ids = (*before, *(episode.id for episode in episodes))
             said = self._turns.answer(dialect, scope, ids, turn.answer, complete=turn.complete)
-            # Where it asks for tools, or has no words, what follows belongs to the batch that is read of Responses.
+            # If it calls tools or has no text, later messages belong to the same turn of Responses.
             is_over = (said is not None and not turn.asks) or not turn.complete or dialect == "chat"
             episodes += [] if said is None else [said]
         known = (turn.session_id, turn.number) if turn.session_id is not None else None
@@ -463,12 +463,12 @@ class TurnLog:
         if self._kernel.config.episodes != "search":
             return _Made(parts, said_of, before)
         small = frozenset(each.id for each in episodes if says_nothing(each, turn.user.content))
-        if isinstance(self._kernel.store, FileStore):  # where a message is a file, each of them is one
+        if isinstance(self._kernel.store, FileStore):  # if messages are files, each of them is one
             return _Made(parts, said_of, before, tuple(episodes), small)
         return _Made(parts, said_of, before, tuple(each for each in episodes if each.id not in small))
 
     async def _written(self, ledger: Ledger, made: Sequence[_Made]) -> None:
-        """Write all of it at once; where some of it cannot be written, each entry alone."""
+        """Write everything in one transaction; if that fails, each entry alone."""
         try:
             turns = await shielded(ledger.sessions.keep([one.said for one in made]))
         except InvalidInputError:
@@ -489,13 +489,13 @@ class TurnLog:
             self._wake()
 
     def _note(self, made: _Made, counted: SessionTurn | None) -> None:
-        """Tell a turn that it is kept, and which one of its session it became."""
+        """Set the results on a turn: that it is stored, and its number in the session."""
         for part in made.parts:
             part.is_kept = True
         each = made.parts[0]
         if each.turn is None or counted is None or not each.begins:
             return
-        if made.said.jobs is not no_jobs:  # its end came without a grant: none of an erased session's may read it
+        if made.said.jobs is not no_jobs:  # its end has no grant; an older one must not read it
             self._borrowing.lend(counted.session_id, counted.number, None)
         went_on = made.said.turn == (counted.session_id, counted.number)
         ids = (*(made.before if went_on else ()), *counted.episodes)
@@ -503,7 +503,7 @@ class TurnLog:
         turn.session_id, turn.number, turn.episodes = counted.session_id, counted.number, ids
 
     async def _heard(self, each: _Entry) -> None:
-        """Take note of an entry where no ledger keeps it."""
+        """Process an entry without a ledger."""
         if each.injected and self._kernel.ledger is not None:
             await self._kernel.ledger.add_fingerprints(each.scope, each.injected)
         turn = each.turn
@@ -521,11 +521,11 @@ class TurnLog:
             )
             self._borrowing.lend(named(conversation), turn.number, turn.grant)
             self._unkept.end(conversation, turn.number, said)
-        each.is_kept = turn.number > 0  # where its beginning could not be kept, neither can this
+        each.is_kept = turn.number > 0  # if its beginning could not be stored, neither can this
 
     # ------------------------------------------------------------------ rows
     async def _show(self, batch: list[_Shown]) -> None:
-        """Let messages be searched that are kept; what follows them begins afterwards."""
+        """Index stored messages for search; the jobs that follow start afterwards."""
         episodes = [episode for some in batch for episode in some.episodes]
         small = frozenset(id for some in batch for id in some.small)
         with never_fail(_NOT_SHOWN, []), degrade(_NOT_SHOWN), self._kernel.lifecycle.in_flight():
@@ -535,7 +535,7 @@ class TurnLog:
 
     async def _shown(self, episodes: Sequence[Episode], small: frozenset[str]) -> None:
         kernel, ledger = self._kernel, await self._kernel.required_ledger()
-        # Where the embedder cannot keep up, rows come without vectors: they get these when the memory is next opened.
+        # If the embedder falls behind, rows get no vectors until the memory is next opened.
         is_late = len(self._rows) >= MOST_WAITING
         texts = [] if is_late else [episode.content for episode in episodes]
         vectors = (await kernel.embedding.texts(texts)).vectors or [None] * len(episodes)
@@ -545,7 +545,7 @@ class TurnLog:
             for item, vector in zip(items, vectors, strict=True)
         ]
         rows = await with_derived(kernel.embedding, points)
-        # What was erased or hidden meanwhile must not come back as a row.
+        # Messages erased or hidden meanwhile must not come back as rows.
         stand = {each.id for each in await ledger.get_episodes([each.id for each in episodes]) if not each.hidden}
         await shielded(kernel.put_rows([row for row in rows if row.id in stand]))
         if kernel.file_observer is not None:
@@ -553,9 +553,9 @@ class TurnLog:
 
 
 def _is_apart(batch: list[_Entry], each: _Entry) -> bool:
-    """Whether something can be kept only once what stands before it is.
+    """Whether an entry can be stored only after the one before it.
 
-    A grant must be lent before the turn can be read that it ends, and that has to be counted first.
+    A grant must be stored before the turn that it ends can be read, and that turn must be counted first.
     """
     if each.goes_on:
         return True
@@ -569,7 +569,7 @@ def _is_uncounted(entry: _Entry) -> bool:
 
 
 def _turns_of(batch: Sequence[_Entry]) -> list[tuple[_Entry, ...]]:
-    """What is kept as one: turns with their ends, where both are there."""
+    """Group the entries that are stored together: turns with their ends, if both are present."""
     ends = {each.turn: each for each in batch if each.turn is not None and not each.begins}
     begun = {each.turn for each in batch if each.turn is not None and each.begins}
     return [
@@ -580,7 +580,7 @@ def _turns_of(batch: Sequence[_Entry]) -> list[tuple[_Entry, ...]]:
 
 
 async def _last_turn(kernel: Kernel, ledger: Ledger, conversation: Conversation) -> SessionTurn | None:
-    """The turn that the session stands at; None for one that has not begun, or that is over."""
+    """Return the session's current turn; None if none has begun or the last one is over."""
     session = await own_session(kernel, ledger, conversation.session, conversation.scope)
     if session is None or session.ended_at is not None:
         return None

@@ -1,4 +1,4 @@
-"""Make episodes of the messages of a turn, without injected text and thinking."""
+"""Make episodes from the messages of a turn, without injected text and reasoning."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from perdure.pipeline.prompting.quoting import said_aloud, sanitised, strip_inje
 from perdure.pipeline.quarantine import is_forgery
 
 SMALL_TALK = "small_talk"
-"""The type of a message that is a file, but has nothing to be found by."""
+"""The type of a message that is a file without searchable content."""
 
 
 def group_of(first: str, dialect: Dialect) -> str:
-    """The `add_id` of a turn's messages: whoever reads the turn later, in any process, sees how it is to be read."""
+    """Return the `add_id` of a turn's messages, which tells every later reader how to read the turn."""
     return str(uuid5(NAMESPACE_URL, f"perdure:turn:{dialect}:{first}"))
 
 
 def forged_group_of(id: str, dialect: Dialect) -> str:
-    """The `add_id` of a message, by its own id, out of which a memory block was taken that is not ours."""
+    """Return the `add_id` of a message from which a forged memory block was removed."""
     return str(uuid5(NAMESPACE_URL, f"perdure:forged:{dialect}:{id}"))
 
 
 def dialect_of(episode: Episode, first: str) -> Dialect:
-    """In which dialect the turn was held whose first message has the id `first`."""
+    """Return the dialect of the turn whose first message has the id `first`."""
     of_responses = (group_of(first, "responses"), forged_group_of(episode.id, "responses"))
     return "responses" if episode.add_id in of_responses else "chat"
 
 
 def is_forged(episode: Episode) -> bool:
-    """Whether a memory block was taken out of the message that is not ours."""
+    """Whether a forged memory block was removed from the message."""
     return episode.add_id in (forged_group_of(episode.id, "chat"), forged_group_of(episode.id, "responses"))
 
 
 class Turns:
-    """Makes episodes of messages."""
+    """Makes episodes from messages."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -51,9 +51,9 @@ class Turns:
     def opening(
         self, dialect: Dialect, scope: Scope, user: Message, tools: Sequence[Message], before: Sequence[str] = ()
     ) -> list[Episode]:
-        """What begins a turn: the user's words, then what tools said. What cannot be kept is left out.
+        """Return the beginning of a turn: the user's message, then tools' results. Invalid messages are left out.
 
-        `before` are the messages of a turn that this goes on with.
+        `before` are the messages of a turn that this continues.
         """
         said = [(user, strip_injected(user.content)), *((tool, strip_injected(tool.content)) for tool in tools)]
         fit = [(message, text) for message, content in said if (text := sanitised(content)) is not None]
@@ -71,7 +71,7 @@ class Turns:
     def answer(
         self, dialect: Dialect, scope: Scope, episodes: Sequence[str], answer: str, *, complete: bool
     ) -> Episode | None:
-        """The answer that ends it, without the model's thinking and without what was injected."""
+        """Return the answer that ends it, without the model's reasoning and without injected text."""
         text = sanitised(strip_injected(said_aloud(answer)), whole=complete)
         if text is None:
             return None
@@ -99,7 +99,7 @@ class Turns:
 
 
 def says_nothing(episode: Episode, asked: str) -> bool:
-    """Whether a message has nothing to be found by, as hello or thanks and their answers: it is no row.
+    """Whether a message has no searchable content, as greetings or thanks and their answers: it gets no row.
 
     `asked` is the user's message that an answer answers.
     """
