@@ -1,1 +1,1 @@
-"""Upkeep: what keeps a memory small, true and safe while nobody looks (issue 7)."""
+"""Maintenance: keeps a memory small, consistent and safe."""

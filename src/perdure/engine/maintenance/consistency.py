@@ -1,7 +1,7 @@
-"""Whether store, history and messages tell the same story; only reads, a page at a time.
+"""Check whether store, history and messages agree; only reads, a page at a time.
 
-The store is the truth for what a memory says, the ledger for what happened to it. Others may write meanwhile, so that
-what looks wrong in passing is looked at again before it is told.
+The store is the truth for a memory's text, the ledger for its changes. Others may write meanwhile, so every suspicion
+is checked again before it is reported.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ PAGE = 500
 """Rows and records read at a time."""
 
 LOOKS = (0.0, 0.1, 0.3)
-"""Seconds to wait before each further look: a change is in the store a moment before it is history."""
+"""Seconds to wait before each further check: a change is in the store a moment before it is in history."""
 
 Rift = Literal["unrecorded", "text", "revived", "lost", "version", "source", "episode"]
-"""How store and ledger can disagree."""
+"""The ways in which store and ledger can disagree."""
 
 SENTENCES: dict[Rift, str] = {
     "unrecorded": "the store holds it, but its history is empty",
@@ -48,10 +48,10 @@ SENTENCES: dict[Rift, str] = {
 }
 
 FROM_FILES = "file"
-"""Who made a change that was found in the files, as history tells it."""
+"""The actor of a change that was found in the files."""
 
 Progress = Callable[[int], None]
-"""Called now and then with how many rows and records have been looked at."""
+"""Called now and then with the number of rows and records checked so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,13 @@ class Disagreement:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, for people."""
+        """The problem, for people."""
         return f"memory {self.id}: {SENTENCES[self.rift]}"
 
 
 @dataclass(slots=True)
 class Comparison:
-    """What a walk through store and ledger found."""
+    """The result of comparing store and ledger."""
 
     disagreements: list[Disagreement] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Comparison:
 
 
 def rift_between(text: str | None, says: bytes | None, *, replaced: bool = False) -> Rift | None:
-    """How the text that the store holds (None: no such row) disagrees with the last word of history."""
+    """Return how the store's text (None: no such row) disagrees with the last history record, or None."""
     if text is None:
         return "lost" if says not in (None, DELETED, UNREADABLE) and not replaced else None
     if says is None:
@@ -92,7 +92,7 @@ def rift_between(text: str | None, says: bytes | None, *, replaced: bool = False
 
 
 async def compare(kernel: Kernel, ledger: Ledger, progress: Progress | None = None) -> Comparison:
-    """Walk once through history and once through the store, and name every memory on which they disagree."""
+    """Read history and store once, and return every memory on which they disagree."""
     walk = _Walk(kernel, ledger, progress)
     await walk.read_history()
     await walk.read_store()
@@ -108,27 +108,27 @@ class _Walk:
         self._last: dict[str, Last] = {}
         self._standing: set[str] = set()
         self._replaced: set[str] = set()
-        """Memories that an update replaced under a new id: their history ends without a deletion."""
+        """Memories replaced under a new id: their history ends without a deletion."""
         self._suspects: dict[tuple[str, Rift], None] = {}
         self._has_files = isinstance(kernel.store, FileStore)
         self._came: set[str] = set()
-        """Memories of which something came as a file."""
+        """Memories that came from a file, at least in part."""
         self._elsewhere: dict[str, None] = {}
         self.found = Comparison()
 
     async def read_history(self) -> None:
-        """Note the last word on every memory."""
+        """Note the last record of every memory."""
         async for records in history_pages(self._ledger):
             for record in records:
                 is_brought_back = record.actor == "rollback" and record.memory_id not in self._last
-                if record.actor == FROM_FILES or is_brought_back:  # the latter out of the versions of the files
+                if record.actor == FROM_FILES or is_brought_back:  # the latter from the versions of the files
                     self._came.add(record.memory_id)
                 note_last(self._last, record)
             self.found.history += len(records)
             self._tell()
 
     async def read_store(self) -> None:
-        """Hold every row against it, and then every word against the rows."""
+        """Compare every row with the last record, and then every record with the rows."""
         async for points in pages(self._kernel):
             items = [MemoryItem.from_payload(point.payload) for point in points]
             await self._check_sources(items)
@@ -140,7 +140,7 @@ class _Walk:
             for id, last in self._last.items()
             if id not in self._standing and rift_between(None, last.says, replaced=id in self._replaced)
         ]
-        # What an update replaced under a new id has left a row that says so, unless that is lost as well.
+        # A replaced memory leaves a row that says so, unless that is lost as well.
         replaced = await replaced_at(self._ledger) if lost else {}
         self._replaced.update(id for id in lost if replaced.get(id, ("", 0)) > self._last[id].moment)
         self._suspects.update(((id, "lost"), None) for id in lost if id not in self._replaced)
@@ -175,14 +175,14 @@ class _Walk:
                 self._suspect(item.version_of or item.id, "source")
 
     def _suspect(self, id: str, rift: Rift) -> None:
-        """Suspect a memory, unless it came as a file: what is not known of it here is known where it was made."""
+        """Suspect a memory, unless it came as a file: the machine that made it knows what is missing here."""
         if self._has_files and (id in self._came or id not in self._last):
             self._elsewhere[id] = None
         else:
             self._suspects[id, rift] = None
 
     async def look_again(self) -> None:
-        """Keep of the suspicions those that hold however often one looks: others may be in the middle of a change."""
+        """Keep only suspicions that persist: others may be in the middle of a change."""
         held = list(self._suspects)
         for pause in LOOKS:
             if held:
@@ -195,7 +195,7 @@ class _Walk:
     async def _still(self, id: str, rift: Rift) -> bool:
         point = await self._kernel.store.get(self._kernel.collection, id)
         item = None if point is None else MemoryItem.from_payload(point.payload)
-        if rift == "source":  # a version may be what names them, and nothing gives a message back
+        if rift == "source":  # a version may name them, and a message cannot be restored
             return True
         if rift == "episode":
             return item is not None and not await self._ledger.get_episodes([id])
@@ -206,7 +206,7 @@ class _Walk:
         return rift_between(text, says, replaced=id in self._replaced) == rift
 
     async def _still_lost(self, ids: Sequence[str]) -> set[str]:
-        """Those that history says to stand, and that no collection of the store holds: they share the ledger."""
+        """Return the ids that history says to exist and that no collection of the store contains."""
         store = self._kernel.store
         left = set(ids)
         for name in await store.list_collections() if ids else ():
@@ -224,13 +224,13 @@ class _Walk:
 
 
 async def pages(kernel: Kernel) -> AsyncIterator[list[Point]]:
-    """Every row of the store, some at a time."""
+    """Yield every row of the store, in pages."""
     async for points in kernel.store.stream(kernel.collection):
         yield points
 
 
 async def missing_episodes(kernel: Kernel, ledger: Ledger, items: Sequence[MemoryItem]) -> set[str]:
-    """The messages that items name as their sources and that are not kept; a message's file is one that is kept."""
+    """Return the messages that items name as sources and that are not stored; a message's file counts as stored."""
     named = {source for item in items for source in item.sources}
     kept = await ledger.get_episodes(sorted(named)) if named else []
     missing = named - {episode.id for episode in kept}

@@ -1,4 +1,4 @@
-"""Consolidation: merge several memories of one matter into one, for a caller or as maintenance."""
+"""Consolidation: merge several memories about the same thing into one."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from perdure.pipeline.maintenance.consolidation import Member, condense, groups,
 from perdure.pipeline.retrieval.standing_facts import is_standing
 
 NEWEST = 100
-"""Memories of one scope that are looked at, the newest ones."""
+"""Number of the newest memories of a scope that are examined."""
 TRIES = 3
-"""Times that a merging begins anew because another writer changed one of the memories meanwhile."""
+"""Attempts at a merge if another writer changes one of the memories meanwhile."""
 ACTOR = "consolidate"
 REASON = "consolidated"
 
 
 class Consolidate:
-    """Merges memories; each merging is one commit, of which `undo` takes back every event."""
+    """Merges memories; each merge is one commit, whose every event `undo` can revert."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -41,10 +41,10 @@ class Consolidate:
     async def __call__(
         self, ids: Sequence[str], walls: Scope = UNRESTRICTED, *, dry_run: bool = False
     ) -> Consolidation:
-        """Merge the memories with these ids, two at least, into one (001 §7); with `dry_run` only say into which.
+        """Merge the memories with these ids, at least two, into one; with `dry_run` only return the result.
 
-        They must have the same walls and the same type, else InvalidInputError; NotFoundError for an id that is not
-        inside of the walls. What they say of different matters is joined.
+        They must have the same scope and the same type, else InvalidInputError; NotFoundError for an id outside of the
+        caller's scope. Statements about different things are joined.
         """
         distinct = list(dict.fromkeys(ids))
         if len(distinct) < 2:
@@ -55,20 +55,19 @@ class Consolidate:
 
     @guarded
     async def scope(self, scope: Scope, *, at_least: int = 2, dry_run: bool = False) -> list[Consolidation]:
-        """Merge what belongs together inside of a scope; see `consolidate_scope`."""
+        """Merge related memories of a scope; see `consolidate_scope`."""
         return await consolidate_scope(self._kernel, scope, at_least=at_least, dry_run=dry_run)
 
 
 async def consolidate_scope(
     kernel: Kernel, scope: Scope, *, at_least: int = 2, dry_run: bool = False
 ) -> list[Consolidation]:
-    """Merge what belongs together among the scope's newest 100 memories; nothing where it has fewer than `at_least`.
+    """Merge related memories among the scope's newest 100; do nothing if it has fewer than `at_least`.
 
-    Memories of different walls or types are never merged, nor are those that are kept out of prompts, insights,
-    accounts of sessions, wishes of how to be answered, a team's, or those past their time. Groups are those of
-    `pipeline.consolidation.groups`. The rules merge of a group only what condenses into one statement: joined, a
-    later contradiction of one statement would cost the others. A model merges a group whole, and where it fails the
-    rules do.
+    Never merged are memories of different scopes or types, those kept out of prompts, insights, memories about
+    sessions, wishes for how to be answered, a team's, and expired ones. `pipeline.consolidation.groups` finds the
+    groups. The rules merge only those that condense into one statement: if unrelated statements were joined, a later
+    contradiction of one would cost the others. A model merges a group whole; if it fails, the rules do it.
     """
     newest: deque[MemoryItem] = deque(maxlen=NEWEST)
     count = 0
@@ -108,7 +107,7 @@ async def _consolidate_group(kernel: Kernel, items: Sequence[MemoryItem], dry_ru
 async def _consolidate(
     kernel: Kernel, ids: Sequence[str], walls: Scope, *, dry_run: bool, by_rules: bool = True, by_model: bool = True
 ) -> Consolidation:
-    """Merge memories into one; where `by_rules` is false, a model that fails is LLMError."""
+    """Merge memories into one; if `by_rules` is false, a model's failure is LLMError."""
     for _ in range(TRIES):
         rows = await _standing(kernel, ids, walls)
         items = [MemoryItem.from_payload(row.payload) for row in rows]
@@ -123,7 +122,7 @@ async def _consolidate(
         async with kernel.lock(items[0].scope):
             now = await _standing(kernel, ids, walls)
             if [_stamp(row) for row in now] != [_stamp(row) for row in rows]:
-                continue  # another writer was there while the text was written
+                continue  # another writer changed something while the text was written
             batch = Batch(kernel.clock)
             moment = kernel.clock.tick()
             merged = merged.with_(updated_at=moment, told_at=moment)
@@ -143,7 +142,7 @@ def _writes_with_model(kernel: Kernel) -> bool:
 async def _write(
     kernel: Kernel, texts: Sequence[str], warnings: list[str], by_rules: bool, by_model: bool
 ) -> tuple[str, Literal["rules", "llm"]]:
-    """The merged text, oldest first, and who wrote it."""
+    """Return the merged text, oldest first, and its author."""
     if by_model and kernel.llm is not None and _writes_with_model(kernel):
         if not by_rules:
             return await merge_texts(kernel.llm, texts), "llm"
@@ -153,7 +152,7 @@ async def _write(
 
 
 async def _standing(kernel: Kernel, ids: Sequence[str], walls: Scope) -> list[Point]:
-    """The rows with these ids, in their order; NotFoundError for one that is not there, or outside of the walls."""
+    """Return the rows with these ids, in their order; NotFoundError for one that is missing or outside the scope."""
     rows = {row.id: row for row in await kernel.store.get_many(kernel.collection, list(ids))}
     for id in ids:
         row = rows.get(id)
@@ -193,7 +192,7 @@ def _check(items: Sequence[MemoryItem], ids: Sequence[str]) -> None:
 
 
 def _stamp(row: Point) -> tuple[object, ...]:
-    """What is another whenever somebody changed the memory."""
+    """Return a value that differs after any change of the memory."""
     return row.payload.get("version"), row.payload.get("updated_at"), row.payload.get("memory")
 
 
@@ -216,7 +215,7 @@ def _family(item: MemoryItem) -> tuple[object, ...]:
 
 
 def _merged(kernel: Kernel, items: Sequence[MemoryItem], text: str) -> MemoryItem:
-    """The one memory of several, oldest first: what each of them brings, and the walls of all."""
+    """Combine several memories, oldest first, into one with their common scope and all their data."""
     id, moment = new_id(), kernel.clock.tick()
     suspect = next((item for item in items if item.quarantined is not None), None)
     origins = [suspect.origin] if suspect else [item.origin for item in items if item.origin is not None]
@@ -256,5 +255,5 @@ def _merged(kernel: Kernel, items: Sequence[MemoryItem], text: str) -> MemoryIte
 
 
 def _latest(moments: Sequence[str | None]) -> str | None:
-    """The last of the moments; None, which is never, where one of them is."""
+    """Return the last of the times; None, which means never, if one of them is None."""
     return max(moment for moment in moments if moment is not None) if all(moments) else None

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from perdure.engine.core.kernel import Kernel
 
 PAGE = 200
-"""Memories removed at a time, so that no writer waits long."""
+"""Memories deleted at a time, so that no writer waits long."""
 SWEEPER = "perdure"
-"""Who a team's audit says did it."""
+"""The actor in a team's audit."""
 
 
 @dataclass(slots=True)
 class Removal(Answer):
-    """What a task of upkeep removed, or, dry, would remove."""
+    """The memories that a maintenance task deleted or, in a dry run, would delete."""
 
     task: str
     removed: list[MemoryItem] = field(default_factory=list)
-    """A document is one of them, and what was cut from it goes with it."""
+    """A document counts as one; its fragments are deleted with it."""
     turns: int = 0
-    """Messages that are no memories themselves and were taken out of a conversation."""
+    """Number of messages that are not memories themselves and were removed from a conversation."""
     looked_at: int = 0
     dry_run: bool = False
 
     @property
     def count(self) -> int:
-        """How many went."""
+        """The number of deleted entries."""
         return len(self.removed) + self.turns
 
     def model_dump(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Removal(Answer):
 
 
 async def walk(kernel: Kernel, scope: Scope, *more: Filter) -> AsyncIterator[list[MemoryItem]]:
-    """The memories that stand now inside of a scope, some at a time, oldest first."""
+    """Yield the current memories of a scope in pages, oldest first."""
     async for points in scan(kernel, all_of(scope_filter(scope), eq("state", LIVE), *more)):
         yield [MemoryItem.from_payload(point.payload) for point in points]
 
@@ -70,9 +70,9 @@ async def remove(
     reason: str,
     with_messages: bool = False,
 ) -> list[MemoryItem]:
-    """Remove those of the memories that still are to go once nobody else writes; a team's go on record.
+    """Delete those memories that still qualify under the lock; a team's deletions are audited.
 
-    `with_messages` hides the message of a memory that is one, word for word; `undo` shows it again.
+    `with_messages` also hides the message of a memory that is one, word for word; `undo` shows it again.
     """
     by_scope: dict[Scope, list[str]] = {}
     for item in items:
@@ -91,7 +91,7 @@ async def remove(
 
 
 def pages(ids: Iterable[str]) -> Iterator[list[str]]:
-    """The ids, as many at a time as are removed at a time."""
+    """Yield the ids in batches."""
     rest = list(ids)
     for start in range(0, len(rest), PAGE):
         yield rest[start : start + PAGE]
@@ -106,9 +106,9 @@ async def remove_held(
     reason: str,
     with_messages: bool = False,
 ) -> list[MemoryItem]:
-    """The same for memories, of one team at most, whose lock the caller holds.
+    """Delete memories, of one team at most, whose lock the caller holds.
 
-    What was cut from documents among them goes with them.
+    Fragments of documents among them are deleted too.
     """
     batch, gone = Batch(kernel.clock), list[MemoryItem]()
     for point in await kernel.store.get_many(kernel.collection, ids):
@@ -135,28 +135,28 @@ async def remove_held(
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A fact or a turn of a conversation, and when it came."""
+    """A fact or a turn of a conversation, and its time."""
 
     at: tuple[str, str, str]
     item: MemoryItem | None = None
-    """The memory; None for a message that is none itself."""
+    """The memory; None for a message that is not a memory."""
     episode: Episode | None = None
 
 
 class Opened(Protocol):
-    """An engine, as far as an eviction needs one."""
+    """The part of an engine that an eviction needs."""
 
     @property
     def kernel(self) -> Kernel:
-        """What it works through."""
+        """The engine's kernel."""
 
 
 async def evict(engine: Opened, scope: Scope, max_entries: int, *, dry_run: bool = False) -> Removal:
-    """Remove the oldest facts and turns of a conversation until `max_entries` are left; 0 is any number.
+    """Delete the oldest facts and turns of a conversation until `max_entries` are left; 0 is unlimited.
 
-    A turn is a message that is kept: of one that is a memory itself (`infer=False`) the memory goes, of any other the
-    message is hidden, so that nothing reads it any more. Summaries are neither counted nor removed. Exactly
-    `max_entries` lose none. `scope` names the conversation (its run); actor `evict`.
+    A turn is a stored message: if it is itself a memory (`infer=False`), the memory is deleted; any other message is
+    hidden from all reads. Summaries are neither counted nor deleted. `scope` names the conversation (its run); the
+    actor is `evict`.
     """
     removal, kernel = Removal("evict", dry_run=dry_run), engine.kernel
     if max_entries < 1:
@@ -191,7 +191,7 @@ async def _entries(kernel: Kernel, scope: Scope) -> list[_Entry]:
     async for items in walk(kernel, scope, Condition("kind", "in", ("facts", "messages"))):
         for item in items:
             if item.role == "summary" or item.scope != scope or item.id in item.sources:
-                continue  # a row of which the message itself is in the ledger
+                continue  # a row whose message is in the ledger
             entries.append(_Entry((item.told_at, item.created_at, item.id), item=item))
             if item.role != "memory":
                 as_said.update(item.sources)
@@ -203,7 +203,7 @@ async def _entries(kernel: Kernel, scope: Scope) -> list[_Entry]:
 
 
 async def _hide(kernel: Kernel, ids: list[str], moment: str) -> None:
-    """Take messages out of every read; where they are searched too, their rows go, and of files a tombstone stays."""
+    """Hide messages from all reads; their search rows are deleted, and files leave a tombstone."""
     assert kernel.ledger is not None, "they were read from it"
     await kernel.ledger.hide_episodes(ids)
     if kernel.config.episodes != "search":

@@ -1,4 +1,4 @@
-"""The doctor: what disagrees in a memory, told in sentences; `examine` only reads, `repair` mends."""
+"""The doctor: reports disagreements in sentences; `examine` only reads, `repair` repairs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perdure.engine.maintenance import repair as mending
 from perdure.engine.maintenance.consistency import Progress, compare
 from perdure.pipeline.curation.rules.reconciliation import of_one_attribute
 
-# Undecided: what the rules left for a person to judge, in the whole store; only reads, a page at a time.
+# Pending review: what the rules left for a person to decide; only reads, a page at a time.
 
 PAGE = 500
 """Rows read at a time."""
@@ -31,13 +31,13 @@ class PendingReview:
     """Ids of memories, oldest first."""
 
     quarantined: list[str] = field(default_factory=list)
-    """Memories that are kept out of prompts."""
+    """Memories kept out of prompts."""
     pairs: list[tuple[MemoryItem, MemoryItem]] = field(default_factory=list)
-    """A memory, and one that it may have replaced: both stand, both are valid, and both say otherwise of one matter."""
+    """A memory, and one that it may have replaced: both are current and valid, and contradict each other."""
 
 
 async def pending_review(kernel: Kernel) -> PendingReview:
-    """Memories in quarantine, and contradictions that were linked and not settled."""
+    """Return memories in quarantine, and linked contradictions that were not settled."""
     found = PendingReview()
     linked: list[MemoryItem] = []
     async for item in _standing(kernel):
@@ -64,7 +64,7 @@ async def pending_review(kernel: Kernel) -> PendingReview:
 
 
 async def _standing(kernel: Kernel) -> AsyncIterator[MemoryItem]:
-    """Every memory that is valid now, oldest first."""
+    """Yield every memory that is valid now, oldest first."""
     within = visible(Scope(), now=kernel.clock.now())
     async for points in scan(kernel, within):
         for point in points:
@@ -72,31 +72,31 @@ async def _standing(kernel: Kernel) -> AsyncIterator[MemoryItem]:
 
 
 PENDING = 1000
-"""Messages that wait to be read, and rows without a vector, that are looked at."""
+"""Maximum number of unread messages and of rows without a vector that are examined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding(Answer):
-    """One thing that is not as it should be."""
+    """One problem."""
 
     kind: str
     """store, ledger, gone, absent, journal, file, elsewhere, embedder, unembedded, pending, graph, quarantine,
     contradiction, or a rift of `agreement`."""
     id: str
-    """The memory, message or part that it is about."""
+    """The memory, message or part concerned."""
     sentence: str
     repairable: bool = False
     notice: bool = False
-    """Worth knowing, but no disagreement."""
+    """A note, not a disagreement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis(Answer):
-    """What an examination found, and how much it looked at."""
+    """The findings of an examination, and how much it checked."""
 
     findings: list[Finding]
     counted: dict[str, int] = field(default_factory=dict)
-    """memories, versions, messages (searched ones), history."""
+    """memories, versions, messages (searchable ones), history."""
 
     @property
     def healthy(self) -> bool:
@@ -104,7 +104,7 @@ class Diagnosis(Answer):
         return all(finding.notice for finding in self.findings)
 
     def kinds(self) -> Counter[str]:
-        """How many findings there are of each kind."""
+        """Number of findings of each kind."""
         return Counter(finding.kind for finding in self.findings)
 
     def model_dump(self) -> dict[str, Any]:
@@ -118,14 +118,14 @@ class Diagnosis(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Repair(Answer):
-    """What a repair did, and what it could not do, a sentence each."""
+    """What a repair did, and what it could not do, in sentences."""
 
     done: list[str]
     failed: list[str]
 
 
 async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis:
-    """Look at store, ledger, messages and embedder, and hold them against each other; changes nothing.
+    """Compare store, ledger, messages and embedder with each other; changes nothing.
 
     Opening the engine has already applied what a crash left in the journal, as every opening does.
     """
@@ -151,7 +151,7 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
         and kernel.loss_check.warning is None
     )
     for disagreement in found.disagreements:
-        if disagreement.rift == "lost" and shared:  # another store may hold it
+        if disagreement.rift == "lost" and shared:  # another store may have it
             sentence = f"{disagreement.sentence}; other stores share the ledger, and one of them may"
             findings.append(Finding("absent", disagreement.id, sentence, notice=True))
         else:
@@ -164,10 +164,10 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
 
 
 async def repair(engine: Engine, diagnosis: Diagnosis) -> Repair:
-    """Mend what an examination found and can be mended; examine again to see what is left.
+    """Repair the findings that can be repaired; examine again to see what is left.
 
-    What the store has lost is rebuilt from the ledger, which keeps the whole of each change; nothing is deleted. Where
-    both tell of a memory and disagree the store is the truth: history is completed as an import would. Messages whose
+    Rows that the store has lost are rebuilt from the ledger, which stores each change in full; nothing is deleted. If
+    both have a memory and disagree, the store is the truth: history is completed as an import would. Messages whose
     extraction had failed are read now, and memories without a vector are embedded.
     """
     kernel = engine.kernel
@@ -217,7 +217,7 @@ async def _embedder(kernel: Kernel) -> list[Finding]:
 
 
 async def _files(kernel: Kernel) -> list[Finding]:
-    """Files that are no memories, or only in part, where memories are files."""
+    """Return findings for files that are not memories, or only in part, if memories are files."""
     if not isinstance(kernel.store, FileStore):
         return []
     return [
@@ -227,7 +227,7 @@ async def _files(kernel: Kernel) -> list[Finding]:
 
 
 def _elsewhere(ids: Sequence[str]) -> list[Finding]:
-    """Memories of a clone, or of a pull, whose past was written down where they were made."""
+    """Return findings for memories of a clone or a pull, whose earlier history is on another machine."""
     if not ids:
         return []
     told = "1 memory" if len(ids) == 1 else f"{len(ids)} memories"
@@ -236,7 +236,7 @@ def _elsewhere(ids: Sequence[str]) -> list[Finding]:
 
 
 async def _graph(engine: Engine) -> list[Finding]:
-    """Where the graph does not hold what the memories say; nothing where none is configured."""
+    """Return findings where the graph differs from the memories; none without a graph."""
     if engine.graph_check is None:
         return []
     found = await engine.graph_check.compare()
@@ -261,7 +261,7 @@ async def _graph(engine: Engine) -> list[Finding]:
 
 
 async def _marks(kernel: Kernel) -> list[Finding]:
-    """What a person may want to judge: memories that are kept out of prompts, and pairs that contradict."""
+    """Return findings for a person to review: quarantined memories, and contradicting pairs."""
     found = await pending_review(kernel)
     findings = []
     if found.quarantined:

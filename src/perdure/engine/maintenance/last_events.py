@@ -1,4 +1,4 @@
-"""The last event of every memory in history, as the digest of its text, deleted, or erased."""
+"""The last history event of every memory: the digest of its text, deleted, or erased."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ UNREADABLE = b"erased"
 
 @dataclass(slots=True)
 class Last:
-    """The last thing that history says of a memory: the digest of a text, or that it is gone."""
+    """The last history record of a memory: the digest of a text, or that it is gone."""
 
     moment: tuple[str, int]
     says: bytes
 
 
 def last_word(records: Iterable[HistoryRecord]) -> bytes | None:
-    """What the last of the records says: a digest, deleted or unreadable; None without records."""
+    """Return the state after the last record: a digest, deleted or unreadable; None without records."""
     last = max(records, key=lambda record: (record.timestamp, record.sequence), default=None)
     return None if last is None else _says(last)
 
 
 async def last_words(ledger: Ledger) -> dict[str, bytes]:
-    """What history says last of every memory."""
+    """Return the state of every memory after its last record."""
     return {id: last.says for id, last in (await _lasts(ledger)).items()}
 
 
 async def live_ids(ledger: Ledger) -> list[str]:
-    """The memories that history says to stand, with a text that can be read."""
+    """Return the memories that exist according to history, with a readable text."""
     last = await _lasts(ledger)
     known = [id for id, each in last.items() if each.says not in (DELETED, UNREADABLE)]
     replaced = await replaced_at(ledger) if known else {}
@@ -54,17 +54,17 @@ async def _lasts(ledger: Ledger) -> dict[str, Last]:
 
 
 def says_deleted(word: bytes) -> bool:
-    """Whether history says last that a memory was deleted."""
+    """Whether the last record is a deletion."""
     return word == DELETED
 
 
 def says_text(word: bytes, text: str) -> bool:
-    """Whether history says last that a memory has this text."""
+    """Whether the memory has this text after the last record."""
     return word == digest(text)
 
 
 async def history_pages(ledger: Ledger, scope: Scope = UNRESTRICTED) -> AsyncIterator[list[HistoryRecord]]:
-    """The history of a scope, or all of it, by sequence, some records at a time."""
+    """Yield the history of a scope, or all of it, by sequence, in pages."""
     after = 0
     while records := await ledger.events_of_scope(scope, PAGE, after):
         yield records
@@ -72,7 +72,7 @@ async def history_pages(ledger: Ledger, scope: Scope = UNRESTRICTED) -> AsyncIte
 
 
 async def replaced_at(ledger: Ledger) -> dict[str, tuple[str, int]]:
-    """When memories were replaced under a new id, by timestamp and sequence; history says nothing more of them."""
+    """Return when memories were replaced under a new id, by timestamp and sequence; no later record exists."""
     found: dict[str, tuple[str, int]] = {}
     async for records in history_pages(ledger):
         updates = {record.id: record for record in records if record.event == "UPDATE"}
@@ -84,7 +84,7 @@ async def replaced_at(ledger: Ledger) -> dict[str, tuple[str, int]]:
 
 
 def note_last(last: dict[str, Last], record: HistoryRecord) -> None:
-    """Note what a record says of its memory, if none that came after it has."""
+    """Note the state after a record, unless a later record is known."""
     moment = moment_of(record)
     known = last.get(record.memory_id)
     if known is None or known.moment < moment:
@@ -98,10 +98,10 @@ def _says(record: HistoryRecord) -> bytes:
 
 
 def moment_of(record: HistoryRecord) -> tuple[str, int]:
-    """When it was, by the order of history."""
+    """Return the record's position in the order of history."""
     return record.timestamp, record.sequence
 
 
 def digest(text: str) -> bytes:
-    """By which texts are compared that need not be kept."""
+    """Return a digest that compares texts without storing them."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]

@@ -1,4 +1,4 @@
-"""Bench: recall measured on a store's own contents, by asking it for what it holds; only reads."""
+"""Bench: recall measured on a store's own contents, by searching for what it contains; only reads."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ from perdure.pipeline.prompting.quoting import estimate_tokens, fit
 from perdure.pipeline.retrieval.presets import Preset
 from perdure.pipeline.retrieval.rewrite import key_terms
 
-# Asking probes: a search for each, what came of it, and how long it took without the embedding.
+# Running probes: a search for each, its result, and its time without the embedding.
 
 BUDGET = 2_000
-"""Tokens of results in which recall is measured: the default of `context`."""
+"""Tokens of results within which recall is measured: the default of `context`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What came of one probe."""
+    """The result of one probe."""
 
     probe: Probe
     scope: Scope
     rank: int | None
-    """From 1, of the first memory that the probe is after."""
+    """Rank of the first expected memory, from 1; None if it was not found."""
     coverage: float
     seconds: float
-    """Of the search, without the embedding."""
+    """Duration of the search, without the embedding."""
     stale: bool
     foreign: int
     recall: float | None
-    """Share of the gold among the results that fit into the budget; of `messages` only."""
+    """Share of the expected memories within the token budget; of `messages` only."""
 
 
 class _Watch(Embedder):
-    """The engine's embedder, and how many seconds it took."""
+    """The engine's embedder, with the seconds that it took."""
 
     name = "watch"
 
@@ -105,15 +105,15 @@ class _Watch(Embedder):
 
 @dataclass(slots=True)
 class ProbeRunner:
-    """Asks probes one by one, through a read path of its own: other searches neither wait for it nor count in it."""
+    """Runs probes one by one through its own read path, apart from other searches."""
 
     kernel: Kernel
     scope: Scope
-    """Where probes are asked; the empty one leaves each in its own scope."""
+    """The scope of the searches; if it is empty, each memory's own scope."""
     limit: int
     preset: Preset
     warnings: dict[str, None] = field(default_factory=dict)
-    """What searches had to give up, each said once."""
+    """Warnings of the searches, each once."""
     _watch: _Watch = field(init=False)
     _read: ReadPath = field(init=False)
     _warm: Scope | None = None
@@ -125,15 +125,15 @@ class ProbeRunner:
         self._read = ReadPath(watched)
 
     async def __call__(self, probe: Probe) -> ProbeAnswer:
-        """Search for it, and judge what came."""
+        """Run the search and score the results."""
         scope = self.scope if self.scope.given() else probe.scope
         query = Query(text=probe.question, scope=scope, limit=self.limit, preset=self.preset)
         if scope != self._warm:
-            await self._read.find(query)  # reads the scope, which no later search does
+            await self._read.find(query)  # loads the scope, which later searches reuse
             self._warm = scope
         result, seconds = await self._timed(query)
         self.warnings.update(dict.fromkeys(result.warnings))
-        # Where messages are searched too, the one that lent its words comes first of all: it answers nothing.
+        # If messages are searched too, the source message of the probe ranks first: it does not count.
         ids = [item.id for item in result.results if item.id != probe.message]
         stale = {folded(text) for text in probe.stale}
         return ProbeAnswer(
@@ -159,29 +159,29 @@ class ProbeRunner:
         return sum(id in kept for id in probe.gold) / len(probe.gold)
 
 
-# What a store holds that can be asked for: facts with their earlier texts, the messages behind them, duplicates.
+# Contents of a store for probes: facts with their earlier texts, their source messages, duplicates.
 
 PAGE = 500
 """Rows and messages read at a time."""
 COMPARED = 10_000
-"""Newest memories of a scope among which duplicates are looked for: every pair of them is compared."""
+"""Newest memories of a scope that are compared pair by pair for duplicates."""
 SHOWN_PAIRS = 20
-"""Duplicates whose ids are told: enough to see what they are."""
+"""Number of duplicates whose ids are returned, as examples."""
 
 
 @dataclass(slots=True)
 class Contents:
-    """The facts that a search can find now, and what came before them."""
+    """The facts that a search can find now, and their earlier texts."""
 
     facts: list[MemoryItem]
     earlier: dict[str, set[str]]
-    """Earlier texts that no longer stand, by the id of the memory."""
+    """Earlier texts that are no longer current, by the id of the memory."""
     sources: dict[str, list[str]]
-    """The messages behind the text that a memory now has, by its id; those behind an earlier one alone are not."""
+    """The source messages of a memory's current text, by its id; without those of earlier texts alone."""
 
 
 async def read_contents(kernel: Kernel, scope: Scope) -> Contents:
-    """The facts inside a scope that a search can find now; the empty scope is the whole store."""
+    """Return the facts of a scope that a search can find now; the empty scope is the whole store."""
     facts: list[MemoryItem] = []
     versions: dict[str, list[MemoryItem]] = defaultdict(list)
     within = all_of(scope_filter(scope), eq("kind", "facts"))
@@ -207,7 +207,7 @@ async def read_contents(kernel: Kernel, scope: Scope) -> Contents:
 
 
 async def topic_words(kernel: Kernel, contents: Contents) -> dict[str, list[str]]:
-    """The topic words of the messages behind the facts, by id, of those that are kept and not hidden."""
+    """Return the topic words of the facts' source messages, by id, of those that are stored and not hidden."""
     if kernel.ledger is None:
         return {}
     ids = list(dict.fromkeys(source for item in contents.facts for source in contents.sources[item.id]))
@@ -221,17 +221,17 @@ async def topic_words(kernel: Kernel, contents: Contents) -> dict[str, list[str]
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Pairs of memories of one scope that say the same."""
+    """Pairs of memories of one scope with the same meaning."""
 
     count: int
     shown: tuple[tuple[str, str], ...]
-    """The ids of the first of them."""
+    """The ids of the first pairs."""
     partly: bool
-    """Whether some scope was too large to compare all of it."""
+    """Whether some scope was too large to compare completely."""
 
 
 async def duplicates(kernel: Kernel, contents: Contents) -> Duplicates:
-    """The facts that say what another one of their scope says, among the newest `COMPARED` of each scope."""
+    """Return pairs of facts of one scope with the same meaning, among the newest `COMPARED` of each scope."""
     by_scope: dict[Scope, list[MemoryItem]] = defaultdict(list)
     for item in contents.facts:
         by_scope[item.scope].append(item)
@@ -255,15 +255,15 @@ async def duplicates(kernel: Kernel, contents: Contents) -> Duplicates:
 
 
 Progress = Callable[[float], None]
-"""Called after each probe with the share in [0, 1] of them that has been asked."""
+"""Called after each probe with the share in [0, 1] of the probes that are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRequest:
-    """A `bench`, checked."""
+    """A validated `bench` request."""
 
     scope: Scope
-    """Where it is asked; the empty one asks each memory's question in the memory's own scope."""
+    """The scope of the searches; if it is empty, each memory's own scope."""
     probes: int
     limit: int
     preset: Preset
@@ -277,7 +277,7 @@ def read_bench(
     preset: str | None,
     limit: int,
 ) -> BenchRequest:
-    """A `bench`, checked against what this engine has."""
+    """Validate a `bench` request against this engine."""
     return BenchRequest(
         scope=scope,
         probes=read_limit(probes, "probes"),
@@ -287,7 +287,7 @@ def read_bench(
 
 
 async def bench(kernel: Kernel, request: BenchRequest, progress: Progress | None = None) -> BenchReport:
-    """Ask for what the store holds, and report how well it was found; the backends must be open."""
+    """Run probes for the store's contents, and report how well they were found; the backends must be open."""
     contents = await read_contents(kernel, request.scope)
     terms = await topic_words(kernel, contents)
     from_slots = slot_probes(contents.facts, contents.earlier)
@@ -353,5 +353,5 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _percentile(ascending: Sequence[float], share: float) -> float | None:
-    """The nearest rank: the least value that so many of all do not exceed."""
+    """Return the nearest-rank percentile."""
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)] if ascending else None

@@ -1,4 +1,4 @@
-"""Reflection: derive insights from a scope's memories, and keep them there as memories of type `reflective`."""
+"""Reflection: derive insights from a scope's memories, and store them as memories of type `reflective`."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from perdure.engine.maintenance.deletion import walk
 from perdure.pipeline.curation.llm.consolidation import read_insights
 
 NEWEST = 1000
-"""Memories, and messages, of one scope that are read, the newest ones."""
+"""Number of the newest memories, and messages, of a scope that are read."""
 REFLECTIVE = "reflective"
 ACTOR = "reflect"
 
 _TIMES = re.compile(r"\s*\(\d+ times\)$")
 _BY_HAND = ("delete", "delete_all")
-"""Whoever took an insight away so, does not want it back."""
+"""Actors whose deletion of an insight means that it must not come back."""
 
 
 class Reflect:
-    """Reads a scope for what its memories show together."""
+    """Derives insights from the memories of a scope."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     @guarded
     async def __call__(self, scope: Scope, *, store: bool = True, about: str | None = None) -> Reflected:
-        """The insights of a scope, all or those about something; see `reflect_scope`."""
+        """Return the insights of a scope, all or those about something; see `reflect_scope`."""
         return await reflect_scope(self._kernel, scope, store=store, about=about)
 
 
 async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, about: str | None = None) -> Reflected:
-    """What the memories of a scope show together: by the rules, or by the model where the curator is one.
+    """Derive insights from the memories of a scope: by the rules, or by the model if it is the curator.
 
-    Read are the newest 1,000 facts that may enter prompts; no earlier insight, no account of a session, none of a
-    team. A model that fails, or whose insights do not stand in what they name, leaves it to the rules. With `store`
-    each insight is kept as a memory of type `reflective`, of this scope, which names in `derived_from` what it came
-    from and is forgotten with it. Its id comes from what it tells, so that reflecting anew updates it; one that
-    holds no longer is removed. A lesson that is a memory of that type already is not kept twice, and an insight
-    that was deleted stays deleted.
-    With `about` those are returned, of all that are found and kept, that have one of its words, or whose memories do.
+    Reads the newest 1,000 facts that may enter prompts, without earlier insights, memories about sessions and a team's
+    memories. If a model fails, or the named memories do not support its insights, the rules do it. With `store` each
+    insight becomes a memory of type `reflective` in this scope, which names its sources in `derived_from` and is
+    forgotten with them. Its id is derived from its content, so running again updates it; an insight that no longer
+    holds is removed. A lesson that already is a memory of that type is not stored twice, and a deleted insight stays
+    deleted. `about` limits the returned insights to those with one of its words, in themselves or in their memories;
+    all are stored.
     """
     items = await _facts(kernel, scope)
     reflected = Reflected()
@@ -73,7 +73,7 @@ async def reflect_scope(kernel: Kernel, scope: Scope, *, store: bool = True, abo
 
 
 def id_of(scope: Scope, insight: Insight) -> str:
-    """The id of the memory that keeps an insight: that of what it tells in a scope, however often it was told."""
+    """Return the id of an insight's memory, derived from its content and scope."""
     told = [scope.given(), insight.pattern, _TIMES.sub("", insight.content).casefold()]
     return str(uuid5(NAMESPACE_URL, f"perdure:insight:{json.dumps(told, sort_keys=True)}"))
 
@@ -106,7 +106,7 @@ async def _read(
             return found
     episodes = [] if kernel.ledger is None else await kernel.ledger.recent_episodes(scope, NEWEST)
     said = [(episode.id, episode.content) for episode in episodes if episode.role == "user"]
-    from perdure.pipeline.maintenance.insight import insights  # heavy, and of no use to what does not reflect
+    from perdure.pipeline.maintenance.insight import insights  # slow to import, and only needed here
 
     return await run_blocking(insights, memories, said)
 
@@ -126,7 +126,7 @@ def _is_about(topic: str, insight: Insight, known: Mapping[str, MemoryItem]) -> 
 async def _keep(
     kernel: Kernel, scope: Scope, wanted: Mapping[str, Insight], known: Mapping[str, MemoryItem], reflected: Reflected
 ) -> None:
-    """Make the scope's kept insights those that are wanted, in one commit."""
+    """Make the scope's stored insights equal to the wanted ones, in one commit."""
     embedded = await kernel.embedding.texts([insight.content for insight in wanted.values()])
     vectors: dict[str, Vector | None] = dict(zip(wanted, embedded.vectors, strict=True))
     async with kernel.lock(scope):
@@ -137,7 +137,7 @@ async def _keep(
         batch = Batch(kernel.clock)
         for id, insight in wanted.items():
             if not there.issuperset(insight.memory_ids):
-                continue  # forgotten since it was read
+                continue  # forgotten since they were read
             members = [known[each] for each in insight.memory_ids]
             if id in standing:
                 reflected.updated += _update(batch, standing.pop(id), insight, members, vectors[id])
@@ -152,7 +152,7 @@ async def _keep(
 
 
 async def _kept(kernel: Kernel, scope: Scope) -> dict[str, Point]:
-    """The insights that are kept in exactly this scope."""
+    """Return the insights stored in exactly this scope."""
     found: dict[str, Point] = {}
     async for items in walk(kernel, scope, eq("source", REFLECTION), eq("type", REFLECTIVE)):
         ids = [item.id for item in items if item.scope == scope]
@@ -180,7 +180,7 @@ def _item(kernel: Kernel, id: str, scope: Scope, insight: Insight, members: Sequ
 
 
 def _update(batch: Batch, row: Point, insight: Insight, members: Sequence[MemoryItem], vector: Vector | None) -> bool:
-    """Bring a kept insight up to what it is now; whether anything was to be done."""
+    """Update a stored insight; return whether anything changed."""
     before = MemoryItem.from_payload(row.payload)
     after = before.with_(**_fields(insight, members))
     if after == before:

@@ -1,8 +1,8 @@
-"""Embedding a store anew: into the next generation of its collection, while others go on, then one atomic switch.
+"""Re-embed a store into the next version of its collection while others go on, then switch in one step.
 
-Every pass makes the new collection hold what the old one holds, and embeds only texts that it has not embedded yet: so
-an interrupted run goes on where it was, and a change made meanwhile is caught by the next pass. The last pass runs
-under the lock of all writers, and then dropping the old collection is the switch (`generations`).
+Every pass makes the new collection equal to the old one, and embeds only texts that it has not embedded yet: an
+interrupted run continues where it was, and the next pass catches changes made meanwhile. The last pass holds the lock
+of all writers, and then dropping the old collection is the switch (`generations`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEIGHBOURS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReindexReport(Answer):
-    """What embedding anew did."""
+    """The result of re-embedding."""
 
     collection: str
     """The collection in use afterwards."""
@@ -39,11 +39,11 @@ class ReindexReport(Answer):
     rows: int
     """Rows in the new collection."""
     embedded: int
-    """Texts embedded in this run; those of an interrupted one are not embedded again."""
+    """Texts embedded in this run, without those of an earlier interrupted run."""
     agreement: float | None
-    """Mean share of a memory's neighbours inside its scope that stay the same; None with none to compare."""
+    """Mean share of a memory's neighbours inside its scope that stay the same; None if there are none to compare."""
     compared: int
-    """Memories that the agreement is measured on: those with more than ten others in their scope."""
+    """Memories on which the agreement is measured: those with more than ten others in their scope."""
     switched: bool
     reason: str = ""
     """Why it was not switched."""
@@ -52,11 +52,11 @@ class ReindexReport(Answer):
 async def reindex(
     engine: Engine, *, progress: Progress | None = None, min_agreement: float | None = None, switch: bool = True
 ) -> ReindexReport:
-    """Embed every row with the configured embedder into a new collection, and use that from now on.
+    """Embed every row with the configured embedder into a new collection, and switch to it.
 
-    Without `switch`, or where fewer than `min_agreement` (0 to 1) of the neighbours stay the same, the old collection
-    stays in use, and the new one waits for the next run. DependencyError where the embedder is not installed,
-    EmbeddingError where it fails: run it again to go on.
+    Without `switch`, or if fewer than `min_agreement` (0 to 1) of the neighbours stay the same, the old collection
+    stays in use, and the new one waits for the next run. DependencyError if the embedder is not installed,
+    EmbeddingError if it fails: run it again to continue.
     """
     work = _Reindexing(engine, progress or (lambda done, total: None))
     return await work.run(min_agreement, switch)
@@ -109,7 +109,7 @@ class _Reindexing:
         )
 
     async def _nothing_to_do(self, base: str, old: CollectionInfo, begun: Sequence[int]) -> ReindexReport:
-        for number in begun:  # begun for an embedder that is not configured any more
+        for number in begun:  # started for an embedder that is no longer configured
             await self._store.delete_collection(generation_name(base, number))
         return ReindexReport(
             collection=old.name,
@@ -124,7 +124,7 @@ class _Reindexing:
         )
 
     async def _make(self, new: str, *, already: bool) -> None:
-        """Make the new collection, anew if it was begun for another embedder."""
+        """Make the new collection, again if it was started for another embedder."""
         embedder = self._embedding.embedder
         if already:
             begun = await self._store.get_collection_info(new)
@@ -135,13 +135,13 @@ class _Reindexing:
     async def _switch(self, old: str, carrier: RowCopier) -> None:
         async with self._kernel.lock(Scope()):
             await self._pass(old, carrier)
-            await self._kernel.sync()  # the new collection, before what it was made of goes
+            await self._kernel.sync()  # the new collection, before its source is dropped
             await self._store.delete_collection(old)
             await self._store.sync()
 
     # ------------------------------------------------------------------ one pass
     async def _pass(self, old: str, carrier: RowCopier) -> int:
-        """Make the new collection hold what the old one does; how many rows had to change."""
+        """Make the new collection equal to the old one; return how many rows had to change."""
         changed = 0
         async for rows in batches(self._store, old, self._progress):
             self._sample.see(rows)
@@ -156,7 +156,7 @@ class _Reindexing:
 
     # ------------------------------------------------------------------ agreement
     async def _agreement(self, old: str, new: str) -> tuple[float | None, int]:
-        """How many of the nearest neighbours inside its scope a memory keeps, each searched with its own vector."""
+        """Return how many of its nearest neighbours in its scope a memory keeps, each searched with its own vector."""
         ids = self._sample.ids
         before = {point.id: point for point in await self._store.get_many(old, ids)}
         after = {point.id: point for point in await self._store.get_many(new, ids)}
@@ -183,14 +183,14 @@ class _Reindexing:
 
 
 class _Sample:
-    """Some of the live rows seen: those with the smallest digests of their ids, the same ones in every run."""
+    """A sample of the live rows: those with the smallest digests of their ids, the same in every run."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._digests: dict[str, bytes] = {}
 
     def see(self, rows: Sequence[Point]) -> None:
-        """Look at rows; to see one twice changes nothing."""
+        """Add rows; adding one twice changes nothing."""
         for row in rows:
             if row.payload.get("state") == LIVE:
                 self._digests[row.id] = blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -204,13 +204,13 @@ class _Sample:
 
 
 def _neighbourhood(payload: dict[str, Any]) -> Filter:
-    """The live rows of the same scope."""
+    """Return the filter for live rows of the same scope."""
     scope = Scope(**{name: payload.get(name) for name in SCOPE_FIELDS})
     return all_of(scope_filter(scope), eq("state", LIVE))
 
 
 def _reason(agreement: float | None, least: float | None, switch: bool) -> str:
-    """Why the new collection must not be used yet; "" if it may."""
+    """Return why the new collection must not be used yet; "" if it may."""
     if least is not None and agreement is not None and agreement < least:
         return f"only {agreement:.2f} of the neighbours stay the same, and {least:.2f} were asked for"
     return "" if switch else "it was asked not to"

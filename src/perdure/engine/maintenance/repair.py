@@ -27,15 +27,15 @@ from perdure.pipeline.quarantine import suspect
 
 # Rebuild rows that the vector store has lost from the changes that the ledger keeps.
 #
-# Only what the ledger can still read comes back: of what was forgotten it has kept no text. Rows that stand are left.
+# Only texts that the ledger still has come back; forgotten ones are erased there. Existing rows are not changed.
 
 PAGE = 500
-"""Records, messages and rows taken at a time."""
+"""Records, messages and rows read at a time."""
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """How many rows came back."""
+    """Number of restored rows."""
 
     memories: int = 0
     versions: int = 0
@@ -44,27 +44,27 @@ class Rebuilt:
 
 @dataclass(slots=True)
 class _Line:
-    """What history says of one memory."""
+    """The history of one memory."""
 
     first: str
-    """When it was first heard of."""
+    """When it was first recorded."""
     last: HistoryRecord
     whole: HistoryRecord | None = None
-    """The last record behind which a change stands, with the memory as it was after it."""
+    """The last record with a full change, with the memory after it."""
 
     @property
     def stands(self) -> bool:
-        """Whether history ends with a text that can be read."""
+        """Whether history ends with a readable text."""
         return self.last.event != "DELETE" and not self.last.erased
 
     def note_whole(self, record: HistoryRecord) -> None:
-        """A record behind which there is a change."""
+        """Note a record with a full change."""
         if record.event != "DELETE" and (self.whole is None or moment_of(record) > moment_of(self.whole)):
             self.whole = record
 
 
 class Rebuilder:
-    """Brings rows back, in the lock of everything: nobody writes meanwhile."""
+    """Restores rows under the lock of all writers."""
 
     def __init__(self, kernel: Kernel, ledger: Ledger) -> None:
         self._kernel = kernel
@@ -72,7 +72,7 @@ class Rebuilder:
         self.done = Rebuilt()
 
     async def memories(self, lost: set[str]) -> None:
-        """Bring back memories that history says to stand, and every earlier text that the store has lost as well."""
+        """Restore memories that exist according to history, and earlier texts that the store has lost as well."""
         lines: dict[str, _Line] = {}
         erased: set[str] = set()
         async for records in history_pages(self._ledger):
@@ -94,7 +94,7 @@ class Rebuilder:
             self.done.memories += await self._put(items)
 
     async def messages(self) -> None:
-        """Bring back the messages that are searched, where the configuration says that they are."""
+        """Restore searchable messages, if the configuration makes messages searchable."""
         if self._kernel.config.episodes != "search":
             return
         async for episodes in scan_episodes(self._ledger, Scope()):
@@ -102,7 +102,7 @@ class Rebuilder:
             self.done.messages += await self._put([episode_item(each) for each in episodes if each.id not in said])
 
     async def _as_said(self, episodes: Sequence[Episode]) -> set[str]:
-        """Those of the messages that are memories themselves, and need no row of their own."""
+        """Return the messages that are memories themselves, and need no row of their own."""
         ids = {episode.id for episode in episodes}
         if not ids:
             return ids
@@ -111,7 +111,7 @@ class Rebuilder:
         return {source for point in found for source in point.payload.get("sources", ()) if point.id not in ids}
 
     async def _put(self, items: Sequence[MemoryItem]) -> int:
-        """Write those of the rows that the store does not hold; how many these are."""
+        """Write the rows that the store lacks; return how many."""
         kernel = self._kernel
         there = await kernel.store.get_many(kernel.collection, [item.id for item in items])
         standing = {point.id for point in there}
@@ -127,7 +127,7 @@ class Rebuilder:
         return len(points)
 
     async def _without_forgotten_sources(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """What was forgotten since may be named as a source by what the ledger had written down before."""
+        """Remove sources that were forgotten after the ledger recorded them."""
         if self._kernel.config.episodes == "off":
             return list(items)
         named = sorted({source for item in items for source in item.sources})
@@ -146,7 +146,7 @@ def _note(lines: dict[str, _Line], record: HistoryRecord) -> None:
 
 
 def _as_told(line: _Line, change: Change | None) -> MemoryItem:
-    """A memory as history left it: whole where a change holds it, else with what a record tells."""
+    """Build a memory from history: complete if a change contains it, else from a record's data."""
     record, item = line.last, None if change is None else change.after
     text = record.new_value or ""
     if item is None:
@@ -164,7 +164,7 @@ def _as_told(line: _Line, change: Change | None) -> MemoryItem:
             quarantined=suspect(text, None),
             state=LIVE,
         )
-    if item.memory != text:  # a record from elsewhere came after the last whole change
+    if item.memory != text:  # a record from elsewhere is later than the last full change
         item = item.with_(memory=text, hash=text_hash(text), slots=read_slots(text), updated_at=record.timestamp)
     return item
 
@@ -174,7 +174,7 @@ BATCH = 256
 
 
 class Repairer:
-    """Steps of a repair; `done` and `failed` tell in sentences what they did and could not do."""
+    """Steps of a repair; `done` and `failed` collect sentences about their results."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -184,7 +184,7 @@ class Repairer:
 
     # ------------------------------------------------------------------ the store
     async def rebuild_store(self) -> None:
-        """Let the store make its text index and its file anew from its rows."""
+        """Have the store rebuild its text index and its file from its rows."""
         kernel = self._kernel
         rebuilt = False
         with degrade("the store could not be rebuilt", self.failed):
@@ -218,7 +218,7 @@ class Repairer:
             self.done.append(f"embedded {count} rows")
 
     async def look_again(self, memory_ids: set[str]) -> None:
-        """Let the graph look again at memories, and at what its jobs failed of."""
+        """Have the graph read memories again, and retry its failed jobs."""
         check = self._engine.graph_check
         assert check is not None, "without a graph nothing was found there"
         with degrade("the graph could not be mended", self.failed):
@@ -228,7 +228,7 @@ class Repairer:
                 self.failed.append(f"{left} jobs of the graph are not done yet")
 
     async def bring_back(self, lost: set[str]) -> None:
-        """Write the rows that the store has lost anew, from what the ledger has kept of them."""
+        """Write rows that the store has lost again, from the ledger's data."""
         kernel, ledger = self._kernel, self._ledger()
         found = kernel.loss_check.store_place
         rebuilding, replayed, written = Rebuilder(kernel, ledger), 0, 0
@@ -254,7 +254,7 @@ class Repairer:
             await kernel.loss_check.look(kernel.store, kernel.collection, ledger, kernel.identity)
 
     async def _write_files(self) -> int:
-        """Write the files anew whose folder was gone, out of the index; how many."""
+        """Write files again whose folder was gone, from the index; return how many."""
         kernel, count = self._kernel, 0
         if isinstance(kernel.store, FileStore) and kernel.store.lost is not None:
             async for points in kernel.store.stream(kernel.collection, with_vectors=True):
@@ -265,7 +265,7 @@ class Repairer:
 
     # ------------------------------------------------------------------ history
     async def complete_history(self, memory_ids: set[str]) -> None:
-        """Write the history that is missing, so that it ends with what the store holds."""
+        """Write missing history, so that it ends with the store's contents."""
         if not memory_ids:
             return
         ledger = self._ledger()
@@ -284,7 +284,7 @@ class Repairer:
             )
 
     async def drop_sources(self, memory_ids: set[str]) -> None:
-        """Take names of messages that are not kept out of the rows that bear them; their text stays."""
+        """Remove ids of messages that are not stored from the rows that name them; their text stays."""
         if not memory_ids:
             return
         count = 0
@@ -301,7 +301,7 @@ class Repairer:
             self.done.append(f"took names of messages that are not kept out of {count} rows")
 
     async def drop_messages(self, ids: set[str]) -> None:
-        """Take searched messages out of the store that the ledger does not keep."""
+        """Delete searchable messages from the store that the ledger does not have."""
         if not ids:
             return
         async with self._kernel.lock(Scope()):
@@ -311,7 +311,7 @@ class Repairer:
         self.done.append(f"took {len(gone)} messages that are not kept out of the store")
 
     async def _rows_of(self, memory_ids: set[str]) -> dict[str, list[MemoryItem]]:
-        """The rows of memories, versions too, found in one walk through the store."""
+        """Return the rows of memories, versions too, found in one pass through the store."""
         rows: dict[str, list[MemoryItem]] = {}
         async for points in pages(self._kernel):
             for point in points:
@@ -323,7 +323,7 @@ class Repairer:
 
     # ------------------------------------------------------------------ messages
     async def extract_pending(self) -> None:
-        """Read the messages whose extraction had failed, the messages of one call together."""
+        """Read messages whose extraction had failed, the messages of one call together."""
         tried: set[str] = set()
         read = events = 0
         while True:
@@ -343,7 +343,7 @@ class Repairer:
             self.done.append(f"read {read} messages that had waited: {events} memories changed")
 
     async def _still_wait(self, call: Sequence[Episode]) -> bool:
-        """Whether reading failed again: then the messages go on waiting."""
+        """Whether extraction failed again, so that the messages go on waiting."""
         return any(episode.pending for episode in await self._ledger().get_episodes([call[0].id]))
 
     def _ledger(self) -> Ledger:
@@ -353,15 +353,15 @@ class Repairer:
 
 
 def _calls(waiting: Sequence[Episode], *, whole: bool) -> list[list[Episode]]:
-    """The messages of each call; the last call is left out if the list may have cut it in two."""
+    """Group the messages by call; the last call is left out if the list may have cut it in two."""
     calls = [list(group) for _, group in groupby(waiting, key=lambda episode: episode.add_id)]
     return calls if whole or len(calls) < 2 else calls[:-1]
 
 
 def missing_records(records: Sequence[HistoryRecord], rows: Sequence[MemoryItem], now: str) -> list[HistoryRecord]:
-    """What must be added to a memory's history so that it ends with what its rows say; nothing where it does.
+    """Return the records that make a memory's history end with the state of its rows; none if it does.
 
-    A memory without any history gets the whole of it: how its text came to be, as far as its versions tell.
+    A memory without any history gets a complete one, as far as its versions show it.
     """
     live = next((row for row in rows if row.state == LIVE), None)
     versions = sorted((row for row in rows if row.state != LIVE), key=lambda row: (row.version, row.updated_at))
@@ -372,7 +372,7 @@ def missing_records(records: Sequence[HistoryRecord], rows: Sequence[MemoryItem]
         return []
     last = records[-1]
     if live is None:
-        return []  # a row that is lost is no deletion: nobody asked for one
+        return []  # a lost row is not a deletion: nobody requested one
     event: Event = "ADD" if last.event == "DELETE" else "UPDATE"
     old = None if event == "ADD" else last.new_value
     moment = max(live.updated_at, last.timestamp)

@@ -1,7 +1,7 @@
-"""The schedule: what is due of upkeep is done as jobs of the ledger's queue, each by one process.
+"""The schedule: due maintenance runs as jobs of the ledger's queue, each in one process.
 
-When a task was last done stands in the ledger. Whoever finds it due puts in a job whose id is made of that moment: all
-processes make the same one, the queue gives it to one of them, and to another one if that dies.
+The ledger stores when each task last ran. A process that finds it due enqueues a job whose id is derived from that
+time: all processes make the same job, the queue gives it to one of them, and to another one if that dies.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from perdure.engine.maintenance.deletion import walk
 from perdure.engine.transfer.backup import backup
 from perdure.engine.transfer.backup_erasure import erase_from_backups, settings_name
 
-# Owners: whose memories have grown since a task was last done, so that it looks at theirs alone.
+# Owners whose memories have grown since a task last ran, so that it processes only theirs.
 
 
 async def grown_since(kernel: Kernel, moment: str, at_least: int = 1) -> list[Scope]:
-    """The owners who were told something after a moment ("" is at all) and have so many memories or more.
+    """Return the owners with new memories after a time ("" is any) and at least so many memories.
 
     An owner is a user, else the whole scope of a memory that names none. A team's memory has no owner.
     """
@@ -57,26 +57,26 @@ def _owner_of(item: MemoryItem) -> Scope:
 logger = logging.getLogger("perdure")
 
 LONGEST = 60.0
-"""Seconds after which a server looks again, for what a process that died has left."""
+"""Seconds after which a server checks again for work that a dead process has left."""
 _STATE = "upkeep"
 _SUBJECT = "upkeep"
-"""Whose jobs these are: of no memory, so that erasing one leaves them."""
+"""The subject of these jobs: not a memory, so that erasing one leaves them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to be done now and then."""
+    """A periodic task."""
 
     name: str
     hours: float
-    """Between two times; 0 is never."""
+    """Hours between two runs; 0 is never."""
     work: Callable[[str], Awaitable[dict[str, Any]]]
-    """Does it, given when it was last begun ("" is never); what came of it in numbers, without text of a memory."""
+    """Runs it, given when it last began ("" is never); returns counts, without text of a memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done(Answer):
-    """A task that was done, and what came of it; `error` where it failed and will be tried again."""
+    """A task that ran, and its result; `error` if it failed and will be retried."""
 
     task: str
     told: dict[str, Any]
@@ -97,27 +97,27 @@ class Schedule:
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """Those that are done at all."""
+        """The enabled tasks."""
         return list(self._tasks.values())
 
     async def due(self) -> list[str]:
-        """The names of the tasks whose time has come."""
+        """Return the names of the due tasks."""
         ledger = await self._ready()
         last, now = await self._last(ledger), self._kernel.clock.now()
         return [name for name, task in self._tasks.items() if _wait(task, last.get(name), now) <= 0]
 
     async def run(self, *, everything: bool = False) -> list[Done]:
-        """Do what is due, or all of it, and answer when it is done; what another process is at is left to that."""
+        """Run the due tasks, or all, and return their results; tasks that another process runs are left to it."""
         ledger = await self._ready()
         last, now = await self._last(ledger), self._kernel.clock.now()
         wanted = [task for name, task in self._tasks.items() if everything or _wait(task, last.get(name), now) <= 0]
         await ledger.jobs.add([self._job(task.name, last.get(task.name, "")) for task in wanted])
-        if everything:  # what failed a moment ago, too
+        if everything:  # also tasks that failed a moment ago
             await ledger.jobs.revive(list(self._kinds))
         return await self._take(ledger)
 
     async def turn(self) -> float:
-        """Do what is due; the seconds until there may be more."""
+        """Run the due tasks; return the seconds until there may be more."""
         for done in await self.run():
             if done.error is None:
                 logger.info("upkeep: %s: %s", done.task, done.told)
@@ -133,7 +133,7 @@ class Schedule:
 
     @property
     def _kinds(self) -> dict[str, str]:
-        """The kinds of jobs as the ledger keeps them, and the tasks that they are of."""
+        """Return the ledger's kinds of jobs, and their tasks."""
         kernel = self._kernel
         kinds = JobKinds(kernel.identity, kernel.config.vector_store.collection_name)
         return {kinds.named(f"upkeep-{name}"): name for name in self._tasks}
@@ -162,12 +162,12 @@ class Schedule:
                     if told is not None:
                         done.append(told)
             finally:
-                if left:  # cancelled on the way: another process, or the next one, does it
+                if left:  # cancelled: another process, or the next one, runs it
                     await shielded(_give_back(ledger, left))
         return done
 
     async def _do(self, ledger: Ledger, job: Job, name: str) -> Done | None:
-        """Do one task, unless another process has done it since the job was made."""
+        """Run one task, unless another process has run it since the job was made."""
         last = (await self._last(ledger)).get(name, "")
         if last != job.payload.get("last"):
             await ledger.jobs.done([job.id])
@@ -175,7 +175,7 @@ class Schedule:
         begun = iso(self._kernel.clock.now())
         try:
             told = await self._tasks[name].work(last)
-        except Exception as error:  # whatever it is, a task must not stop those after it
+        except Exception as error:  # whatever it is, it must not stop the tasks after it
             sentence = _told(error)
             logger.warning("upkeep: %s failed and is tried again: %s", name, sentence)
             pause = pause_after(job.attempts + 1)
@@ -187,7 +187,7 @@ class Schedule:
 
 
 def tasks_of(engine: Engine) -> list[Task]:
-    """Every task that there is, with the interval that the configuration gives it."""
+    """Return every task, with its interval from the configuration."""
     settings, chores = engine.kernel.config.upkeep, engine.maintenance
 
     async def expire(last: str) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def tasks_of(engine: Engine) -> list[Task]:
 
 @asynccontextmanager
 async def running_schedule(engine: Engine) -> AsyncIterator[None]:
-    """Do what is due, at once and again and again, until the block ends; nothing that fails ends it."""
+    """Run due tasks, at once and repeatedly, until the block ends; no failure ends it."""
     task = asyncio.create_task(_keep(Schedule(engine)), name="perdure-upkeep")
     try:
         yield
@@ -252,9 +252,9 @@ async def _give_back(ledger: Ledger, ids: set[str]) -> None:
 
 
 def _wait(task: Task, last: str | None, now: datetime) -> float:
-    """Seconds until a task is due; 0 or below where it is, as where it was done by a clock that was wrong."""
+    """Return the seconds until a task is due; 0 or below if it is, also after a run dated by a wrong clock."""
     done = None if last is None else read_moment(last)
-    if done is None or done - now > SKEW:  # what was done later than that would not be due again until then
+    if done is None or done - now > SKEW:  # a run dated later than now would not be due again until then
         return 0.0
     return (done + timedelta(hours=task.hours) - now).total_seconds()
 

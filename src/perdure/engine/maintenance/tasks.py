@@ -1,4 +1,4 @@
-"""Maintenance tasks: expiry, pruning, quotas, and the feedback that weighs memories."""
+"""Maintenance tasks: expiry, pruning, quotas, and the feedback that rates memories."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Expiry:
-    """Deletes what has run out; no read shows it before."""
+    """Deletes expired memories, which no read returns already."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     @guarded
     async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
-        """Delete the personal memories of a scope, or of all, whose time is over; actor `expiry`."""
+        """Delete the expired personal memories of a scope, or of all; the actor is `expiry`."""
         kernel, now = self._kernel, iso(self._kernel.clock.now())
         removal = Removal("expire", dry_run=dry_run)
         found: list[MemoryItem] = []
@@ -55,7 +55,7 @@ class Expiry:
         return removal
 
     async def everywhere(self) -> int:
-        """Delete all that has expired, of persons and of teams; how many that were."""
+        """Delete all expired memories, personal ones and teams'; return how many."""
         count = (await self(Scope())).count
         with degrade("what has expired of teams is deleted by the next sweep"):
             from perdure.engine.team.teams import TeamExpiry
@@ -64,11 +64,11 @@ class Expiry:
         return count
 
 
-# Pruning deletes stale memories, unless they are of a kind that stays.
+# Pruning deletes stale memories, except those that are exempt.
 
 
 def is_exempt(item: MemoryItem) -> bool:
-    """Whether a memory stays whatever its age: VALIDATED or more, a summary, a directive, or a line of the profile."""
+    """Whether a memory never decays: VALIDATED or higher, a summary, a directive, or a fact of the profile."""
     if item.tags is not None and level_of(item.tags.truth_level) >= level_of("VALIDATED"):
         return True
     if item.kind == "summaries" or item.role == "summary" or is_directive(item):
@@ -77,7 +77,7 @@ def is_exempt(item: MemoryItem) -> bool:
 
 
 class Pruning:
-    """Deletes what has decayed."""
+    """Deletes decayed memories."""
 
     def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
         self._kernel = kernel
@@ -86,7 +86,7 @@ class Pruning:
 
     @guarded
     async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
-        """Delete the memories of a scope, or of all, whose R is below the threshold; actor `prune`."""
+        """Delete the memories of a scope, or of all, whose R is below the threshold; the actor is `prune`."""
         kernel, now = self._kernel, self._kernel.clock.now()
         removal = Removal("prune", dry_run=dry_run)
 
@@ -114,16 +114,16 @@ class Pruning:
 # Quotas limit how many memories one user may have.
 
 _TAKE_BACK = frozenset({"undo", "rollback", "repair"})
-"""Who brings back what was counted once, and is not refused."""
+"""Actors that restore what was counted before, and are not refused."""
 _FACTS = eq("kind", "facts")
 
 
 class Quotas:
-    """The quota of every user of one memory; users do not count against one another, and a team's memory is nobody's.
+    """The quota of every user; users do not count against one another, and a team's memory belongs to no user.
 
-    Where `when_full` is `refuse`, a batch that would go beyond is a QuotaError and nothing of it is kept. Where it is
-    `evict`, the memories of the lowest R go right after it, in a task of their own: they may stand in other sessions of
-    the user's than the one that is being written.
+    If `when_full` is `refuse`, a batch beyond the quota raises QuotaError and nothing of it is stored. If it is
+    `evict`, the memories with the lowest R are deleted right after the batch, in a separate task, because they may be
+    in other sessions of the user than the one being written.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -131,12 +131,12 @@ class Quotas:
         self.access_counts = AccessCounts(kernel)
         self._settings = kernel.config.upkeep
         self._crowded: dict[Scope, object] = {}
-        """Users who may have too many, and what stands for the last time that this was noted."""
+        """Users who may be over the quota, each with a mark of the last note."""
         self._task: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------ beside each write
     async def check(self, changes: Sequence[Change]) -> None:
-        """QuotaError where these changes would give a user more memories than there may be."""
+        """Raise QuotaError if these changes would put a user over the quota."""
         limit = self._settings.max_memories_per_user
         if not limit or self._settings.when_full != "refuse":
             return
@@ -148,7 +148,7 @@ class Quotas:
                 )
 
     def note(self, changes: Sequence[Change]) -> None:
-        """These changes were made: who has too many now loses the least valued, a moment later."""
+        """Note these changes; a user over the quota loses the least valued memories a moment later."""
         if not self._settings.max_memories_per_user or self._settings.when_full != "evict":
             return
         users = [user for user, more in _growth(changes).items() if more > 0]
@@ -161,7 +161,7 @@ class Quotas:
 
     @property
     def waiting(self) -> bool:
-        """Whether a user may have too many still."""
+        """Whether a user may still be over the quota."""
         return bool(self._crowded)
 
     async def _settle(self) -> None:
@@ -169,22 +169,22 @@ class Quotas:
             try:
                 await self.settle()
             except ClosedError:
-                return  # closing has seen to it
+                return  # closing has done it
 
     async def settle(self) -> None:
-        """See to the users who may have too many."""
+        """Delete what the noted users have beyond the quota."""
         while self._crowded:
             scope, noted = next(iter(self._crowded.items()))
             await self(scope)
-            if self._crowded.get(scope) is noted:  # else more was written meanwhile
+            if self._crowded.get(scope) is noted:  # otherwise more was written meanwhile
                 self._crowded.pop(scope, None)
 
     # ------------------------------------------------------------------ by itself
     @guarded
     async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
-        """Remove, of each user that a scope touches, the memories of the lowest R beyond the quota; actor `quota`.
+        """Delete, for each user in a scope, the lowest-R memories beyond the quota; the actor is `quota`.
 
-        What never decays (see `is_exempt`) is counted and stays, so that a user may keep more than the quota.
+        Memories that never decay (see `is_exempt`) are counted and stay, so a user may keep more than the quota.
         """
         removal = Removal("quota", dry_run=dry_run)
         limit = self._settings.max_memories_per_user
@@ -201,7 +201,7 @@ class Quotas:
         return removal
 
     async def _trim(self, walls: Scope, limit: int) -> list[MemoryItem]:
-        """Remove what is too many of one user, whose every session waits, so that nobody removes the same twice."""
+        """Delete what one user has beyond the quota, under the lock of all their sessions."""
         gone: list[MemoryItem] = []
         async with self._kernel.lock(walls):
             chosen = await self._least(walls, await self._count(walls) - limit)
@@ -232,7 +232,7 @@ class Quotas:
 
 
 def _growth(changes: Sequence[Change]) -> Counter[str]:
-    """How many memories more each user has after these changes."""
+    """Return how many more memories each user has after these changes."""
     growth: Counter[str] = Counter()
     for change in changes:
         user = _user_of(change.item)
@@ -266,7 +266,7 @@ _OTHER_NAMES = {"good": "positive", "bad": "negative", "awful": "very_negative"}
 
 
 def read_verdict(value: object) -> str | None:
-    """A verdict in mem0's words (POSITIVE, ...), the library's or the command's (good, bad, awful); None is none."""
+    """Read a verdict in mem0's words (POSITIVE, ...), the library's or the command's (good, bad, awful)."""
     if value is None:
         return None
     name = value.strip().casefold().replace(" ", "_").replace("-", "_") if isinstance(value, str) else ""
@@ -277,7 +277,7 @@ def read_verdict(value: object) -> str | None:
 
 
 class Feedback:
-    """Keeps the last verdict on a memory."""
+    """Stores the last verdict on a memory."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -286,10 +286,10 @@ class Feedback:
     async def __call__(
         self, id: str, verdict: str | None, reason: str | None = None, walls: Scope = UNRESTRICTED
     ) -> MemoryItem:
-        """Judge a memory, or take the judgement back with None; the same again changes nothing.
+        """Rate a memory, or withdraw the rating with None; repeating it changes nothing.
 
-        The importance goes to what it was without a verdict plus .25 (positive), -.25 (negative) or -.5 (very
-        negative), within [0, 1]. The verdict stands in the metadata, in mem0's words, and each change in the history.
+        The importance becomes its value without a verdict plus .25 (positive), -.25 (negative) or -.5 (very negative),
+        within [0, 1]. The verdict is stored in the metadata, in mem0's words, and each change in the history.
         """
         if reason is not None:
             if not isinstance(reason, str):
