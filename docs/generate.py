@@ -28,10 +28,10 @@ from perdure.frontends.cli.main import app
 from perdure.frontends.server.settings import ServerSettings
 
 INTRODUCTION = """\
-`Memory(config)` takes these keys as a dict or a `MemoryConfig`, `Memory.from_file` reads them from TOML, and
-`PERDURE_...` variables set them, nested keys joined by two underscores: `PERDURE_EMBEDDER__PROVIDER=hashed`. In rising
-order: the file, the variables, the arguments. A part that is left out is the embedded set's. An unknown key is an
-error that names the nearest right one."""
+Pass these keys to `Memory(config)` as a dict or a `MemoryConfig`, put them in a TOML file (`Memory.from_file`), or set
+`PERDURE_...` variables, with nested keys joined by two underscores: `PERDURE_EMBEDDER__PROVIDER=hashed`. Variables
+override the file, and arguments override both. A missing part is the embedded default. An unknown key is an error that
+names the nearest known one."""
 
 FOLDER = Path(__file__).parent
 WIDTH = 100
@@ -50,7 +50,7 @@ def configuration() -> str:
         INTRODUCTION,
         "## Keys",
         table(["key", "default", "meaning"], rows(MemoryConfig)),
-        "## Server\n\nThe `server` table is read by `perdure serve` ([server.md](server.md)).",
+        "## Server\n\n`perdure serve` reads the `server` table ([server.md](server.md)).",
         table(["key", "default", "meaning"], rows(ServerSettings, "server.")),
         "## Providers",
     ]

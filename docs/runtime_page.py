@@ -15,9 +15,9 @@ from perdure.frontends.library.runtime.memories import RuntimeDocuments, Runtime
 from perdure.frontends.library.runtime.tables import People, Places, Servers, Work
 
 INTRODUCTION = """\
-All methods of [`AgentRuntime`](runtime.md) are coroutines except where it is said. Each takes its values by position,
-as keywords, or in one dictionary, with names in either case; `=` marks what may be left out. Where a method takes the
-fields of a record they are those of the table at the end."""
+All methods of [`AgentRuntime`](runtime.md) are coroutines unless the table says otherwise. Each takes its values by
+position, as keywords, or in one dictionary, with names in either case; `=` marks optional arguments. Methods that take
+the fields of a record accept the fields listed in the last table."""
 PARTS: tuple[tuple[str, type], ...] = (
     ("Memories", RuntimeMemories),
     ("Documents", RuntimeDocuments),
@@ -25,7 +25,7 @@ PARTS: tuple[tuple[str, type], ...] = (
     ("Worlds, rooms, participants", Places),
     ("Tasks, cache, logs", Work),
     ("Message servers, channels", Servers),
-    ("Events, queue, life", AgentRuntime),
+    ("Events, queue, lifecycle", AgentRuntime),
 )
 _NUMBERS = re.compile(r" \((?:[A-Z]\d+(?:, [A-Z]\d+)*|DESIGN §\d)\)")
 """Numbers of a specification's lines, which tell a reader of the docs nothing."""
@@ -41,7 +41,7 @@ def runtime_page(table: Table) -> str:
     ]
     for title, part in PARTS:
         parts += [f"## {title}", table(["method", "in camelCase", "what it does"], methods(part))]
-    told = "Of each record: what tells it from others in **bold**, then its fields; with `=` what may be left out."
+    told = "The fields that identify a record are **bold**; `=` marks optional fields."
     parts += ["## Tables", told, table(["table", "fields", "what a record is"], tables())]
     return "\n\n".join(parts) + "\n"
 
@@ -53,7 +53,7 @@ def methods(part: type) -> Iterator[tuple[str, str, str]]:
             continue
         is_now = not inspect.iscoroutinefunction(inspect.unwrap(function))
         asked = ", ".join(argument(each) for each in list(inspect.signature(function).parameters.values())[1:])
-        told = sentences(function) + (" No coroutine." if is_now else "")
+        told = sentences(function) + (" Not a coroutine." if is_now else "")
         yield f"`{name}({asked})`", f"`{camel(name)}`" if camel(name) != name else "the same", told
 
 

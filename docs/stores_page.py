@@ -25,10 +25,10 @@ from perdure.backends.vector_stores.common.document_store import DocumentStore  
 from perdure.backends.vector_stores.common.filter_clauses import cannot_write  # noqa: E402
 
 INTRODUCTION = """\
-Every store passes one contract suite and gives the same answers ([how](adr/0011-one-base-for-every-engine.md)). Filters
-are exact on all of them: what an engine cannot express is finished here, and never costs a result. Every store honours
-`expires_at`. Keyword search is the engine's own where the table says so, else computed here over the rows that have a
-word of the query."""
+Every store passes the same contract suite and gives the same answers ([how](adr/0011-one-base-for-every-engine.md)).
+Filters are exact on all of them: perdure evaluates what an engine cannot express, and no result is lost. Every store
+honours `expires_at`. Keyword search is the engine's own where the table says so; otherwise perdure computes it over the
+rows that contain a word of the query."""
 HEAD = ["store", "tested against", "contract tests", "keyword search", "pushed down besides eq, in, ne, nin", "batches"]
 
 
@@ -50,7 +50,7 @@ def stores_page(table: Callable[[list[str], Iterator[tuple[str, ...]]], str]) ->
             ],
             (row(id, known[id], report["stores"].get(id, {})) for id in sorted(known)),
         ),
-        f"The tests were run on {report['date']}: passed, and skipped by a flag that the provider's fixture names.",
+        f"The tests were run on {report['date']}: tests are skipped by flags of the provider's fixture.",
         "## Scale",
         "\n".join(f"- **{link(name)}** {scale(name)}" for name in registry.providers("vector_stores")),
     ]
@@ -72,13 +72,13 @@ def link(name: str, text: str | None = None) -> str:
 
 def keyword(store: type[Any]) -> str:
     if not issubclass(store, DocumentStore):
-        return {"sqlite": "FTS5", "memory": "here"}.get(store.name, "of the store behind")
-    return "the engine's" if store.ranks_words else "here, by word tokens"
+        return {"sqlite": "FTS5", "memory": "by perdure"}.get(store.name, "the inner store's")
+    return "the engine's" if store.ranks_words else "by perdure, on word tokens"
 
 
 def pushed(store: type[Any]) -> str:
     if not issubclass(store, DocumentStore):
-        return {"sqlite": "everything", "memory": "-"}.get(store.name, "as the store behind")
+        return {"sqlite": "everything", "memory": "-"}.get(store.name, "as the inner store")
     found = ["ranges"] if store.grammar.between is not cannot_write else []
     found += ["contains"] if store.grammar.holds is not cannot_write else []
     return ", ".join(found) or "-"

@@ -14,7 +14,7 @@ from perdure.backends.caches.base import Cache
 
 
 class MemoryCache(Cache):
-    """Keeps values in this process, the latest used ones where there are too many."""
+    """Keeps values in this process; drops the least recently used ones if there are too many."""
 
     name: ClassVar[str] = "memory"
 
@@ -24,7 +24,7 @@ class MemoryCache(Cache):
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         megabytes: float = Field(64, gt=0)
-        """What keys and values may take together; those unused for longest go first."""
+        """Maximum megabytes of keys and values; the least recently used are dropped first."""
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = int(settings.megabytes * 1024 * 1024)

@@ -16,7 +16,7 @@ from perdure.backends.caches.base import Cache, CacheError
 
 
 class RedisCache(Cache):
-    """Keeps values in Redis, or in what speaks as it does (Valkey); one that is slow is one that is down."""
+    """Keeps values in Redis or a compatible server (Valkey); a slow server counts as down."""
 
     name: ClassVar[str] = "redis"
 
@@ -30,9 +30,9 @@ class RedisCache(Cache):
         url: SecretStr = Field(
             default_factory=lambda: SecretStr(os.environ.get("REDIS_URL", "").strip() or "redis://localhost:6379/0")
         )
-        """The server's address, with user and password if it asks for them; REDIS_URL where it is left out."""
+        """The server's address, with user and password if needed; by default REDIS_URL."""
         timeout: float = Field(0.25, gt=0, le=60)
-        """Seconds that an answer may take: a cache that takes longer than a search is of no use."""
+        """Seconds that an answer may take: a cache slower than a search is of no use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

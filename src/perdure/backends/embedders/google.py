@@ -27,7 +27,7 @@ _BYTES_PER_TOKEN = 4
 
 
 class GoogleEmbedder(HostedEmbedder):
-    """Embedding models of Google, or of any service at `base_url` that speaks their language; vectors of length 1.
+    """Embedding models of Google, or of any compatible service at `base_url`; vectors of length 1.
 
     Construction needs a key, unless `base_url` is one's own, and `dimensions` for a model that is not known
     (ConfigError); it sends nothing. Failures are EmbeddingError with the codes of the `google` language model.
@@ -44,11 +44,11 @@ class GoogleEmbedder(HostedEmbedder):
         dimensions: int | None = Field(default=None, ge=1, le=65_536)
         """Length of the vectors (Google recommends 768, 1536 or 3072); None: the model's own, where it is known."""
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, *KEY_VARIABLES))
-        """Falls back to GOOGLE_API_KEY, then to GEMINI_API_KEY; not needed with a `base_url` of one's own."""
+        """API key; falls back to GOOGLE_API_KEY, then to GEMINI_API_KEY; not needed with your own `base_url`."""
         base_url: str | None = None
         """Address of the service, without its version; None: Google's own."""
         batch_size: int = Field(default=MOST_TEXTS, ge=1, le=MOST_TEXTS)
-        """Texts in one request at most."""
+        """Maximum texts in one request."""
 
     def __init__(self, settings: Settings) -> None:
         key = google_key(settings.api_key, settings.base_url, "embedder")

@@ -19,7 +19,7 @@ _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
 
 
 class HashedEmbedder(Embedder):
-    """Counts words into buckets: two texts are similar as far as they share words, and know no meaning.
+    """Counts words into buckets: two texts are similar as far as they share words; meaning is ignored.
 
     Every lower-case run of letters and digits is hashed as "tok:" + word by FNV-1a (Fowler, Noll and Vo, 64 bits)
     modulo the dimension; the vector of counts is scaled to length 1. A text without a word has the bucket of the empty
@@ -34,7 +34,7 @@ class HashedEmbedder(Embedder):
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         dimensions: int = Field(default=384, ge=1, le=65_536)
-        """Length of the vectors: the more, the fewer words share a bucket."""
+        """Length of the vectors: with more dimensions, fewer words share a bucket."""
 
     def __init__(self, settings: Settings) -> None:
         self._dimension = settings.dimensions

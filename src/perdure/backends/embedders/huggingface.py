@@ -413,20 +413,20 @@ class HuggingFaceEmbedder(Embedder):
         """Which model, where it runs, and how long its vectors are."""
 
         model: str | None = Field(default=None, min_length=1)
-        """The model's name on the Hub; None: all-MiniLM-L6-v2 at the router, else what the server or the folder has."""
+        """The model's name on the Hub; None: all-MiniLM-L6-v2 at the router, else the server's or the folder's."""
         dimensions: int | None = Field(default=None, ge=1, le=65_536)
         """Length of the vectors; None: the model's own, where it is known."""
         api_key: SecretStr | None = Field(
             default_factory=partial(secret_from, "HF_TOKEN", "HUGGINGFACE_API_KEY", "HUGGING_FACE_HUB_TOKEN")
         )
-        """Falls back to HF_TOKEN, HUGGINGFACE_API_KEY or HUGGING_FACE_HUB_TOKEN, which are sent to Hugging Face's own
-        addresses alone; what is given here is sent to any."""
+        """API key, sent to any address; falls back to HF_TOKEN, HUGGINGFACE_API_KEY or HUGGING_FACE_HUB_TOKEN, which
+        are sent only to Hugging Face's own addresses."""
         base_url: str | None = None
-        """Address of a server of one's own."""
+        """Address of your own server."""
         path: Path | None = None
         """A folder with model.onnx or onnx/model.onnx, tokenizer.json and config.json."""
         batch_size: int = Field(default=32, ge=1, le=2048)
-        """Texts in one request at most (text-embeddings-inference takes 32 by default); fewer once a server says so."""
+        """Maximum texts in one request (text-embeddings-inference takes 32 by default); fewer once a server says so."""
         threads: int = Field(default=1, ge=1, le=256)
         """Threads of one embedding call with `path`."""
 

@@ -301,9 +301,9 @@ class MiniLMEmbedder(Embedder):
         )
         precision: Precision = Field(
             default="fp32",
-            description="`int8` computes with 8-bit numbers: a question takes six tenths of the processor time, the "
-            "graph a quarter of the room. Its vectors are another model's: a collection has one kind, and `perdure "
-            "reindex` changes it.",
+            description="`int8` computes with 8-bit numbers: a question takes six tenths of the "
+            "processor time, the graph a quarter of the space. Its vectors differ: a "
+            "collection has one kind, and `perdure reindex` changes it.",
         )
 
     def __init__(self, settings: Settings) -> None:

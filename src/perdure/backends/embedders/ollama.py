@@ -59,7 +59,7 @@ class OllamaEmbedder(HostedEmbedder):
         dimensions: int | None = Field(default=None, ge=1, le=65_536)
         """Length of the vectors; None: the model's own, where it is known."""
         batch_size: int = Field(default=64, ge=1, le=2048)
-        """Texts in one request at most: a bound on how long one request takes."""
+        """Maximum texts in one request, which limits how long one request takes."""
 
     def __init__(self, settings: Settings) -> None:
         self._model = settings.model.removesuffix(":latest")

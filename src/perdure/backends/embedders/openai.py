@@ -58,7 +58,7 @@ class VectorSettings(ServiceSettings):
     dimensions: int | None = Field(default=None, ge=1, le=65_536)
     """Length of the vectors; None: the model's own, where it is known."""
     batch_size: int = Field(default=MOST_TEXTS, ge=1, le=MOST_TEXTS)
-    """Texts in one request at most; for services that take fewer than OpenAI."""
+    """Maximum texts in one request; for services that take fewer than OpenAI."""
 
 
 class OpenAIEmbedder(HostedEmbedder):

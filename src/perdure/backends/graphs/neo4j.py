@@ -442,11 +442,11 @@ class Neo4jGraphStore(GraphStore):
         database: str | None = None
         """The database; the user's home database if left out."""
         namespace: str = Field(default="perdure", pattern=r"^[a-z][a-z0-9_-]{0,39}$")
-        """Which graph of the database, so that several may share it without seeing each other."""
+        """Name of this graph, so that several may share a database without seeing each other."""
         timeout: float = Field(default=10.0, gt=0, le=3600)
-        """Seconds that a call may take, further attempts included; an erasure of a whole scope takes several calls."""
+        """Seconds that a call may take, retries included; an erasure of a whole scope takes several calls."""
         retry_time: float = Field(default=2.0, ge=0, le=600)
-        """Seconds during which a transaction that failed in passing is tried again."""
+        """Seconds during which a transaction with a transient failure is retried."""
 
         @field_validator("url")
         @classmethod

@@ -345,11 +345,11 @@ class SqliteGraphStore(GraphStore):
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         path: UserPath = Field(Path("~/.memory/graph.db"), validate_default=True)
-        """The file; made with its folder when it does not exist, readable by this user alone."""
+        """The file; created with its folder if it does not exist, readable by this user alone."""
         busy_timeout: float = Field(10.0, ge=0)
         """Seconds to wait for another process that is writing."""
         scrub_mb: int = Field(256, ge=0)
-        """Megabytes up to which the file is written anew at once when something is erased; a larger one is at close."""
+        """Megabytes up to which an erasure rewrites the file at once; a larger file is rewritten at close."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

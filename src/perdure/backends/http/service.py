@@ -207,7 +207,7 @@ class ServiceSettings(RemoteSettings):
     timeout: float = Field(default=60.0, gt=0, le=3600)
     """Seconds that one attempt may take."""
     retries: int = Field(default=3, ge=0, le=10)
-    """Further attempts after a rate limit, a failure of the server or of the connection."""
+    """Retries after a rate limit, or a failure of the server or the connection."""
     retry_delay: float = Field(default=1.0, ge=0, le=60)
     """Seconds before the second attempt; doubled before each further one, unless the service says how long."""
 

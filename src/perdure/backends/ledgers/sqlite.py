@@ -43,7 +43,7 @@ class SqliteLedger(SqlLedger):
 
         path: Path = Field(
             default=Path("~/.memory/history.db"),
-            description="The file; it and its folder are made where they are missing, readable by their owner alone.",
+            description="The file; it and its folder are created if missing, readable by their owner alone.",
         )
         busy_timeout: float = Field(
             default=10.0, gt=0, le=3600, description="Seconds to wait for another writer before the call fails."

@@ -228,13 +228,13 @@ class AnthropicLLM(ServiceLLM):
         model: str = Field(default="claude-haiku-5-5", min_length=1)
         """The model's name."""
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, "ANTHROPIC_API_KEY"))
-        """Falls back to ANTHROPIC_API_KEY; not needed with a `base_url` of one's own."""
+        """API key; falls back to ANTHROPIC_API_KEY; not needed with your own `base_url`."""
         base_url: str | None = Field(default_factory=partial(text_from, "ANTHROPIC_BASE_URL"))
         """Address of the service, without /v1; falls back to ANTHROPIC_BASE_URL, then to Anthropic's own."""
         temperature: float = Field(default=0.0, ge=0.0, le=1.0)
-        """Where a call gives none; left out for models that take none, which all newer ones are."""
+        """Temperature if a call gives none; not sent to models that accept none, as all newer ones."""
         max_tokens: int = Field(default=2000, ge=1)
-        """Tokens of an answer at most, where a call gives no number; thinking counts where it cannot be turned off."""
+        """Maximum tokens of an answer if a call gives none; includes thinking that cannot be turned off."""
 
     def __init__(self, settings: Settings) -> None:
         own = not is_anthropic(settings.base_url)

@@ -81,7 +81,7 @@ class _Answer(_Received):
 
 
 class GoogleLLM(ServiceLLM):
-    """Gemini models of Google, or of any service at `base_url` that speaks their language.
+    """Gemini models of Google, or of any compatible service at `base_url`.
 
     Construction needs a key, unless `base_url` is one's own (ConfigError), and sends nothing. Failures are LLMError
     with the code rate_limit, quota, timeout, server, connection or authentication, after retries.
@@ -96,13 +96,13 @@ class GoogleLLM(ServiceLLM):
         model: str = Field(default="gemini-3.5-flash-lite", min_length=1)
         """The model's name."""
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, *KEY_VARIABLES))
-        """Falls back to GOOGLE_API_KEY, then to GEMINI_API_KEY; not needed with a `base_url` of one's own."""
+        """API key; falls back to GOOGLE_API_KEY, then to GEMINI_API_KEY; not needed with your own `base_url`."""
         base_url: str | None = None
         """Address of the service, without its version; None: Google's own."""
         temperature: float = Field(default=0.0, ge=0.0, le=2.0)
-        """Where a call gives none; left out for a model that refuses it."""
+        """Temperature if a call gives none; not sent to a model that rejects it."""
         max_tokens: int = Field(default=2000, ge=1)
-        """Tokens of an answer at most, where a call gives no number; a model's thoughts count too."""
+        """Maximum tokens of an answer if a call gives none; includes the model's thoughts."""
 
     def __init__(self, settings: Settings) -> None:
         key = google_key(settings.api_key, settings.base_url, "llm")

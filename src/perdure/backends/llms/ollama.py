@@ -101,14 +101,14 @@ class OllamaLLM(ServiceLLM):
         model: str = Field(default="llama3.1", min_length=1)
         """The model's name, as `ollama list` shows it."""
         temperature: float = Field(default=0.0, ge=0.0, le=2.0)
-        """Where a call gives none."""
+        """Temperature if a call gives none."""
         max_tokens: int = Field(default=2000, ge=1)
-        """Tokens of an answer at most, where a call gives no number."""
+        """Maximum tokens of an answer if a call gives none."""
         num_ctx: int = Field(default=8192, ge=256)
         """Tokens of prompt and answer together. Ollama's own default (4096 without a large GPU) is too short for a
-        long conversation, and it cuts what does not fit without a word; memory use grows with the number."""
+        long conversation, and Ollama silently cuts what does not fit; memory use grows with the number."""
         think: bool | Literal["low", "medium", "high"] = False
-        """Whether a model that can reason does so before it answers; its thoughts are never part of the answer."""
+        """Whether a reasoning model reasons before it answers; its thoughts are never part of the answer."""
 
         @model_validator(mode="after")
         def _leaves_room(self) -> OllamaLLM.Settings:

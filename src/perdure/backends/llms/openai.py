@@ -91,9 +91,9 @@ class ChatSettings(ServiceSettings):
     model: str = Field(default="gpt-4o-mini", min_length=1)
     """The model's name."""
     temperature: float = Field(default=0.0, ge=0.0, le=2.0)
-    """Where a call gives none; left out for a model that refuses it."""
+    """Temperature if a call gives none; not sent to a model that rejects it."""
     max_tokens: int = Field(default=2000, ge=1)
-    """Tokens of an answer at most, where a call gives no number."""
+    """Maximum tokens of an answer if a call gives none."""
 
 
 class OpenAILLM(ServiceLLM):

@@ -82,7 +82,7 @@ class Rule(_Part):
 
 
 class ScriptedLLM(RequestLLM):
-    """Answers by the first rule that fits, else with the next of its answers; LLMError when there is none left.
+    """Answers by the first rule that fits, else with the next of its answers; LLMError when none is left.
 
     Every call is kept in `calls`, also one that fails. `{"error": "rate_limit"}` as an answer fails with that code.
     """
@@ -95,7 +95,7 @@ class ScriptedLLM(RequestLLM):
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         answers: tuple[Answer, ...] = ()
-        """Given in this order, one for each call that no rule answers."""
+        """Used in this order, one for each call that no rule answers."""
         rules: tuple[Rule, ...] = ()
         """Tried in this order."""
         delay: float = Field(default=0.0, ge=0.0)

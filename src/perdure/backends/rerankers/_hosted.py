@@ -54,7 +54,7 @@ class HostedSettings(ServiceSettings):
     api_key: SecretStr | None
     base_url: str
     batch_size: int = Field(default=MOST_TEXTS, ge=1, le=MOST_TEXTS)
-    """Texts in one request at most."""
+    """Maximum texts in one request."""
 
 
 class HostedReranker(Reranker):

@@ -12,7 +12,7 @@ from perdure.backends.rerankers._hosted import HostedReranker, HostedSettings
 
 
 class CohereReranker(HostedReranker):
-    """Cohere's models, or those of any service that answers POST `base_url`/rerank in its words.
+    """Cohere's models, or those of any service with a compatible POST `base_url`/rerank.
 
     The service cuts a long text to its first 4,096 tokens. Scores lie between 0 and 1.
     """
@@ -29,6 +29,6 @@ class CohereReranker(HostedReranker):
         model: str = Field(default="rerank-v4.0-fast", min_length=1)
         """The model's name."""
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, "COHERE_API_KEY", "CO_API_KEY"))
-        """Falls back to COHERE_API_KEY or CO_API_KEY, which are sent to Cohere's own addresses alone."""
+        """API key; falls back to COHERE_API_KEY or CO_API_KEY, which are sent only to Cohere's own addresses."""
         base_url: str = "https://api.cohere.com/v2"
         """Address of the service, with its version."""

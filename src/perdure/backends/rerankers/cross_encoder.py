@@ -309,14 +309,14 @@ class CrossEncoderReranker(Reranker):
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         model: str = Field(default=DEFAULT, pattern=NAME)
-        """The model's name on the hub; its repository must hold tokenizer.json and an ONNX graph."""
+        """The model's name on the hub; its repository must contain tokenizer.json and an ONNX graph."""
         path: Path | None = None
         """A folder with tokenizer.json and onnx/model.onnx, model.onnx or onnx/model_quantized.onnx; None: the
         downloaded model."""
         max_length: int = Field(default=512, ge=16, le=8192)
-        """Tokens of a query and a text together; of longer ones the longer is cut first."""
+        """Maximum tokens of a query and a text together; the longer one is cut first."""
         batch_size: int = Field(default=32, ge=1, le=1024)
-        """Texts that are read in one run at most."""
+        """Maximum texts in one run."""
         threads: int = Field(default=1, ge=1, le=256)
         """Threads of one call. More than one only pays on a machine that is otherwise idle."""
         cache_dir: Path | None = None

@@ -12,7 +12,7 @@ from perdure.backends.rerankers._hosted import HostedReranker, HostedSettings
 
 
 class JinaReranker(HostedReranker):
-    """Jina AI's models, or those of any service that answers POST `base_url`/rerank in its words (vLLM, Infinity).
+    """Jina AI's models, or those of any service with a compatible POST `base_url`/rerank (vLLM, Infinity).
 
     A model that reads all texts of a request at once (jina-reranker-v3) scores a text by its company too: its scores
     of two requests do not compare well, so keep lists within `batch_size`.
@@ -30,7 +30,7 @@ class JinaReranker(HostedReranker):
         model: str = Field(default="jina-reranker-v2-base-multilingual", min_length=1)
         """The model's name."""
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, "JINA_API_KEY"))
-        """Falls back to JINA_API_KEY, which is sent to Jina AI's own addresses alone."""
+        """API key; falls back to JINA_API_KEY, which is sent only to Jina AI's own addresses."""
         base_url: str = "https://api.jina.ai/v1"
         """Address of the service, with its version."""
 

@@ -30,7 +30,7 @@ class VoyageReranker(HostedReranker):
         model: str = Field(default="rerank-2.5", min_length=1)
         """The model's name."""
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, "VOYAGE_API_KEY"))
-        """Falls back to VOYAGE_API_KEY, which is sent to Voyage AI's own addresses alone."""
+        """API key; falls back to VOYAGE_API_KEY, which is sent only to Voyage AI's own addresses."""
         base_url: str = "https://api.voyageai.com/v1"
         """Address of the service, with its version."""
 

@@ -75,9 +75,9 @@ class OllamaSettings(ServiceSettings):
     """Settings of Ollama's LLM and embedder."""
 
     timeout: float = Field(default=300.0, gt=0, le=3600)
-    """Seconds that one attempt may take. The first one waits for the model to be loaded."""
+    """Seconds that one attempt may take. The first one includes loading the model."""
     api_key: SecretStr | None = Field(default_factory=partial(secret_from, "OLLAMA_API_KEY"))
-    """Falls back to OLLAMA_API_KEY; needed at ollama.com alone."""
+    """API key; falls back to OLLAMA_API_KEY; only needed at ollama.com."""
     base_url: str = Field(default_factory=server_address)
     """Address of the server, without /api; falls back to OLLAMA_HOST, then to http://localhost:11434."""
 

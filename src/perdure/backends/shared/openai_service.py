@@ -37,11 +37,11 @@ class OpenAISettings(ServiceSettings):
     """Settings of OpenAI's LLM and embedder."""
 
     api_key: SecretStr | None = Field(default_factory=partial(secret_from, "OPENAI_API_KEY"))
-    """Falls back to OPENAI_API_KEY; not needed with a `base_url` of one's own."""
+    """API key; falls back to OPENAI_API_KEY; not needed with your own `base_url`."""
     base_url: str | None = Field(default_factory=partial(text_from, "OPENAI_BASE_URL"))
     """Address of the service, with its /v1; falls back to OPENAI_BASE_URL, then to OpenAI's own."""
     account: Literal["environment", "none"] = "environment"
-    """Whether OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS go with the key; `none` for another's key."""
+    """Whether OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS are sent; `none` for somebody else's key."""
 
 
 def openai_key(settings: OpenAISettings, section: str) -> str:
@@ -112,13 +112,13 @@ class AzureSettings(ServiceSettings):
     """Settings of Azure's LLM and embedder."""
 
     deployment: str | None = Field(default=None, min_length=1)
-    """The name of the deployment; None: it is named like the model."""
+    """The name of the deployment; None: the model's name."""
     base_url: str | None = Field(default_factory=partial(text_from, "AZURE_OPENAI_ENDPOINT"))
     """Address of the resource, https://NAME.openai.azure.com; falls back to AZURE_OPENAI_ENDPOINT."""
     api_version: str = Field(default_factory=lambda: text_from("OPENAI_API_VERSION") or VERSION, min_length=1)
     """Version of the interface; falls back to OPENAI_API_VERSION."""
     api_key: SecretStr | None = Field(default_factory=partial(secret_from, "AZURE_OPENAI_API_KEY"))
-    """Falls back to AZURE_OPENAI_API_KEY; not needed at an address that is not Azure's."""
+    """API key; falls back to AZURE_OPENAI_API_KEY; not needed at an address other than Azure's."""
 
 
 def azure_key(settings: AzureSettings, section: str) -> str:

@@ -476,7 +476,7 @@ class AzureSearchVectorStore(DocumentStore[Clause]):
         api_version: str = Field(default="2026-04-01", pattern=r"^\d{4}-\d{2}-\d{2}(-preview)?$")
         """Version of the REST interface; descriptions of indexes need 2025-09-01 or later."""
         prefix: str = Field(default="perdure", pattern=r"^[a-z](-?[a-z0-9]){0,39}$", max_length=40)
-        """With what the names of all indexes begin: stores of different prefixes share a service."""
+        """Prefix of all index names: stores with different prefixes share a service."""
 
         @field_validator("endpoint")
         @classmethod

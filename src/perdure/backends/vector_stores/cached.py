@@ -199,7 +199,7 @@ class CachedVectorStore(WrappingStore):
         cache: Part = Part(provider="memory")
         """Where answers are kept: `memory` for one process, `redis` for several."""
         ttl: float = Field(300.0, gt=0, le=86_400)
-        """Seconds for which an answer may be given again."""
+        """Seconds for which a cached answer is used."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.store)

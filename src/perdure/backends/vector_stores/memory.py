@@ -159,7 +159,7 @@ def _keys(row: Row) -> list[tuple[str, str]]:
 
 
 class MemoryVectorStore(ListingStore):
-    """Keeps rows in this process; each instance has its own, and closing it lets them go."""
+    """Keeps rows in this process; each instance has its own, and closing it deletes them."""
 
     name: ClassVar[str] = "memory"
     durable: ClassVar[bool] = False

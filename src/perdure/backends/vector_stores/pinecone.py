@@ -401,19 +401,17 @@ class PineconeVectorStore(DocumentStore[Clause]):
         """Who we are, where new indexes are made, and which names are ours."""
 
         api_key: SecretStr | None = Field(default_factory=partial(secret_from, "PINECONE_API_KEY"))
-        """Falls back to PINECONE_API_KEY."""
+        """API key; falls back to PINECONE_API_KEY."""
         base_url: str | None = Field(default_factory=partial(text_from, "PINECONE_CONTROLLER_HOST"))
-        """Address of the control plane, which tells those of the indexes; falls back to PINECONE_CONTROLLER_HOST, else
-        https://api.pinecone.io."""
+        """Address of the control plane; falls back to PINECONE_CONTROLLER_HOST, else https://api.pinecone.io."""
         cloud: str = Field(default="aws", pattern=r"^(aws|gcp|azure)$")
-        """Where new indexes are made: aws, gcp or azure."""
+        """Cloud of new indexes: aws, gcp or azure."""
         region: str = Field(default="us-east-1", min_length=1)
-        """Region of the cloud in which new indexes are made."""
+        """Region of new indexes."""
         index: str = Field(default="perdure", pattern=r"^[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?$")
-        """With what the names of all indexes begin: `perdure-384` holds vectors of 384 dimensions."""
+        """Prefix of all index names: `perdure-384` contains vectors of 384 dimensions."""
         namespace: str = Field(default="main", pattern=r"^[A-Za-z0-9_-]{1,60}$")
-        """With what the names of all namespaces begin: stores of different ones share indexes and see nothing of each
-        other."""
+        """Prefix of all namespaces: stores with different ones share indexes and see nothing of each other."""
 
         @field_validator("base_url")
         @classmethod

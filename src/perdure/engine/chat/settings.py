@@ -53,32 +53,34 @@ class UpstreamSettings(_Section):
         None, pattern="^https?://", description="Address of the OpenAI-compatible API, with its /v1"
     )
     api_key: SecretStr | None = Field(
-        None, description="Key sent upstream where a request brings none of its own for it; else OPENAI_API_KEY"
+        None, description="Key sent upstream if a request brings none of its own; else OPENAI_API_KEY"
     )
     responses: Literal["auto", "native", "translate"] = Field(
         "auto", description="Whether the server has a Responses API; `auto` asks it once"
     )
     connect_seconds: float = Field(10.0, gt=0, description="Seconds to wait for a connection")
-    silent_seconds: float = Field(600.0, gt=0, description="Seconds without a byte after which an answer is given up")
+    silent_seconds: float = Field(600.0, gt=0, description="Seconds without a byte after which an answer is aborted")
 
 
 class CompressionSettings(_Section):
     """Compression of a long history into a state."""
 
     enabled: bool = Field(False, description="Whether old messages are replaced by a structured state")
-    every_turns: int = Field(10, ge=1, description="Turns after which the state is built anew")
-    keep_turns: int = Field(5, ge=1, description="Last turns that are sent as they were said")
-    ttl_hours: float = Field(24.0, gt=0, description="Hours for which a state is kept that nobody asks for")
+    every_turns: int = Field(10, ge=1, description="Turns after which the state is rebuilt")
+    keep_turns: int = Field(5, ge=1, description="Last turns that are sent unchanged")
+    ttl_hours: float = Field(24.0, gt=0, description="Hours for which an unused state is kept")
 
 
 class GatewaySettings(_Section):
     """What the gateway recalls, injects and stores."""
 
-    enabled: bool = Field(True, description="Whether there is memory at all; without it requests pass untouched")
-    auto_store: bool = Field(True, description="Whether turns are kept and read for facts, unless a request says")
+    enabled: bool = Field(True, description="Whether the gateway uses memory; without it requests pass unchanged")
+    auto_store: bool = Field(
+        True, description="Whether turns are stored and read for facts, unless a request says otherwise"
+    )
     upstream: UpstreamSettings = Field(default_factory=UpstreamSettings)
 
-    default_retrieval_limit: int = Field(5, ge=1, description="Memories that an answer is given")
+    default_retrieval_limit: int = Field(5, ge=1, description="Maximum memories in a prompt")
     default_similarity_threshold: float | None = Field(
         None, ge=0, le=1, description="Least score of a memory; by default 0.6 for Responses, none for chat"
     )
@@ -88,41 +90,45 @@ class GatewaySettings(_Section):
     responses_similarity_threshold: float | None = Field(
         None, ge=0, le=1, description="The same for Responses; by default `default_similarity_threshold`"
     )
-    recency_weight: float = Field(RECENCY_WEIGHT, ge=0, le=1, description="Share of recency in the score, of chat")
-    mmr_lambda: float = Field(TRADE, ge=0, le=1, description="Relevance against variety, of chat; 1 is relevance alone")
+    recency_weight: float = Field(RECENCY_WEIGHT, ge=0, le=1, description="Share of recency in the score, in chat")
+    mmr_lambda: float = Field(TRADE, ge=0, le=1, description="Relevance against variety, in chat; 1 is relevance alone")
     recall_seconds: float = Field(1.0, gt=0, le=1.0, description="Seconds after which a request goes on without memory")
-    chat_injection: Injection = Field("prepend_user", description="Where memories stand in a chat")
-    responses_injection: Injection = Field("system", description="Where memories stand in a Responses request")
-    injected_tokens: int = Field(2048, ge=64, description="Tokens that all that is injected may take")
-    quarantine: bool = Field(True, description="Whether what a tool said, or what reads like an order, is not injected")
-    disabled_models: list[str] = Field(default_factory=list, description="Models whose requests pass without memory")
+    chat_injection: Injection = Field("prepend_user", description="Position of the memories in a chat")
+    responses_injection: Injection = Field("system", description="Position of the memories in a Responses request")
+    injected_tokens: int = Field(2048, ge=64, description="Maximum tokens of all injected text")
+    quarantine: bool = Field(
+        True, description="Whether text of tools, and text that reads like an order, is kept out of prompts"
+    )
+    disabled_models: list[str] = Field(default_factory=list, description="Models whose requests get no memory")
 
     extraction_batch_size: int | None = Field(
-        None, ge=1, description="Turns of a session after which they are read; by default 10 for Responses, 1 for chat"
+        None,
+        ge=1,
+        description="Turns of a session after which facts are extracted; by default 10 for Responses, 1 for chat",
     )
     quiet_seconds: float | None = Field(
         None,
         ge=0,
-        description="Seconds of silence after which what is unread of a session is read; 0 is not before it ends, or "
-        "another one begins. By default 5 where rules read, and 0 where a model is asked",
+        description="Seconds of silence after which the unread turns of a session are read; 0 is not "
+        "before it ends, or another one begins. By default 5 with rules, 0 with a model",
     )
     extract_with_upstream: bool = Field(
         False,
-        description="Whether the model that is asked also reads what was said for facts, with the request's own key, "
-        "where no `extraction_llm` or `llm` is set",
+        description="Whether the model of the request also extracts facts, with the request's own "
+        "key, if no `extraction_llm` or `llm` is set",
     )
-    session_minutes: float = Field(30.0, gt=0, description="Minutes of silence after which a session has ended")
+    session_minutes: float = Field(30.0, gt=0, description="Minutes of silence after which a session ends")
     drift_threshold: float | None = Field(
-        None, ge=-1, le=1, description="Cosine of two turns below which the subject has changed; by default never"
+        None, ge=-1, le=1, description="Cosine of two turns below which the subject counts as changed; by default never"
     )
-    summaries: bool = Field(True, description="Whether a rolling summary of each conversation is kept")
+    summaries: bool = Field(True, description="Whether each conversation has a rolling summary")
     at_session_end: list[Literal["consolidate", "reflect"]] = Field(
-        default_factory=list, description="What is done with the memories of a session's scope when it has ended"
+        default_factory=list, description="Maintenance of the memories of a session's scope when it ends"
     )
-    max_entries: int = Field(0, ge=0, description="Facts and turns that a conversation may hold; 0 is any number")
+    max_entries: int = Field(0, ge=0, description="Maximum facts and turns of a conversation; 0 is unlimited")
     compression: CompressionSettings = Field(default_factory=CompressionSettings)
     response_cache_seconds: float = Field(
-        0.0, ge=0, description="Seconds for which the answer to the very same request is given again; 0 is never"
+        0.0, ge=0, description="Seconds for which the answer to an identical request is repeated; 0 is never"
     )
 
     def threshold(self, dialect: Dialect) -> float | None:

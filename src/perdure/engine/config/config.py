@@ -251,17 +251,17 @@ ChosenGraphStore = Annotated[GraphStoreConfig | None, BeforeValidator(_without_n
 class ApproversConfig(Section):
     """How many admins must approve a promotion to each level; 0 is at once."""
 
-    WORKING: int = Field(0, ge=0, description="For EPHEMERAL to WORKING")
-    VALIDATED: int = Field(1, ge=0, description="For WORKING to VALIDATED")
-    CANONICAL: int = Field(1, ge=0, description="For VALIDATED to CANONICAL")
-    PUBLIC: int = Field(1, ge=0, description="For CANONICAL to PUBLIC")
+    WORKING: int = Field(0, ge=0, description="Admins who must approve EPHEMERAL to WORKING")
+    VALIDATED: int = Field(1, ge=0, description="Admins who must approve WORKING to VALIDATED")
+    CANONICAL: int = Field(1, ge=0, description="Admins who must approve VALIDATED to CANONICAL")
+    PUBLIC: int = Field(1, ge=0, description="Admins who must approve CANONICAL to PUBLIC")
 
 
 class TeamConfig(Section):
     """What holds for the memory of teams (spec 004)."""
 
     approvers: ApproversConfig = Field(default_factory=ApproversConfig)
-    four_eyes: bool = Field(False, description="Whether nobody may approve what they asked for themselves")
+    four_eyes: bool = Field(False, description="Whether nobody may approve their own request")
     ephemeral_days: int = Field(
         30, ge=0, description="Days after which an EPHEMERAL memory expires unless it is promoted; 0 is never"
     )
@@ -270,8 +270,8 @@ class TeamConfig(Section):
 class CustomPrompts(Section):
     """Prompts that replace the built-in ones of the `llm` curator."""
 
-    fact_extraction: str | None = Field(None, description="System prompt for reading facts out of a conversation")
-    update_decision: str | None = Field(None, description="System prompt for deciding what becomes of a fact")
+    fact_extraction: str | None = Field(None, description="System prompt for extracting facts from a conversation")
+    update_decision: str | None = Field(None, description="System prompt for deciding about a fact")
 
 
 class UpkeepSettings(BaseModel):
@@ -279,27 +279,25 @@ class UpkeepSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    expire_hours: float = Field(1.0, ge=0, description="Hours between two deletions of what is past its expires_at")
-    prune_hours: float = Field(0.0, ge=0, description="Hours between two deletions of what has decayed")
-    quota_hours: float = Field(1.0, ge=0, description="Hours between two looks for users beyond their quota")
-    consolidate_hours: float = Field(0.0, ge=0, description="Hours between two mergings of what belongs together")
-    reflect_hours: float = Field(0.0, ge=0, description="Hours between two readings for insights")
+    expire_hours: float = Field(1.0, ge=0, description="Hours between two deletions of expired memories")
+    prune_hours: float = Field(0.0, ge=0, description="Hours between two deletions of decayed memories")
+    quota_hours: float = Field(1.0, ge=0, description="Hours between two checks for users over their quota")
+    consolidate_hours: float = Field(0.0, ge=0, description="Hours between two merges of related memories")
+    reflect_hours: float = Field(0.0, ge=0, description="Hours between two derivations of insights")
     backup_hours: float = Field(0.0, ge=0, description="Hours between two backups")
 
-    consolidate_from: int = Field(
-        20, ge=2, description="Memories that somebody must have before any of theirs are merged"
-    )
+    consolidate_from: int = Field(20, ge=2, description="Memories that a user must have before any of them are merged")
     initial_strength_days: float = Field(INITIAL_DAYS, gt=0, description="S0 of R = e^(-t/S), in days")
     prune_threshold: float = Field(THRESHOLD, ge=0, le=1, description="R below which a memory is pruned")
-    grace_days: float = Field(GRACE_DAYS, ge=0, description="Days for which a fact is new, and is never pruned")
+    grace_days: float = Field(GRACE_DAYS, ge=0, description="Days for which a new fact is never pruned")
 
-    max_memories_per_user: int = Field(0, ge=0, description="Memories that one user may have; 0 is any number")
+    max_memories_per_user: int = Field(0, ge=0, description="Maximum memories of one user; 0 is unlimited")
     when_full: Literal["evict", "refuse"] = Field(
-        "evict", description="Whether a full user's least valued memories go, or new ones are refused"
+        "evict", description="Whether a user over the quota loses the least valued memories, or new ones are rejected"
     )
 
     backup_folder: Path | None = Field(None, description="Where backups are written; by default `backups` in `path`")
-    backups_kept: int = Field(7, ge=1, description="Scheduled backups that are kept, the newest")
+    backups_kept: int = Field(7, ge=1, description="Number of scheduled backups that are kept, the newest")
 
 
 class MemoryConfig(BaseSettings):
@@ -313,7 +311,7 @@ class MemoryConfig(BaseSettings):
         extra="forbid", frozen=True, env_prefix="PERDURE_", env_nested_delimiter="__", validate_default=True
     )
 
-    path: FilePath = Field(DEFAULT_PATH, description="Folder of the embedded set's files")
+    path: FilePath = Field(DEFAULT_PATH, description="Folder of the embedded defaults' files")
     vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
     embedder: EmbedderConfig = Field(default_factory=EmbedderConfig)
     llm: LLMConfig | None = Field(None, description="Language model; none by default")
@@ -326,23 +324,24 @@ class MemoryConfig(BaseSettings):
     history: HistoryConfig = Field(default_factory=HistoryConfig)
     custom_prompts: CustomPrompts = Field(default_factory=CustomPrompts)
     curator: Literal["llm", "rules"] | None = Field(
-        None, description="Who decides what to remember; by default `llm` if one is configured, else `rules`"
+        None, description="What extracts and reconciles facts; by default `llm` if one is configured, else `rules`"
     )
     reading_limit: int = Field(
         12_000,
         ge=1_000,
-        description="Characters of one call that the rules read for facts, to the end of a sentence; what comes after "
-        "them is kept as words, and said in `warnings`",
+        description="Maximum characters of one call from which the rules extract facts, up to the end "
+        "of a sentence; the rest is stored as episodes only, and `warnings` says so",
     )
     reconcile: Literal["batch", "per_fact", "append"] = Field(
-        "batch", description="How the llm curator decides: all facts in one call, one call a fact, or never updating"
+        "batch",
+        description="How the llm curator decides: about all facts in one call, in one call a fact, or never updating",
     )
     episodes: Literal["keep", "search", "off"] = Field(
-        "keep", description="Whether the messages themselves are kept, kept and searched, or not kept"
+        "keep", description="Whether messages are stored, stored and searched, or not stored"
     )
     updates: Literal["in_place", "supersede"] = Field(
         "in_place",
-        description="Whether an update keeps the id (the old text stays a version) or makes a new memory",
+        description="Whether an update keeps the id (the old text stays as a version) or makes a new memory",
     )
     graph_store: ChosenGraphStore = Field(
         None,
@@ -359,8 +358,9 @@ class MemoryConfig(BaseSettings):
     )
     rewrite: Literal["prepend", "llm", "hypothetical"] = Field(
         "prepend",
-        description="What a question that leans on what was said before is searched as: with key words of it, as the "
-        "llm puts it, or, every question, by an answer that the llm makes up (HyDE)",
+        description="How a question that depends on earlier messages is searched: with their key "
+        "words, as the llm rewrites it, or (every question) by an answer that the llm "
+        "makes up (HyDE)",
     )
     version: Literal["v1.0", "v1.1"] = Field("v1.1", description='"v1.0" answers `add` with a bare list (000 §8.1)')
 

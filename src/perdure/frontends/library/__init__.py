@@ -1,1 +1,1 @@
-"""The library door: `Memory` and `AsyncMemory`."""
+"""The library: `Memory` and `AsyncMemory`."""

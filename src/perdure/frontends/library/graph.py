@@ -16,11 +16,11 @@ from perdure.frontends.library.portal import Synchronous, blocking
 
 
 class AsyncGraph:
-    """The graph of an AsyncMemory; what was written before a call is in what the call reads.
+    """The graph of an AsyncMemory; each call sees everything written before it.
 
-    NoGraphError where no `graph_store` is configured, GraphDownError where it cannot be reached. `at` is the moment at
-    which relations are to hold (now by default), `include_past` adds those that held before, and `as_of` leaves out
-    what was told later. Times are aware datetimes or ISO 8601 text.
+    NoGraphError without a configured `graph_store`, GraphDownError if it cannot be reached. `at` is the time at which
+    relations must hold (now by default), `include_past` adds those that held before, and `as_of` leaves out what was
+    said later. Times are aware datetimes or ISO 8601 text.
     """
 
     def __init__(self, engine: Engine, walls: Scope = UNRESTRICTED) -> None:
@@ -37,7 +37,7 @@ class AsyncGraph:
         limit: int = 100,
         as_of: Moment | None = None,
     ) -> list[Entity]:
-        """The entities that a scope's memories name, those that most name first; with `names` only these."""
+        """Return the entities in a scope's memories, the most mentioned first; with `names` only these."""
         return await self._engine.graph.entities(
             read_graph_query(self._scope(user_id, agent_id, run_id), as_of=as_of),
             names=None if names is None else requests.read_texts(names, "names"),
@@ -56,9 +56,9 @@ class AsyncGraph:
         as_of: Moment | None = None,
         include_past: bool = False,
     ) -> list[Edge]:
-        """The edges from and to an entity, or at most `depth` (1 to 3) away, by their time.
+        """Return the edges from and to an entity, or at most `depth` (1 to 3) away, ordered by time.
 
-        NotFoundError where no memory names it.
+        NotFoundError if no memory names it.
         """
         asked = read_graph_query(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
         return await self._engine.graph.relations(asked, requests.read_text(name, "name"), depth=read_depth(depth))
@@ -75,9 +75,9 @@ class AsyncGraph:
         as_of: Moment | None = None,
         include_past: bool = False,
     ) -> list[Neighbor]:
-        """Who is reached over at most `depth` edges (1 to 3), and who is named beside an entity, nearest first.
+        """Return entities at most `depth` edges (1 to 3) away, and those mentioned together with it, nearest first.
 
-        NotFoundError where no memory names it.
+        NotFoundError if no memory names it.
         """
         asked = read_graph_query(self._scope(user_id, agent_id, run_id), at=at, as_of=as_of, include_past=include_past)
         return await self._engine.graph.neighbors(asked, requests.read_text(name, "name"), depth=read_depth(depth))
@@ -85,11 +85,11 @@ class AsyncGraph:
     async def queue_status(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> QueueStatus:
-        """How much work waits for the graph, in a scope or in all."""
+        """Return how much work waits for the graph, in a scope or in all."""
         return await self._engine.graph.queue_status(scoped(self._walls, Scope(user_id, agent_id, run_id)))
 
     async def revive(self) -> int:
-        """Let what failed too often be tried again; how much that is. ForbiddenError behind walls."""
+        """Retry jobs that failed too often; return how many. ForbiddenError on a view limited to a scope."""
         if self._walls != UNRESTRICTED:
             raise ForbiddenError("revive concerns what lies outside of these walls too")
         return await self._engine.graph.revive()
@@ -101,9 +101,9 @@ class AsyncGraph:
 class Graph(Synchronous[AsyncGraph]):
     """The graph of a Memory: AsyncGraph without `await`, usable from any thread and inside a running event loop.
 
-    NoGraphError where no `graph_store` is configured, GraphDownError where it cannot be reached. `at` is the moment at
-    which relations are to hold (now by default), `include_past` adds those that held before, and `as_of` leaves out
-    what was told later. Times are aware datetimes or ISO 8601 text.
+    NoGraphError without a configured `graph_store`, GraphDownError if it cannot be reached. `at` is the time at which
+    relations must hold (now by default), `include_past` adds those that held before, and `as_of` leaves out what was
+    said later. Times are aware datetimes or ISO 8601 text.
     """
 
     entities = blocking(AsyncGraph.entities)

@@ -37,11 +37,11 @@ LONGEST_REASON = 200
 
 
 class AsyncMemory(AsyncClosing):
-    """Long-term memory for agents: facts are kept, corrected and recalled, and nothing is lost.
+    """Long-term memory for agents: stores facts, corrects them, recalls them, and loses nothing.
 
-    Making one checks every setting and opens nothing: files are opened, and what a crash left over is finished, on
-    first use. It may be used from many tasks and threads at once. Times are aware datetimes or ISO 8601 text. All
-    errors are PerdureError.
+    Constructing one validates every setting and opens nothing: the first use opens the files, and finishes what a crash
+    interrupted. Many tasks and threads may use it at once. Times are aware datetimes or ISO 8601 text. All errors are
+    PerdureError.
     """
 
     def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
@@ -106,7 +106,7 @@ class AsyncMemory(AsyncClosing):
 
     @property
     def graph(self) -> AsyncGraph:
-        """The entities that memories name and the relations between them, where a `graph_store` is configured."""
+        """The entities in memories and the relations between them, if a `graph_store` is configured."""
         from perdure.frontends.library.graph import AsyncGraph
 
         return AsyncGraph(self._engine, self._walls)
@@ -135,11 +135,11 @@ class AsyncMemory(AsyncClosing):
         expires_at: Moment | None = None,
         idempotency_key: str | None = None,
     ) -> AddResult:
-        """Read a conversation and keep its facts: each is added, updates or retires another, or was known.
+        """Extract the facts of a conversation and store them: each is added, updates or retires another, or is known.
 
-        `infer=False` stores each message as it is. `filters` narrows which memories may be changed, `prompt` replaces
+        `infer=False` stores each message as it is. `filters` restricts which memories may be changed, `prompt` replaces
         the extraction prompt of a language model, `timestamp` is when it was said (else a message's own, else now). A
-        repeated `idempotency_key` gives the first answer again and changes nothing.
+        repeated `idempotency_key` returns the first result again and changes nothing.
         """
         addition = requests.read_addition(
             messages,
@@ -164,7 +164,7 @@ class AsyncMemory(AsyncClosing):
         run_id: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> AddResult:
-        """Keep texts that are facts already: nothing is extracted, but each is reconciled with what is known."""
+        """Store texts that are already facts: nothing is extracted, but each is reconciled with known memories."""
         scope = self._scope(user_id, agent_id, run_id)
         return await self._engine.write.add_facts(requests.read_texts(facts, "facts"), scope, check_metadata(metadata))
 
@@ -175,7 +175,7 @@ class AsyncMemory(AsyncClosing):
         return await self._engine.revise.update(memory_id, new_text, check_metadata(metadata), self._walls)
 
     async def delete(self, id: str, *, erase: bool = False) -> None:
-        """Remove a memory from every read of the present; with `erase` from history and versions too, like `forget`."""
+        """Delete a memory from all current reads; with `erase` also from history and versions, like `forget`."""
         memory_id = requests.read_memory_id(id)
         if requests.read_flag(erase, "erase"):
             if await self._engine.read.get(memory_id, self._walls) is None:
@@ -187,7 +187,7 @@ class AsyncMemory(AsyncClosing):
     async def delete_all(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None, erase: bool = False
     ) -> None:
-        """Remove every memory of a scope; with `erase` as `forget` does."""
+        """Delete every memory of a scope; with `erase` like `forget`."""
         scope = self._scope(user_id, agent_id, run_id)
         if requests.read_flag(erase, "erase"):
             await self.forget(user_id=user_id, agent_id=agent_id, run_id=run_id)
@@ -206,10 +206,10 @@ class AsyncMemory(AsyncClosing):
         erase: bool = True,
         dry_run: bool = False,
     ) -> ErasureReport:
-        """Forget one memory, what a query finds in a scope at a score of `threshold`, or all of a scope.
+        """Erase one memory, what a query finds in a scope at a score of `threshold`, or a whole scope.
 
-        The messages that a forgotten fact came from go whole, with its versions and history values; the report names
-        each place. `dry_run` only says what would go; `erase=False` deletes so that `undo` can bring it back.
+        The source messages of a forgotten fact are erased whole, with its versions and history values; the report names
+        each place. `dry_run` only reports; `erase=False` deletes, so that `undo` can restore it.
         """
         return await self._engine.forget(
             requests.read_forget(
@@ -228,8 +228,8 @@ class AsyncMemory(AsyncClosing):
     async def feedback(self, id: str, verdict: str | None, *, reason: str | None = None) -> MemoryItem:
         """Rate a memory as positive, negative or very_negative; None withdraws the rating.
 
-        The last verdict counts. It adds .25, -.25 or -.5 to the importance, within [0, 1], by which a memory lasts
-        longer or shorter before it is pruned, and stands in the metadata as `feedback` and `feedback_reason`.
+        Only the last rating counts. It adds .25, -.25 or -.5 to the importance, within [0, 1], which decides when the
+        memory is pruned. It is stored in the metadata as `feedback` and `feedback_reason`.
         """
         from perdure.engine.maintenance.tasks import read_verdict
 
@@ -237,18 +237,18 @@ class AsyncMemory(AsyncClosing):
         return await self._engine.maintenance.feedback(memory_id, told, reason, self._walls)
 
     async def undo(self, event_id: str) -> AddResult:
-        """Take back one event, named by its history record's `id`; ConflictError where a later one built on it."""
+        """Revert one event, named by its history record's `id`; ConflictError if a later one built on it."""
         return await self._engine.revise.undo(requests.read_text(event_id, "event_id"), self._walls)
 
     async def rollback(
         self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None, to: Moment
     ) -> AddResult:
-        """Bring a scope back to how it stood at a moment of the clock, by inverse events; erased text stays gone."""
+        """Restore a scope to its state at a clock time, by inverse events; erased text stays gone."""
         scope = self._scope(user_id, agent_id, run_id)
         return await self._engine.revise.rollback(scope, parse_moment(to, "to"))
 
     async def reset(self) -> None:
-        """Clear all memories, history, episodes and journal of this memory; ForbiddenError behind walls."""
+        """Delete all memories, history, episodes and journal; ForbiddenError on a view limited to a scope."""
         if self._walls != UNRESTRICTED:
             raise ForbiddenError("reset clears what lies outside of these walls too: use delete_all or forget")
         await self._engine.reset()
@@ -263,12 +263,12 @@ class AsyncMemory(AsyncClosing):
         at_least: int = 2,
         dry_run: bool = False,
     ) -> list[Consolidation]:
-        """Merge the named memories, which must be of one scope and one type, or what belongs together in a scope.
+        """Merge the named memories, which must have one scope and one type, or related memories of a scope.
 
-        Where values of one thing differ the newest stays, with the first one beside it. What named memories say of
-        different matters is joined; in a scope such memories stay apart, the newest 100 are looked at, and nothing is
-        done where there are fewer than `at_least`. The merged ones stay as versions, and `undo` takes back each event.
-        With `dry_run` it is only said what would become of them.
+        Where values of the same attribute differ, the newest stays, with the first one beside it. Named memories about
+        different things are joined; in a scope they stay apart, only the newest 100 are examined, and nothing is done
+        if there are fewer than `at_least`. The originals stay as versions, and `undo` reverts each event. `dry_run`
+        only returns the result.
         """
         only_told = requests.read_flag(dry_run, "dry_run")
         if memory_ids is None:
@@ -292,20 +292,20 @@ class AsyncMemory(AsyncClosing):
     ) -> Reflected:
         """Find patterns in a scope's memories, in `insights`: counts, common issues, approaches, styles, lessons.
 
-        Each names the memories that it came from, and is kept as a memory of type `reflective` that is forgotten with
-        them; reflecting again updates those that are kept, and removes those that hold no longer. With `about` those
-        are told that have one of its words, in themselves or in their memories; with `dry_run` none is kept.
+        Each names its source memories, and is stored as a memory of type `reflective` that is forgotten with them.
+        Running it again updates the stored insights, and removes those that no longer hold. `about` limits the result
+        to insights with one of its words, in themselves or in their memories; with `dry_run` none is stored.
         """
         scope, only_told = self._scope(user_id, agent_id, run_id), requests.read_flag(dry_run, "dry_run")
         wanted = None if about is None else requests.read_text(about, "about")
         return await self._engine.reflect(scope, store=not only_told, about=wanted)
 
     async def trust(self, id: str) -> MemoryItem:
-        """Let a quarantined memory enter prompts from now on; `undo` takes it back, NotFoundError where it is none."""
+        """Release a memory from quarantine; `undo` reverts it, NotFoundError for an unknown id."""
         return await self._engine.quarantine.trust(requests.read_memory_id(id), self._walls)
 
     async def distrust(self, id: str, reason: str = DISTRUSTED) -> MemoryItem:
-        """Keep a memory out of prompts from now on, for a reason of at most 200 characters; it is still found."""
+        """Keep a memory out of prompts, for a reason of at most 200 characters; searches still return it."""
         why = requests.read_text(reason, "reason")
         if len(why) > LONGEST_REASON:
             raise InvalidInputError(
@@ -337,11 +337,11 @@ class AsyncMemory(AsyncClosing):
     ) -> SearchResult:
         """Find the memories that answer a query, best first.
 
-        `threshold` is the least `score` in [0, 1]; `types` keeps only those types; `history` lends its key words to a
-        query that cannot stand alone; `as_of` reads what had been told by then; `include_past` adds what is no longer
-        valid; `preset` names the steps; `rerank` lets the configured reranker order what was found; `explain` tells how
-        each score came about; `hydrate` brings the messages behind each memory; `reference_time` is the now of "last
-        week" in the query, and `time_window` a (start, end) that is asked about instead.
+        `threshold` is the least `score` in [0, 1]; `types` keeps only those types; `history` provides key words for a
+        query that is unclear alone; `as_of` searches what was known then; `include_past` adds what is no longer valid;
+        `preset` names the steps; `rerank` uses the configured reranker; `explain` shows how each score came about;
+        `hydrate` adds the source messages of each memory; `reference_time` is the time that "last week" in the query is
+        relative to, and `time_window` a (start, end) to use instead.
         """
         options = SearchOptions(
             limit=limit,
@@ -396,7 +396,7 @@ class AsyncMemory(AsyncClosing):
         return await self._engine.why_not(requests.read_memory_id(id), request)
 
     async def get(self, id: str) -> MemoryItem | None:
-        """The memory with this id, or None."""
+        """Return the memory with this id, or None."""
         try:
             memory_id = requests.read_memory_id(id)
         except NotFoundError:
@@ -415,7 +415,7 @@ class AsyncMemory(AsyncClosing):
         as_of: Moment | None = None,
         include_past: bool = False,
     ) -> ListResult:
-        """A page of a scope's memories, oldest first; `next_cursor` of one page is the `cursor` of the next."""
+        """Return a page of a scope's memories, oldest first; pass its `next_cursor` as the next `cursor`."""
         return await self._engine.read.get_all(
             self._scope(user_id, agent_id, run_id),
             limit=requests.read_limit(limit),
@@ -461,7 +461,7 @@ class AsyncMemory(AsyncClosing):
     ) -> BenchReport:
         """Measure how well `search` finds the stored memories, with at most `probes` questions made from them.
 
-        Without a scope each memory is asked for in its own. Only reads, and needs no language model.
+        Without a scope, each memory is searched in its own. Only reads, and needs no language model.
         """
         from perdure.engine.maintenance.recall_benchmark import read_bench
 
@@ -476,7 +476,7 @@ class AsyncMemory(AsyncClosing):
 
     # ------------------------------------------------------------------ life
     async def close(self) -> None:
-        """Finish what is under way and let go of every file; closing twice is no error."""
+        """Finish running work and close every file; closing twice is no error."""
         if not self._is_view:
             await self._engine.close()
 
@@ -493,17 +493,17 @@ async def run_search(
     agent_id: str | None = None,
     run_id: str | None = None,
 ) -> SearchResult:
-    """Carry out `AsyncMemory.search` with its options as one value."""
+    """Run `AsyncMemory.search` with its options as one value."""
     scope = memory._scope(user_id, agent_id, run_id)
     return await memory._engine.read.search(requests.read_query(memory._engine.kernel, query, scope, options))
 
 
 class Memory(Closing[AsyncMemory]):
-    """Long-term memory for agents: facts are kept, corrected and recalled, and nothing is lost.
+    """Long-term memory for agents: stores facts, corrects them, recalls them, and loses nothing.
 
-    AsyncMemory without `await`: usable from any thread, and inside a running event loop, which it blocks. Making one
-    checks every setting and opens nothing: files are opened, and what a crash left over is finished, on first use. It
-    may be used from many threads at once. Times are aware datetimes or ISO 8601 text. All errors are PerdureError.
+    AsyncMemory without `await`: usable from any thread, and inside a running event loop, which it blocks. Constructing
+    one validates every setting and opens nothing: the first use opens the files, and finishes what a crash interrupted.
+    Many threads may use it at once. Times are aware datetimes or ISO 8601 text. All errors are PerdureError.
     """
 
     def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
@@ -538,7 +538,7 @@ class Memory(Closing[AsyncMemory]):
 
     @property
     def graph(self) -> Graph:
-        """The entities that memories name and the relations between them, where a `graph_store` is configured."""
+        """The entities in memories and the relations between them, if a `graph_store` is configured."""
         from perdure.frontends.library.graph import Graph
 
         return Graph._over(self._memory.graph)

@@ -1,4 +1,4 @@
-"""MemoryClient: the memory proxy in one's own process: chats with a model that remembers."""
+"""MemoryClient: the memory proxy inside your own process: chats with a model that remembers."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from perdure.frontends.library.memory_client_settings import client_config, embe
 from perdure.frontends.library.portal import PORTAL
 
 CHAT_MODEL = "gpt-4o-mini"
-"""The model of a chat that names none."""
+"""The model of a chat without one."""
 _PATH = "/v1/chat/completions"
 
 ChatMessages = Sequence[Mapping[str, Any]]
-"""A chat in OpenAI's format: every kind of message that it has."""
+"""A chat in OpenAI's format, with any kind of message."""
 
 
 class MemoryClient(AsyncClosing):
-    """Chats with an OpenAI-compatible server, and remembers by conversation; what is in `global` is read by all.
+    """Chats with an OpenAI-compatible server, with a memory for each conversation; all of them read `global`.
 
-    Every memory is a Markdown file below `memory_path/entries`, which may be read, edited and deleted: what changed on
-    disk is memory at the next opening, or at once where the folder is watched, by `start_watcher` from the first call
-    on. Changes are committed to a git repository there, unless `enable_git_versioning` is off. Making a client opens
-    nothing; `async with`, or `start`, begins to watch, and to work on what an earlier process left over. Facts are
-    learned beside the chat, by rules. `embedding_model` is a model of the server, a folder with one, or `minilm`, which
-    runs here; of the server's an unknown one takes `embedding_dimensions`. Its methods belong to one event loop, but
-    for `list_all`, which is for callers without `await`. All errors are PerdureError; a memory that fails costs a chat
-    nothing but its memory.
+    Every memory is a Markdown file below `memory_path/entries`, which you may read, edit and delete. Changes on disk
+    become memory at the next opening, or at once if the folder is watched; `start_watcher` watches from the first call
+    on. Changes are committed to a git repository there, unless `enable_git_versioning` is off. Constructing a client
+    opens nothing; `async with`, or `start`, begins to watch, and resumes the work of an earlier process. Rules extract
+    facts in the background. `embedding_model` is a model of the server, a folder with one, or `minilm`, which runs
+    locally; an unknown model of the server needs `embedding_dimensions`. Its methods belong to one event loop, except
+    `list_all`, which is for callers without `await`. All errors are PerdureError; if memory fails, the chat goes on
+    without it.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class MemoryClient(AsyncClosing):
 
     # ------------------------------------------------------------------ memory alone
     async def add(self, text: str, conversation_id: str = DEFAULT) -> AddResult:
-        """Keep what a text says: its facts are extracted and reconciled, and no model is chatted with."""
+        """Extract the facts of a text and reconcile them; no chat model is called."""
         return await self._memory.add(requests.read_text(text, "text"), run_id=_name(conversation_id))
 
     async def search(
@@ -118,7 +118,7 @@ class MemoryClient(AsyncClosing):
         score_threshold: float | None = None,
         filters: Filters | None = None,
     ) -> list[dict[str, Any]]:
-        """What is remembered of a query, best first, each as `{role, content, created_at, score}`."""
+        """Return the memories that answer a query, best first, each as `{role, content, created_at, score}`."""
         ask = RecallRequest(
             conversation=_conversation(conversation_id),
             query=requests.read_text(query, "query"),
@@ -128,7 +128,7 @@ class MemoryClient(AsyncClosing):
         return [_hit(item) for item in (await self._recalling.search(ask)).results]
 
     def list_all(self, conversation_id: str = DEFAULT, include_summary: bool = False) -> list[dict[str, Any]]:
-        """All that is kept of a conversation, oldest first, each as `{id, content, role, created_at}`."""
+        """Return the entries of a conversation, oldest first, each as `{id, content, role, created_at}`."""
         kinds = ("facts", "messages", *(("summaries",) if include_summary else ()))
         scope = Scope(run_id=_name(conversation_id))
         page = self._memory._engine.read.get_all(
@@ -175,12 +175,12 @@ class MemoryClient(AsyncClosing):
         filters: Filters | None = None,
         **fields: Any,
     ) -> dict[str, Any] | AsyncIterator[dict[str, Any]]:
-        """Ask the model with what is remembered, and remember the turn.
+        """Call the model with the recalled memories, and store the turn.
 
-        Answers with the completion and its `memory_hits`, or with `stream` with an iterator over its chunks; close it
-        (`aclosing`) where you stop early. `fields` go to the server as they are (temperature, tools, ...);
-        `memory_top_k` 0 asks without memory. UpstreamError where the server cannot be reached or answers an error; of
-        a chat that failed so nothing is remembered, but a stream's user turn is.
+        Returns the completion with its `memory_hits`, or with `stream` an iterator over its chunks; close it
+        (`aclosing`) if you stop early. `fields` are sent to the server as they are (temperature, tools, ...);
+        `memory_top_k` 0 calls without memory. UpstreamError if the server cannot be reached or answers with an error:
+        then nothing is stored, except the user's message of a stream.
         """
         found, conversation = _checked_messages(messages), _conversation(conversation_id)
         step = ConversationStep(conversation, found, fields)
@@ -199,14 +199,14 @@ class MemoryClient(AsyncClosing):
         return {**completion, "memory_hits": [_hit(item) for item in recalled.hits]}
 
     async def _note(self, step: ConversationStep, body: bytes) -> None:
-        """Note the memories that the model was given, so that no echo of them is learned."""
+        """Record the memories in the prompt, so that a repetition of them is not learned."""
         items, summary = standing_in(body, step.recalled)
         await injected(self._memory._engine.kernel, step.conversation.scope, items, summary)
 
     async def _streamed(
         self, step: ConversationStep, turn: PendingTurn | None, body: bytes, api_key: str | None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Yield the chunks of an answer; an answer that breaks off, or is closed early, is kept as far as it came."""
+        """Yield the chunks of an answer; if it breaks off or is closed early, what arrived is stored."""
         if turn is not None:
             await self._remembering.turns.keep_user(turn)
         reader, complete = ChatStream(), False
@@ -225,7 +225,7 @@ class MemoryClient(AsyncClosing):
                 await self._remembering.turns.keep_answer(turn, reader.text, complete=complete)
 
     async def _ask(self, body: bytes, api_key: str | None) -> UpstreamAnswer:
-        """The head of an answer that is none of an error."""
+        """Return the head of an answer; errors are raised."""
         headers = {"Content-Type": "application/json"}
         authorization = f"Bearer {api_key}" if api_key else self._upstream.authorization
         if authorization is not None:
@@ -238,13 +238,13 @@ class MemoryClient(AsyncClosing):
 
     # ------------------------------------------------------------------ life
     async def start(self) -> None:
-        """Begin to watch the files, and to work on what is due, also on what an earlier process left over."""
+        """Watch the files, and run due jobs, including those that an earlier process left."""
         if (vault := self._memory._engine.kernel.file_observer) is not None:
             vault.watch()
         await self._remembering.start()
 
     async def stop(self) -> None:
-        """Let go of files and connections; what is not learned yet is by the next one. Stopping twice is no error."""
+        """Close files and connections; the next process learns what is left. Stopping twice is no error."""
         await self._recalling.close()
         await self._remembering.close()
         await self._upstream.close()
@@ -260,7 +260,7 @@ class MemoryClient(AsyncClosing):
 
 
 async def _chunks(answer: UpstreamAnswer, reader: ChatStream) -> AsyncGenerator[dict[str, Any], None]:
-    """The events of a stream as objects, each told to the reader too."""
+    """Yield the events of a stream as objects, and pass each to the reader."""
     events = Events()
     async for piece in answer.chunks():
         reader.feed(piece)
@@ -274,7 +274,7 @@ async def _chunks(answer: UpstreamAnswer, reader: ChatStream) -> AsyncGenerator[
 
 
 def _read(data: bytes | str) -> dict[str, Any]:
-    """A JSON object of the server's; UpstreamError for anything else."""
+    """Parse the server's JSON object; UpstreamError for anything else."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -289,7 +289,7 @@ def _name(conversation_id: object) -> str:
 
 
 def _conversation(conversation_id: object) -> Conversation:
-    """A conversation and what is shared by all."""
+    """Build the conversation, and the one that all share."""
     name = _name(conversation_id)
     return Conversation(scope=Scope(run_id=name), shared=Scope(run_id=GLOBAL), session=name, dialect="chat")
 

@@ -1,4 +1,4 @@
-"""What 002 §6's keys come to in perdure's own settings."""
+"""Translate the settings of MemoryClient into perdure's own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from perdure.domain.text.readable import shown
 from perdure.engine.config.config import MemoryConfig, read_config
 
 _OWN_MODELS = {"minilm": "minilm", "all-minilm-l6-v2": "minilm", "hashed": "hashed"}
-"""Models that run here without a download of their own, by the last part of their names."""
+"""Local models that need no separate download, by the last part of their names."""
 RECORDS = "memories.db"
-"""Where a `sqlite` store keeps what it holds, in the folder of a memory."""
+"""The data file of a `sqlite` store in the folder of a memory."""
 
 
 def client_config(
@@ -47,7 +47,7 @@ def client_config(
 
 
 def refuse_records(memory_path: Path) -> None:
-    """ConfigError where a folder holds memories as records, which nobody would see who works with its files."""
+    """Raise ConfigError if a folder holds memories as records, which are not visible in its files."""
     folder = memory_path.expanduser()
     if (folder / RECORDS).exists() and not (folder / ENTRIES).is_dir():
         raise ConfigError(
@@ -59,7 +59,7 @@ def refuse_records(memory_path: Path) -> None:
 
 
 def embedder_settings(model: str, base_url: str, api_key: str | None, dimensions: int | None) -> dict[str, Any]:
-    """The embedder of a model's name: one of our own, a folder with a model, or one of the server's."""
+    """Return the embedder for a model's name: a local one, a folder with a model, or one of the server's."""
     if not isinstance(model, str) or not model.strip():
         raise ConfigError(
             f"embedding_model must name a model or a folder, not {shown(model)}", field="embedding_model", value=model
@@ -80,5 +80,5 @@ def _own(model: str) -> str | None:
 
 
 def is_served(model: str) -> bool:
-    """Whether a name is that of a model of the server, and none that runs here."""
+    """Whether a name is a model of the server and not a local one."""
     return _own(model) is None and not Path(model).expanduser().is_dir()

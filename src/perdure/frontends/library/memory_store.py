@@ -24,7 +24,7 @@ from perdure.frontends.library.memory import AsyncMemory, Memory
 from perdure.frontends.library.portal import blocking
 
 Given = str | Mapping[str, Any] | StoredMemory
-"""A memory as `store` and `update` take it: its text, or an object with the fields of `StoredMemory`."""
+"""A memory as input of `store` and `update`: its text, or an object with the fields of `StoredMemory`."""
 
 RETRIEVE_LIMIT, LIST_LIMIT = 5, 20
 """How many memories `retrieve` and `list` give by default."""
@@ -34,7 +34,7 @@ MOST_LISTED = 100
 """The largest limit of `list`; greater ones are lowered to it."""
 
 _WALKED = 500
-"""Memories read at a time where a list is made."""
+"""Memories read at a time for a list."""
 _OWN = ("created_at", "updated_at", "access_count")
 """Fields that the store itself sets."""
 _FIELDS = ("id", "type", "content", "user_id", "project_id", "source", "importance", *_OWN)
@@ -45,9 +45,9 @@ _FACTS = {"kind": "facts"}
 class AsyncMemoryStore(AsyncClosing):
     """A user's memories, stored, recalled, corrected and forgotten one by one.
 
-    It stands on an AsyncMemory, and what stands behind that one's walls it neither shows nor changes. Every memory
-    belongs to a user, and may belong to a project of theirs. Ids are shown with `mem_`, and taken with and without.
-    Made over a memory that is open already, which it leaves open, or by `local`. All errors are PerdureError.
+    It uses an AsyncMemory, and sees and changes only what is in that one's scope. Every memory belongs to a user, and
+    may belong to a project of theirs. Ids are returned with `mem_`, and accepted with and without. Construct it over an
+    open memory, which it does not close, or with `local`. All errors are PerdureError.
     """
 
     def __init__(self, memory: AsyncMemory) -> None:
@@ -60,7 +60,7 @@ class AsyncMemoryStore(AsyncClosing):
 
     @classmethod
     def local(cls, path: str | os.PathLike[str] = "~/.memory") -> Self:
-        """A store over the embedded set in one folder, which closes with it: no key, no server, no download."""
+        """Open a store with the embedded providers in one folder: no key, no server, no download."""
         self = cls(AsyncMemory.local(path))
         self._is_own = True
         return self
@@ -77,11 +77,11 @@ class AsyncMemoryStore(AsyncClosing):
         importance: float | None = None,
         id: str | None = None,
     ) -> StoredMemory:
-        """Keep a new memory as it is, without extraction; fields may stand in the object or beside it.
+        """Store a new memory as it is, without extraction; pass fields in the object or as arguments.
 
-        Without a `type` it is semantic, `source` says where it came from (else `api`), `importance` is from 0 to 1. An
-        `id` of one's own is a UUID, with or without `mem_`; one that was ever used is a ConflictError. `created_at`
-        and `access_count` are the store's own, and InvalidInputError here.
+        Without a `type` it is semantic; `source` says where it came from (else `api`); `importance` is from 0 to 1.
+        Your own `id` is a UUID, with or without `mem_`; one that was ever used is a ConflictError. The store itself
+        sets `created_at` and `access_count`: passing them is InvalidInputError.
         """
         fields = _read(memory, user_id=user_id, project_id=project_id, type=type, source=source,
                        importance=importance, id=id)  # fmt: skip
@@ -106,10 +106,10 @@ class AsyncMemoryStore(AsyncClosing):
         source: str | None = None,
         importance: float | None = None,
     ) -> StoredMemory:
-        """Set the fields that are given; the id stays, and what stood there stays as a version that `undo` brings back.
+        """Set the given fields; the id stays, and `undo` restores the earlier state, which stays as a version.
 
-        A whole memory, as `get` gave it, may come back changed: its id, user and project must be those that it has,
-        and what the store itself sets is not read. NotFoundError for an unknown id.
+        You may pass back a whole memory from `get` with changes: its id, user and project must be the same, and fields
+        that the store itself sets are ignored. NotFoundError for an unknown id.
         """
         fields = _read(memory, type=type, source=source, importance=importance)
         before = await self._item(id)
@@ -131,9 +131,9 @@ class AsyncMemoryStore(AsyncClosing):
         return StoredMemory.of(self._engine.access_counts.counted(item))
 
     async def forget(self, id: str, *, erase: bool = True) -> ErasureReport:
-        """Delete a memory and erase its text from every place that held it; NotFoundError for an unknown id.
+        """Delete a memory and erase its text from every place; NotFoundError for an unknown id.
 
-        `erase=False` keeps history and versions, so that `undo` can bring it back.
+        `erase=False` keeps history and versions, so that `undo` can restore it.
         """
         return await self._memory.forget(id=(await self._item(id)).id, erase=erase)
 
@@ -145,9 +145,9 @@ class AsyncMemoryStore(AsyncClosing):
         types: Sequence[str] | None = None,
         erase: bool = True,
     ) -> ErasureReport:
-        """Delete and erase all memories of a user, of one project of theirs, of some types; ScopeError without a user.
+        """Erase all memories of a user, of one of their projects, of some types; ScopeError without a user.
 
-        Without `types` the messages go too that the user's memories came from.
+        Without `types`, the source messages of the user's memories are erased too.
         """
         request = ForgetRequest(
             scope=self._scope(user_id, project_id),
@@ -158,11 +158,11 @@ class AsyncMemoryStore(AsyncClosing):
         return await self._engine.forget(request)
 
     async def consolidate(self, memory_ids: Sequence[str]) -> StoredMemory:
-        """Merge at least two memories into one, which takes their place; `undo` takes back each event of it.
+        """Merge at least two memories into one, which replaces them; `undo` reverts each event.
 
-        They must be of one user, one project and one type, else InvalidInputError; NotFoundError for an unknown id.
-        Where values of one thing differ the newest stays: "Hawaii budget is $12,000 (updated from initial $10,000)".
-        With the `llm` curator the model writes the text, and where it fails, or makes up a number, the rules do.
+        They must have the same user, project and type, else InvalidInputError; NotFoundError for an unknown id. Where
+        values of one attribute differ, the newest stays: "Hawaii budget is $12,000 (updated from initial $10,000)".
+        With the `llm` curator the model writes the text; if it fails, or invents a number, the rules do.
         """
         self._check_open()
         given = requests.read_texts(memory_ids, "memory_ids")
@@ -178,13 +178,13 @@ class AsyncMemoryStore(AsyncClosing):
         project_id: str | None = None,
         about: str | None = None,
     ) -> builtins.list[Insight]:
-        """What a user's memories show together: counts, common issues, preferred approaches, styles and lessons.
+        """Derive insights from a user's memories: counts, common issues, preferred approaches, styles and lessons.
 
-        "User frequently deploys payment-service (12 times)". Whose memories is said by a scope with `user_id` and
-        `project_id`, or beside it. Each insight names the memories that it came from, and is kept as a memory of type
-        `reflective` that is forgotten with them; reflecting again updates those that are kept, and removes those that
-        hold no longer. With `about` only the insights are returned that have one of its words, in themselves or in
-        their memories. With the `llm` curator the model finds them; where it fails, or makes up a number, the rules do.
+        An example is "User frequently deploys payment-service (12 times)". Pass a scope with `user_id` and
+        `project_id`, or these as arguments. Each insight names its source memories, and is stored as a memory of type
+        `reflective` that is forgotten with them. Running it again updates stored insights, and removes those that no
+        longer hold. `about` limits the result to insights with one of its words, in themselves or in their memories.
+        With the `llm` curator the model finds them; if it fails, or invents a number, the rules do.
         """
         given = _scope_of(scope)
         wanted = None if about is None else requests.read_text(about, "about")
@@ -202,9 +202,9 @@ class AsyncMemoryStore(AsyncClosing):
         limit: int = RETRIEVE_LIMIT,
         threshold: float = RETRIEVE_THRESHOLD,
     ) -> builtins.list[RetrieveResult]:
-        """A user's memories that answer a query and score at least `threshold`, best first.
+        """Return a user's memories that answer a query and score at least `threshold`, best first.
 
-        With a `project_id` only that project's. Each of them counts as accessed once more.
+        With a `project_id` only that project's. Each result is counted as an access.
         """
         scope = self._scope(user_id, project_id)
         view = self._memory.within(user_id=scope.user_id, project_id=scope.project_id)
@@ -214,7 +214,7 @@ class AsyncMemoryStore(AsyncClosing):
         return [RetrieveResult(self._stored(item), item.score or 0.0) for item in found.results]
 
     async def get(self, id: str) -> StoredMemory:
-        """The memory with this id; NotFoundError where there is none."""
+        """Return the memory with this id; NotFoundError if there is none."""
         return StoredMemory.of(await self._item(id))
 
     async def list(
@@ -225,7 +225,7 @@ class AsyncMemoryStore(AsyncClosing):
         types: Sequence[str] | None = None,
         limit: int = LIST_LIMIT,
     ) -> MemoryListing:
-        """A user's memories, newest first, at most 100 of them, and how many there are in all."""
+        """Return a user's memories, newest first, at most 100 of them, and their total number."""
         most = min(requests.read_limit(limit), MOST_LISTED)
         scope = self._scope(user_id, project_id)
         view = self._memory.within(user_id=scope.user_id, project_id=scope.project_id)
@@ -243,7 +243,7 @@ class AsyncMemoryStore(AsyncClosing):
 
     # ------------------------------------------------------------------ life
     async def is_enabled(self) -> bool:
-        """Whether memories can be had: not after `close`, nor where the store cannot be opened."""
+        """Whether the store is usable: not after `close`, nor if it cannot be opened."""
         if self._is_closed:
             return False
         try:
@@ -253,7 +253,7 @@ class AsyncMemoryStore(AsyncClosing):
         return True
 
     async def close(self) -> None:
-        """Take no more calls, and close the memory that `local` opened; closing twice is no error."""
+        """Accept no more calls, and close the memory that `local` opened; closing twice is no error."""
         self._is_closed = True
         if self._is_own:
             await self._memory.close()
@@ -271,7 +271,7 @@ class AsyncMemoryStore(AsyncClosing):
         return scope
 
     async def _item(self, id: str) -> MemoryItem:
-        """The user's memory with this id; one of no user, a team's for example, is none."""
+        """Return the user's memory with this id; one without a user, a team's for example, does not count."""
         self._check_open()
         item = await self._memory.get(id)
         if item is None or item.scope.user_id is None:
@@ -283,7 +283,7 @@ class AsyncMemoryStore(AsyncClosing):
 
 
 def _read(memory: Given | None, **beside: object) -> dict[str, Any]:
-    """The fields of a memory as it was given, without those that have no value; what is given twice must agree."""
+    """Return the fields of a given memory that have a value; values given twice must agree."""
     if isinstance(memory, StoredMemory):
         fields: dict[str, Any] = {name: getattr(memory, name) for name in _FIELDS}
     elif isinstance(memory, Mapping):
@@ -307,7 +307,7 @@ def _read(memory: Given | None, **beside: object) -> dict[str, Any]:
 
 
 def _scope_of(scope: object) -> Scope:
-    """A user and a project, as `reflect` takes them in one value."""
+    """Read a user and a project from one scope value."""
     if scope is None or isinstance(scope, Scope):
         found = scope or Scope()
     elif isinstance(scope, Mapping):
@@ -325,7 +325,7 @@ def _scope_of(scope: object) -> Scope:
 
 
 def _statement(fields: Mapping[str, Any]) -> Statement:
-    """What is stated, checked."""
+    """Validate the fields of an explicit memory."""
     content, kind, source, importance = (fields.get(name) for name in ("content", "type", "source", "importance"))
     return Statement(
         content=None if content is None else requests.read_text(content, "content"),
@@ -352,8 +352,8 @@ class MemoryStore(Closing[AsyncMemoryStore]):
     """A user's memories, stored, recalled, corrected and forgotten one by one.
 
     AsyncMemoryStore without `await`: usable from any thread, and inside a running event loop, which it blocks. Every
-    memory belongs to a user, and may belong to a project of theirs. Ids are shown with `mem_`, and taken with and
-    without. Made over a Memory that is open already, which it leaves open, or by `local`. All errors are PerdureError.
+    memory belongs to a user, and may belong to a project of theirs. Ids are returned with `mem_`, and accepted with and
+    without. Construct it over an open Memory, which it does not close, or with `local`. All errors are PerdureError.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -363,7 +363,7 @@ class MemoryStore(Closing[AsyncMemoryStore]):
 
     @classmethod
     def local(cls, path: str | os.PathLike[str] = "~/.memory") -> Self:
-        """A store over the embedded set in one folder, which closes with it: no key, no server, no download."""
+        """Open a store with the embedded providers in one folder: no key, no server, no download."""
         return cls._over(AsyncMemoryStore.local(path))
 
     store = blocking(AsyncMemoryStore.store)

@@ -1,4 +1,4 @@
-"""The memory tool of Anthropic's models over a memory: files of one scope, which are memories and searched as such."""
+"""Anthropic's memory tool over a perdure memory: the files of one scope, which are searchable memories."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
 
 TYPE = "memory_20250818"
-"""The version of the tool that is answered for."""
+"""The supported version of the tool."""
 NAME = "memory"
 
 
 class AsyncMemoryTool:
-    """Carries out the commands of a memory tool on the files of one scope of an AsyncMemory.
+    """Runs the commands of a memory tool on the files of one scope of an AsyncMemory.
 
-    Below `/memories` an agent keeps files of its own; `facts`, `turns` and `summaries` hold what memory knows of the
-    scope: facts may be edited and deleted, the others are read-only. What is changed has history, versions and `undo`,
-    and is found by `search`, where the metadata's `path` names the file. ScopeError without a scope, ForbiddenError
-    for one outside of the memory's walls.
+    Below `/memories` an agent keeps files of its own; `facts`, `turns` and `summaries` contain the memories of the
+    scope: facts may be edited and deleted, the others are read-only. Changes have history, versions and `undo`, and
+    `search` finds them; the metadata's `path` names the file. ScopeError without a scope, ForbiddenError for one
+    outside of the memory's scope.
     """
 
     def __init__(
@@ -43,31 +43,31 @@ class AsyncMemoryTool:
 
     @property
     def root(self) -> Path | None:
-        """The real folder of the scope, where memories are files: for `cat`, `grep` and editors. Else None."""
+        """The real folder of the scope if memories are files, for `cat`, `grep` and editors; else None."""
         return self._files.folder
 
     def definition(self) -> dict[str, str]:
-        """The tool as it stands among the `tools` of a request."""
+        """Return the tool's entry for the `tools` of a request."""
         return {"type": TYPE, "name": NAME}
 
     async def handle(self, command: Mapping[str, Any]) -> str:
-        """The text that answers a command, as the model sent it; what cannot be done is said in the text.
+        """Run a command as the model sent it and return the answer's text; a failure is described in the text.
 
         `view` (path, view_range), `create` (path, file_text), `str_replace` (path, old_str, new_str), `insert` (path,
-        insert_line, insert_text), `delete` (path), `rename` (old_path, new_path). A store or a service that fails is a
+        insert_line, insert_text), `delete` (path), `rename` (old_path, new_path). Failures of a store or a service are
         PerdureError.
         """
         return (await self.answer(command)).text
 
     async def answer(self, command: Mapping[str, Any]) -> ToolAnswer:
-        """`handle`, which also tells whether the text is an error."""
+        """Like `handle`, and also say whether the text is an error."""
         try:
             return ToolAnswer(await self._carry_out(command))
         except Refused as refused:
             return ToolAnswer(str(refused), is_error=True)
 
     def for_anthropic(self) -> BetaAsyncAbstractMemoryTool:
-        """The tool for the `anthropic` package's asynchronous tool runner; DependencyError without that package."""
+        """Return the tool for `anthropic`'s asynchronous tool runner; DependencyError without that package."""
         from perdure.frontends.library.memory_tool_anthropic import async_tool
 
         return async_tool(self.answer)
@@ -174,11 +174,11 @@ def _text(command: Mapping[str, Any], name: str, default: str | None = None) -> 
 
 
 class MemoryTool(Synchronous[AsyncMemoryTool]):
-    """Carries out the commands of a memory tool on the files of one scope of a Memory: AsyncMemoryTool without `await`.
+    """Runs the commands of a memory tool on the files of one scope of a Memory: AsyncMemoryTool without `await`.
 
-    Below `/memories` an agent keeps files of its own; `facts`, `turns` and `summaries` hold what memory knows of the
+    Below `/memories` an agent keeps files of its own; `facts`, `turns` and `summaries` contain the memories of the
     scope: facts may be edited and deleted, the others are read-only. ScopeError without a scope, ForbiddenError for one
-    outside of the memory's walls.
+    outside of the memory's scope.
     """
 
     def __init__(
@@ -190,18 +190,18 @@ class MemoryTool(Synchronous[AsyncMemoryTool]):
 
     @property
     def root(self) -> Path | None:
-        """The real folder of the scope, where memories are files: for `cat`, `grep` and editors. Else None."""
+        """The real folder of the scope if memories are files, for `cat`, `grep` and editors; else None."""
         return self._asynchronous.root
 
     def definition(self) -> dict[str, str]:
-        """The tool as it stands among the `tools` of a request."""
+        """Return the tool's entry for the `tools` of a request."""
         return self._asynchronous.definition()
 
     handle = blocking(AsyncMemoryTool.handle)
     answer = blocking(AsyncMemoryTool.answer)
 
     def for_anthropic(self) -> BetaAbstractMemoryTool:
-        """The tool for the `anthropic` package's tool runner; DependencyError without that package."""
+        """Return the tool for `anthropic`'s tool runner; DependencyError without that package."""
         from perdure.frontends.library.memory_tool_anthropic import sync_tool
 
         return sync_tool(self.answer)

@@ -1,4 +1,4 @@
-"""A memory tool as the `anthropic` package's tool runners take it; the one file that needs that package for it."""
+"""The memory tool for the `anthropic` package's tool runners; the only module that needs the package for that."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ except ImportError as error:
 
 
 def sync_tool(answer: Callable[[Mapping[str, Any]], ToolAnswer]) -> BetaAbstractMemoryTool:
-    """The tool for a synchronous client's runner."""
+    """Return the tool for a synchronous client's runner."""
     return _Tool(answer)
 
 
 def async_tool(answer: Callable[[Mapping[str, Any]], Awaitable[ToolAnswer]]) -> BetaAsyncAbstractMemoryTool:
-    """The tool for an asynchronous client's runner."""
+    """Return the tool for an asynchronous client's runner."""
     return _AsyncTool(answer)
 
 
 def _told(answer: ToolAnswer) -> str:
-    """The text of an answer; an error is raised as the runner's own, which marks it as one for the model."""
+    """Return an answer's text; raise an error as the runner's own type, which marks it for the model."""
     if answer.is_error:
         raise ToolError(answer.text)
     return answer.text

@@ -1,4 +1,4 @@
-"""The synchronous library: calls of the asynchronous one, on a shared event loop in a daemon thread."""
+"""The synchronous library: runs the asynchronous one on a shared event loop in a daemon thread."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ S = TypeVar("S", bound="Synchronous[Any]")
 
 
 class Portal:
-    """Runs coroutines on a loop of its own, so that sync callers work from any thread and inside a running loop.
+    """Runs coroutines on its own loop, so that sync callers work from any thread and inside a running loop.
 
-    The thread is a daemon: a `Memory` that nobody closed never holds up the interpreter's exit.
+    The thread is a daemon: a `Memory` that nobody closed never keeps the interpreter from exiting.
     """
 
     def __init__(self) -> None:

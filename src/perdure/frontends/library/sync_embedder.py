@@ -1,4 +1,4 @@
-"""The embedder in use, as the synchronous library shows it."""
+"""The embedder of the synchronous library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SyncEmbedder(Synchronous[Embedder]):
 
     @property
     def label(self) -> str:
-        """Which model's vectors these are."""
+        """The model of the vectors."""
         return self._asynchronous.label
 
     def get_dimension(self) -> int:
@@ -30,5 +30,5 @@ class SyncEmbedder(Synchronous[Embedder]):
     embed_batch = blocking(Embedder.embed_batch)
 
     def score(self, similarity: float) -> float:
-        """A cosine as a score in [0, 1]."""
+        """Convert a cosine into a score in [0, 1]."""
         return self._asynchronous.score(similarity)

@@ -32,11 +32,11 @@ from perdure.frontends.library.portal import blocking
 
 
 class AsyncTeamMemory(AsyncClosing):
-    """A team's memory as one member has it: what they see of it, and what they may do to it.
+    """A team's memory for one member: what they may see, and what they may do.
 
-    Made over a memory that is open already, which it leaves open, or by `local`. `role` is reader, member, admin or
-    service; `projects` are those that the member belongs to. Who the member is, is taken for granted here: where that
-    is in doubt, a server asks for credentials. All errors are PerdureError.
+    Construct it over an open memory, which it does not close, or with `local`. `role` is reader, member, admin or
+    service; `projects` are the member's projects. This class trusts the given member; a server checks credentials. All
+    errors are PerdureError.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class AsyncTeamMemory(AsyncClosing):
         role: Role = "member",
         projects: Collection[str] = (),
     ) -> Self:
-        """The embedded set in one folder, which closes with this."""
+        """Open a team's memory with the embedded providers in one folder, which closes with it."""
         self = cls(AsyncMemory.local(path), team=team, member=member, role=role, projects=projects)
         self._is_own = True
         return self
 
     # ------------------------------------------------------------------ writing
     async def upsert(self, item: Mapping[str, Any]) -> str:
-        """Store `content` with all of the seven tags, in the place of what has the same source; answers the id.
+        """Store `content` with all of the seven tags, replacing an item with the same source; return the id.
 
-        InvalidInputError names every tag that is missing or wrong. PromotionRequiredError where the memory of this
-        source has another truth level, ForbiddenError where this role may not write at the level.
+        InvalidInputError names every missing or wrong tag. PromotionRequiredError if the memory of this source has
+        another truth level, ForbiddenError if this role may not write at the level.
         """
         return await self._teams.write.upsert(self._member, read_item(item, self._member.team))
 
@@ -76,7 +76,7 @@ class AsyncTeamMemory(AsyncClosing):
         return await self._teams.write.patch(self._member, read_memory_id(id), read_patch(changes))
 
     async def delete(self, id: str, *, erase: bool = False) -> None:
-        """Remove a memory from every read of the present; with `erase` from history and versions too."""
+        """Delete a memory from all current reads; with `erase` also from history and versions."""
         memory_id = read_memory_id(id)
         if read_flag(erase, "erase"):
             await self._teams.write.erase(self._member, memory_id)
@@ -84,7 +84,7 @@ class AsyncTeamMemory(AsyncClosing):
             await self._teams.write.delete(self._member, memory_id)
 
     async def sweep(self) -> int:
-        """Delete the team's EPHEMERAL memories whose time is over, which no read shows any more; how many."""
+        """Delete the team's expired EPHEMERAL memories, which reads skip already; return how many."""
         return await self._teams.expiry.sweep(self._member.team)
 
     # ------------------------------------------------------------------ reading
@@ -97,7 +97,7 @@ class AsyncTeamMemory(AsyncClosing):
         visibility: str | None = "team",
         limit: int = 10,
     ) -> SearchResult:
-        """The memories that answer a query, best first; `visibility=None` is all that the member sees.
+        """Return the memories that answer a query, best first; `visibility=None` is all that the member sees.
 
         `limit` is from 1 to 100, `project_scope` one project (else all of the team's).
         """
@@ -105,11 +105,11 @@ class AsyncTeamMemory(AsyncClosing):
         return await self._teams.read.search(self._member, query, options)
 
     async def public_search(self, query: str, *, project_scope: str | None = None, limit: int = 10) -> SearchResult:
-        """What any team has published that answers a query, best first."""
+        """Return the PUBLIC memories of any team that answer a query, best first."""
         return await public_search(self._memory, query, project_scope=project_scope, limit=limit)
 
     async def get(self, id: str) -> MemoryItem | None:
-        """The memory with this id, or None where the member sees none."""
+        """Return the memory with this id, or None if the member sees none."""
         return await self._teams.read.get(self._member, id)
 
     async def get_all(
@@ -121,12 +121,12 @@ class AsyncTeamMemory(AsyncClosing):
         limit: int = 100,
         cursor: str | None = None,
     ) -> ListResult:
-        """A page of what the member sees, oldest first; `next_cursor` of one page is the `cursor` of the next."""
+        """Return a page of what the member sees, oldest first; pass its `next_cursor` as the next `cursor`."""
         options = _search_options(truth_level_min, project_scope, visibility, limit, most=MAX_LIMIT)
         return await self._teams.read.get_all(self._member, options, cursor)
 
     async def history(self, id: str) -> list[HistoryRecord]:
-        """What happened to a memory as far as the member sees it, oldest first; empty for what they do not see."""
+        """Return a memory's history as far as the member sees it, oldest first; else an empty list."""
         try:
             memory_id = read_memory_id(id)
         except NotFoundError:
@@ -134,22 +134,22 @@ class AsyncTeamMemory(AsyncClosing):
         return await self._teams.read.history(self._member, memory_id)
 
     async def system_addendum(self, query: str, *, top_k: int = 5, min_level: str = "CANONICAL") -> SystemAddendum:
-        """What the team holds for true about a query, as a block for a system prompt: quoted data, delimited."""
+        """Return the team's facts about a query as a block for a system prompt: quoted data, delimited."""
         return await self._teams.read.system_addendum(self._member, query, top_k=top_k, min_level=min_level)
 
     # ------------------------------------------------------------------ promotions
     async def request_promotion(self, item_id: str, target_level: str, justification: str) -> Promotion:
-        """Ask for a memory's next truth level; levels that want no approval (WORKING by default) are given at once."""
+        """Request a memory's next truth level; levels without approval (WORKING by default) are set at once."""
         return await self._teams.promote.request(self._member, read_memory_id(item_id), target_level, justification)
 
     async def decide(self, promotion_id: str, decision: str, *, note: str | None = None) -> Promotion:
-        """Approve or reject a promotion, as an admin; ConflictError where that was done already."""
+        """Approve or reject a promotion, as an admin; ConflictError if it was decided already."""
         return await self._teams.promote.decide(self._member, promotion_id, decision, note)
 
     async def promotions(
         self, *, status: str | None = None, item_id: str | None = None, limit: int = 100, after: str = ""
     ) -> list[Promotion]:
-        """Promotions of memories that the member sees, oldest first, those that come after an id."""
+        """Return promotions of memories that the member sees, oldest first, after an id."""
         return await self._teams.promote.list(
             self._member,
             status=status,
@@ -159,12 +159,12 @@ class AsyncTeamMemory(AsyncClosing):
         )
 
     async def audit(self, *, subject_id: str | None = None, limit: int = 100, after: str = "") -> list[AuditEntry]:
-        """Who did what in the team, oldest first, those lines that come after an id; for admins."""
+        """Return who did what in the team, oldest first, after an id; for admins."""
         return await self._teams.audit(self._member, subject_id=subject_id, limit=read_limit(limit), after=after)
 
     # ------------------------------------------------------------------ graph
     async def entities(self, *, names: Sequence[str] | None = None, limit: int = 100) -> list[Entity]:
-        """The entities that the team's memories name, those that most name first; with `names` only these."""
+        """Return the entities in the team's memories, the most mentioned first; with `names` only these."""
         return await self._memory._engine.graph.entities(
             read_graph_query(self._member.walls, sees=self._member.sees()),
             names=None if names is None else read_texts(names, "names"),
@@ -174,21 +174,21 @@ class AsyncTeamMemory(AsyncClosing):
     async def neighbors(
         self, entity: str, *, depth: int = 1, at: Moment | None = None, include_past: bool = False
     ) -> list[Neighbor]:
-        """Who is reached over at most `depth` edges (1 to 3), and who is named beside an entity, nearest first.
+        """Return entities at most `depth` edges (1 to 3) away, and those mentioned together with it, nearest first.
 
-        `at` is the moment at which relations are to hold, now by default; `include_past` adds those that held before.
-        NotFoundError where no memory that the member sees names it.
+        `at` is the time at which relations must hold, now by default; `include_past` adds those that held before.
+        NotFoundError if no memory that the member sees names it.
         """
         asked = read_graph_query(self._member.walls, at=at, include_past=include_past, sees=self._member.sees())
         return await self._memory._engine.graph.neighbors(asked, read_text(entity, "entity"), depth=read_depth(depth))
 
     async def queue_status(self) -> QueueStatus:
-        """How much work waits for the team's graph, that of all members together."""
+        """Return how much work waits for the team's graph, of all members together."""
         return await self._memory._engine.graph.queue_status(self._member.walls)
 
     # ------------------------------------------------------------------ life
     async def close(self) -> None:
-        """Let go of every file, where this was opened by `local`; closing twice is no error."""
+        """Close every file if this was opened by `local`; closing twice is no error."""
         if self._is_own:
             await self._memory.close()
 
@@ -196,13 +196,13 @@ class AsyncTeamMemory(AsyncClosing):
 async def public_search(
     memory: AsyncMemory, query: str, *, project_scope: str | None = None, limit: int = 10
 ) -> SearchResult:
-    """What any team has published that answers a query, best first: for whoever asks, of a team or not."""
+    """Return the PUBLIC memories of any team that answer a query, best first, for any caller."""
     options = _search_options("PUBLIC", project_scope, None, limit)
     return await _teams(memory).read.public_search(query, options)
 
 
 async def sweep(memory: AsyncMemory) -> int:
-    """Delete the EPHEMERAL memories of all teams whose time is over; how many that were."""
+    """Delete the expired EPHEMERAL memories of all teams; return how many."""
     return await _teams(memory).expiry.sweep()
 
 
@@ -218,12 +218,12 @@ def _teams(memory: AsyncMemory) -> Teams:
 
 
 class TeamMemory(Closing[AsyncTeamMemory]):
-    """A team's memory as one member has it: what they see of it, and what they may do to it.
+    """A team's memory for one member: what they may see, and what they may do.
 
-    AsyncTeamMemory without `await`: usable from any thread, and inside a running event loop, which it blocks. Made over
-    a Memory that is open already, which it leaves open, or by `local`. `role` is reader, member, admin or service;
-    `projects` are those that the member belongs to. Who the member is, is taken for granted here: where that is in
-    doubt, a server asks for credentials. All errors are PerdureError.
+    AsyncTeamMemory without `await`: usable from any thread, and inside a running event loop, which it blocks. Construct
+    it over an open Memory, which it does not close, or with `local`. `role` is reader, member, admin or service;
+    `projects` are the member's projects. This class trusts the given member; a server checks credentials. All errors
+    are PerdureError.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class TeamMemory(Closing[AsyncTeamMemory]):
         role: Role = "member",
         projects: Collection[str] = (),
     ) -> Self:
-        """The embedded set in one folder, which closes with this."""
+        """Open a team's memory with the embedded providers in one folder, which closes with it."""
         return cls._over(AsyncTeamMemory.local(path, team=team, member=member, role=role, projects=projects))
 
     upsert = blocking(AsyncTeamMemory.upsert)

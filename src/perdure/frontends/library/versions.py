@@ -16,9 +16,9 @@ from perdure.frontends.library.portal import Synchronous, blocking
 class AsyncVersions:
     """The versions of an AsyncMemory whose store is `markdown`, kept by git.
 
-    A point is a commit (also abbreviated), a branch, a tag, or a time in ISO 8601 text, whose version is the last one
-    by then. ConfigError for memories that are not files under git, ForbiddenError behind walls, NotFoundError for a
-    point that there is not, ConflictError where something else is under way, VectorStoreError where git fails.
+    A point is a commit (also abbreviated), a branch, a tag, or a time in ISO 8601 text, which means the last version by
+    then. ConfigError for memories that are not files under git, ForbiddenError on a view limited to a scope,
+    NotFoundError for an unknown point, ConflictError if another operation is running, VectorStoreError if git fails.
     """
 
     def __init__(self, engine: Engine, walls: Scope = UNRESTRICTED) -> None:
@@ -26,47 +26,47 @@ class AsyncVersions:
         self._walls = walls
 
     async def log(self, point: str | None = None, *, limit: int = 20) -> list[Version]:
-        """The last versions as seen from a point (the newest one by default), newest first.
+        """Return the last versions before a point (the newest one by default), newest first.
 
-        Each tells what was learned, changed, deleted and forgotten, and from which messages.
+        Each says what was learned, changed, deleted and forgotten, and from which messages.
         """
         at = None if point is None else requests.read_text(point, "point")
         return await self._versions.log(at, requests.read_limit(limit))
 
     async def diff(self, before: str, after: str | None = None) -> VersionDiff:
-        """What differs between two points, or between one and the memory as it stands."""
+        """Return the difference between two points, or between one and the current memory."""
         two = None if after is None else requests.read_text(after, "after")
         return await self._versions.diff(requests.read_text(before, "before"), two)
 
     async def revert(self, point: str) -> AddResult:
-        """Take back what one version changed, by inverse events that `history` shows and `undo` takes.
+        """Revert the changes of one version by inverse events, which `history` shows and `undo` accepts.
 
-        ConflictError where a later version built on it. What was said stays said, what was erased stays gone.
+        ConflictError if a later version built on it. Messages stay, and erased text stays gone.
         """
         return await self._versions.revert(requests.read_text(point, "point"))
 
     async def branches(self) -> list[VersionBranch]:
-        """Every branch, by name."""
+        """Return every branch, by name."""
         return await self._versions.branches()
 
     async def branch(self, name: str) -> MergeReport:
-        """Work on another branch from now on; one that there is not is made of what stands now."""
+        """Switch to another branch; a new one is created from the current memory."""
         return await self._versions.branch(requests.read_text(name, "name"))
 
     async def merge(self, point: str) -> MergeReport:
-        """Take in the memories of another branch.
+        """Merge the memories of another branch.
 
-        Of a memory that both sides changed the text updated last stands, the other is kept as a tombstone. Facts of
-        both sides about one matter are told, and settled where the rules would be sure.
+        If both sides changed a memory, the text updated last stays, and the other is kept as a tombstone. Facts of both
+        sides about the same attribute are reported, and settled if the rules are sure.
         """
         return await self._versions.merge(requests.read_text(point, "point"))
 
     async def pull(self) -> MergeReport:
-        """Take in what the remote has of this branch; NotFoundError where there is no remote."""
+        """Merge the remote's version of this branch; NotFoundError without a remote."""
         return await self._versions.pull()
 
     async def push(self) -> str:
-        """Bring this branch to the remote, whose name is answered; ConflictError where it has more."""
+        """Push this branch to the remote and return its name; ConflictError if the remote has more."""
         return await self._versions.push()
 
     @property
@@ -79,9 +79,9 @@ class AsyncVersions:
 class Versions(Synchronous[AsyncVersions]):
     """The versions of a Memory whose store is `markdown`, kept by git: AsyncVersions without `await`.
 
-    A point is a commit (also abbreviated), a branch, a tag, or a time in ISO 8601 text, whose version is the last one
-    by then. ConfigError for memories that are not files under git, ForbiddenError behind walls, NotFoundError for a
-    point that there is not, ConflictError where something else is under way, VectorStoreError where git fails.
+    A point is a commit (also abbreviated), a branch, a tag, or a time in ISO 8601 text, which means the last version by
+    then. ConfigError for memories that are not files under git, ForbiddenError on a view limited to a scope,
+    NotFoundError for an unknown point, ConflictError if another operation is running, VectorStoreError if git fails.
     """
 
     log = blocking(AsyncVersions.log)

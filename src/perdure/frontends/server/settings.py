@@ -26,12 +26,10 @@ class JwtSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    public_key: Path | None = Field(None, description="PEM file of the public key that RS256 or ES256 tokens verify by")
-    jwks_url: str | None = Field(
-        None, pattern="^https?://", description="Where the keys of an identity provider lie (JWKS)"
-    )
-    audience: str | None = Field(None, description="What `aud` of every token must be, or hold")
-    issuer: str | None = Field(None, description="What `iss` of every token must be")
+    public_key: Path | None = Field(None, description="PEM file of the public key for RS256 or ES256 tokens")
+    jwks_url: str | None = Field(None, pattern="^https?://", description="URL of an identity provider's keys (JWKS)")
+    audience: str | None = Field(None, description="Required `aud` of every token")
+    issuer: str | None = Field(None, description="Required `iss` of every token")
 
 
 class ServerSettings(BaseModel):
@@ -40,36 +38,40 @@ class ServerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on")
-    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="Port to listen on; 0 picks a free one")
     open: bool = Field(False, description="Whether an address other than loopback is served without keys")
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Names by which the server may be asked (the Host of a request) beside loopback's and its own "
-        'address: ["memory.example.com"], "*.example.com" for all below one, "*" for any; others are 421',
+        description="Accepted names in the Host of a request, besides loopback and the server's own "
+        'address: ["memory.example.com"], "*.example.com" for all subdomains, "*" for '
+        "any; others are 421",
     )
     allowed_origins: tuple[str, ...] = Field(
         (),
-        description="Web pages that may ask (CORS) beside the server's own: "
+        description="Origins of web pages that may send requests (CORS), besides the server's own: "
         '["https://chat.example.com"], "*" for any; others are 403',
     )
-    workers: int = Field(1, ge=1, le=64, description="Processes that serve")
-    max_body_bytes: int = Field(10_000_000, ge=1, description="Bytes that the body of a request may have")
+    workers: int = Field(1, ge=1, le=64, description="Number of worker processes")
+    max_body_bytes: int = Field(10_000_000, ge=1, description="Maximum bytes of a request's body")
     request_seconds: int = Field(
         30,
         ge=1,
-        description="Seconds for the head of a request to arrive, and for its body with one more for each kilobyte "
-        "of it; what is sent more slowly is 408",
+        description="Seconds for the head of a request to arrive, and for its body plus one for each "
+        "kilobyte; a slower request is 408",
     )
     rate_per_minute: int = Field(
-        0, ge=0, description="Requests a minute of one key, or of one address without a key, in each worker; 0 is any"
+        0,
+        ge=0,
+        description="Maximum requests a minute of one key, or of one address without a key, "
+        "in each worker; 0 is unlimited",
     )
     trust_client_user_id: bool = Field(
         True,
-        description="Whether the user_id that a request names is believed; false where a proxy that authenticates "
-        "people stands before the server and names them in x-authz-user-id",
+        description="Whether a request may name its user_id; set false behind a proxy that "
+        "authenticates people and names them in x-authz-user-id",
     )
     graceful_seconds: int = Field(
-        30, ge=1, description="Seconds for requests under way to finish when the server is told to stop"
+        30, ge=1, description="Seconds for running requests to finish when the server is told to stop"
     )
     jwt: JwtSettings = Field(default_factory=JwtSettings, description="Tokens of people and teams")
 

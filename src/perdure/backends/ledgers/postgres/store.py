@@ -53,11 +53,11 @@ class PostgresLedger(SqlLedger):
         url: SecretStr | None = Field(default_factory=partial(secret_from, "DATABASE_URL"))
         """`postgresql://user:password@host:5432/database`, with libpq's parameters; by default DATABASE_URL."""
         schema_name: str = Field(default="perdure", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
-        """The schema of the ledger's tables, made where it is missing; one schema is one ledger."""
+        """The schema of the ledger's tables, created if it is missing; one schema is one ledger."""
         pool_size: int = Field(default=8, ge=1, le=100)
-        """Connections that are open at most, beside the one that holds the locks."""
+        """Maximum open connections, not counting the one that holds the locks."""
         connect_timeout: float = Field(default=10.0, ge=2, le=3600)
-        """Seconds to wait for the server to answer at all."""
+        """Seconds to wait for a connection."""
         lock_timeout: float = Field(default=10.0, gt=0, le=3600)
         """Seconds to wait for another writer before the call fails."""
         statement_timeout: float = Field(default=60.0, gt=0, le=86_400)

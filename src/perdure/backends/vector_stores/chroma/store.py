@@ -297,19 +297,19 @@ class ChromaVectorStore(DocumentStore[Where]):
         host: str = Field(default_factory=lambda: text_from("CHROMA_HOST") or "localhost")
         """The server's name, or its address (`https://host:port`)."""
         port: int = Field(default_factory=lambda: _port(text_from("CHROMA_PORT")), ge=1, le=65535)
-        """The server's port, where `host` names none."""
+        """The server's port, if `host` names none."""
         ssl: bool = False
-        """Whether the server is spoken to by https."""
+        """Whether to use https."""
         api_key: SecretStr | None = Field(default_factory=lambda: secret_from("CHROMA_API_KEY"))
-        """The token that the server, or the proxy before it, asks for."""
+        """The token that the server, or a proxy in front of it, requires."""
         token_header: Literal["x-chroma-token", "authorization"] = "x-chroma-token"  # noqa: S105 - a header's name
-        """The header that the token goes in; in `authorization` it follows the word Bearer."""
+        """The header of the token; in `authorization` it follows the word Bearer."""
         path: UserPath | None = None
         """A folder for the engine in this process: no server is needed, and one process at a time may use it."""
         tenant: str = Field("default_tenant", min_length=1)
         """The tenant that the database belongs to."""
         database: str = Field("default_database", min_length=3)
-        """The database that the collections are in; made if it is missing."""
+        """The database of the collections; created if it is missing."""
 
         @field_validator("host")
         @classmethod

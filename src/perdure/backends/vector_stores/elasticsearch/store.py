@@ -190,13 +190,13 @@ class ElasticsearchVectorStore(DocumentStore[Clause]):
         api_key: SecretStr | None = None
         """An API key, in the encoded form in which Elasticsearch gives it."""
         username: str | None = None
-        """Instead of an API key, with `password`."""
+        """User name, with `password`, instead of an API key."""
         password: SecretStr | None = None
-        """Belongs to `username`."""
+        """Password of `username`."""
         ca_certs: FilePath | None = None
-        """File with the certificate of the authority that signed the server's, if it is one's own."""
+        """File with the certificate of your own certificate authority, if it signed the server's."""
         prefix: str = Field(default="perdure", pattern=r"^[a-z][a-z0-9_-]{0,39}$")
-        """With what the names of all indices begin: stores of different prefixes share a server."""
+        """Prefix of all index names: stores with different prefixes share a server."""
 
         @field_validator("url")
         @classmethod

@@ -236,9 +236,9 @@ class FaissVectorStore(DocumentStore[Sql]):
         """Where the folder lies."""
 
         path: UserPath = Field(Path("~/.memory/faiss"), validate_default=True)
-        """The folder; made when it does not exist, readable by this user alone."""
+        """The folder; created if it does not exist, readable by this user alone."""
         scrub_mb: int = Field(256, ge=0)
-        """Megabytes up to which the rows are written anew at once when something is erased; more are at close."""
+        """Megabytes up to which an erasure rewrites the rows at once; larger files are rewritten at close."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

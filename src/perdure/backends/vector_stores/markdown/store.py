@@ -41,13 +41,13 @@ class MarkdownVectorStore(WrappingStore, FileStore):
         model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
         path: UserPath = Field(Path("~/.memory"), validate_default=True)
-        """The folder; files lie in `entries/` below it."""
+        """The folder; files are in `entries/` below it."""
         store: Part | None = None
         """The store that serves as the index; by default `sqlite` in `index/memories.db` below the folder."""
         collection: str = "memories"
-        """The collection whose files lie in `entries/`; others lie in `collections/<name>/entries/`."""
+        """The collection with files in `entries/`; others are in `collections/<name>/entries/`."""
         watch: bool = False
-        """Whether files that are changed while memory is in use are taken in at once."""
+        """Whether changes of files are picked up at once while the memory is in use."""
         git: bool = True
         """Whether every change is committed to a git repository in the folder."""
 

@@ -302,17 +302,17 @@ class MilvusVectorStore(DocumentStore[str]):
         """Where Milvus is, and how collections are made."""
 
         uri: str | None = None
-        """Address of a server, such as `http://localhost:19530`, which it is without `path`, or `https://` for TLS."""
+        """Address of a server, `http://...` or `https://...` for TLS; without `path` `http://localhost:19530`."""
         token: SecretStr | None = None
-        """`user:password`, or the key of Zilliz Cloud; needed where the server asks who is there."""
+        """`user:password`, or the key of Zilliz Cloud; needed if the server authenticates."""
         db_name: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]{0,254})?$")
-        """The database on the server, made when it does not exist; empty for the default one."""
+        """The database on the server, created if it does not exist; empty for the default one."""
         path: UserPath | None = None
-        """A folder for Milvus Lite, which then runs inside this process, one process at a time; no server is used."""
+        """A folder for Milvus Lite, which runs inside one process at a time; no server is used."""
         partitions: int = Field(default=64, ge=1, le=1024)
-        """Parts that a new collection is split into by user; Milvus Lite always makes 16."""
+        """Number of partitions of a new collection, by user; Milvus Lite always makes 16."""
         index: Literal["FLAT", "HNSW"] = "FLAT"
-        """How a new collection finds neighbours: exactly, or, with large partitions, fast and nearly all of them."""
+        """How a new collection finds neighbours: exactly, or with an approximate index, faster in large partitions."""
 
         @field_validator("uri")
         @classmethod

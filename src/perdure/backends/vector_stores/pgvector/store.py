@@ -314,11 +314,11 @@ class PgVectorStore(DocumentStore[Clause]):
         connection_string: SecretStr | None = Field(default_factory=partial(secret_from, "DATABASE_URL"))
         """`postgresql://user:password@host:5432/database`, with libpq's parameters; by default DATABASE_URL."""
         schema_name: str = Field(default="public", alias="schema", pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")
-        """The schema of the store's tables (`schema` for short), made where it is missing; one schema is one store."""
+        """The schema of the store's tables (or `schema`), created if it is missing; one schema is one store."""
         pool_size: int = Field(default=8, ge=1, le=100)
-        """Connections that are open at most."""
+        """Maximum open connections."""
         hnsw: bool = False
-        """Whether new collections get an HNSW index, for searches without any filter; those become approximate."""
+        """Whether new collections get an HNSW index for searches without any filter, which become approximate."""
 
         @model_validator(mode="after")
         def _has_an_address(self) -> PgVectorStore.Settings:

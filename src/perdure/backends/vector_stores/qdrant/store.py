@@ -365,21 +365,21 @@ class QdrantVectorStore(DocumentStore[Clause]):
         """Where Qdrant is."""
 
         url: str | None = None
-        """The server's address, such as https://xyz.cloud.qdrant.io; it stands for `host` and `https`."""
+        """The server's address, such as https://xyz.cloud.qdrant.io; it replaces `host` and `https`."""
         host: str | None = Field(default_factory=lambda: text_from("QDRANT_HOST"))
         """The server's host; `localhost` without one."""
         port: int = Field(default_factory=_port, ge=1, le=65535)
-        """The port of its REST API, where `url` names none."""
+        """The port of its REST API, if `url` names none."""
         https: bool | None = None
-        """Whether `host` is spoken to by TLS; as with Qdrant's own client, it is where there is a key."""
+        """Whether to use TLS for `host`; as in Qdrant's own client, the default is yes if there is a key."""
         api_key: SecretStr | None = Field(default_factory=lambda: secret_from("QDRANT_API_KEY"))
-        """The key, which needs the right to write."""
+        """The API key, which needs write permission."""
         path: UserPath | None = None
-        """A folder in which Qdrant's engine runs inside this process, without a server, for one process at a time."""
+        """A folder for Qdrant's engine inside this process, without a server, one process at a time."""
         prefix: str = Field(default="", pattern=r"^[A-Za-z0-9_-]{0,60}$")
-        """What the names of our collections on the server begin with: stores with different ones do not meet."""
+        """Prefix of collection names on the server: stores with different prefixes are separate."""
         on_disk: bool | None = None
-        """Whether a server keeps the vectors of new collections on disk rather than in memory; it decides if None."""
+        """Whether a server keeps the vectors of new collections on disk and not in memory; None: its default."""
 
         @field_validator("url")
         @classmethod

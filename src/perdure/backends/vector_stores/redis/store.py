@@ -216,9 +216,9 @@ class RedisVectorStore(DocumentStore[Clause]):
         )
         """`redis://user:password@host:6379/0`, `rediss://` for TLS, `unix://`; by default REDIS_URL, else localhost."""
         prefix: str = Field(default="perdure", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
-        """What the names of all our keys begin with; stores with different prefixes share a server unseen."""
+        """Prefix of all keys; stores with different prefixes share a server and see nothing of each other."""
         mode: Literal["auto", "search", "vectorset"] = "auto"
-        """How new collections are searched: by the Search module, by a vector set, or by the best that there is."""
+        """How new collections are searched: by the Search module, by a vector set, or by the best available."""
 
         @model_validator(mode="after")
         def _has_an_address(self) -> RedisVectorStore.Settings:

@@ -67,15 +67,15 @@ class SqliteVectorStore(ListingStore):
         path: UserPath = Field(
             Path("~/.memory/memories.db"),
             validate_default=True,
-            description="The file; made with its folder when it does not exist, readable by this user alone.",
+            description="The file; created with its folder if it does not exist, readable by this user alone.",
         )
         busy_timeout: float = Field(10.0, ge=0, description="Seconds to wait for another process that is writing.")
         cache_mb: int = Field(256, ge=0, description="Megabytes of vectors that may be kept in memory.")
         scrub_mb: int = Field(
             256,
             ge=0,
-            description="Megabytes up to which the file is written anew at once when something is erased; a larger one "
-            "is at close.",
+            description="Megabytes up to which an erasure rewrites the file at once; a larger file is "
+            "rewritten at close.",
         )
 
     def __init__(self, settings: Settings) -> None:

@@ -344,11 +344,11 @@ class WeaviateVectorStore(DocumentStore[Clause]):
         url: str = Field(default_factory=lambda: text_from("WEAVIATE_URL") or DEFAULT_URL)
         """The server's address for HTTP; from WEAVIATE_URL if left out."""
         grpc_address: str | None = None
-        """Its host and port for gRPC; if left out, port 50051 of the same host, or what Weaviate Cloud has for it."""
+        """Its host and port for gRPC; if left out, port 50051 of the same host, or Weaviate Cloud's own."""
         api_key: SecretStr | None = Field(default_factory=lambda: secret_from("WEAVIATE_API_KEY"))
         """The key; from WEAVIATE_API_KEY if left out. A server with anonymous access needs none."""
         namespace: str = Field(default="perdure", pattern=r"^[a-z][a-z0-9]{0,39}$")
-        """What the names of all classes begin with, so that several stores may share a server."""
+        """Prefix of all class names, so that several stores may share a server."""
 
         @field_validator("url")
         @classmethod

@@ -29,21 +29,21 @@ from perdure.frontends.library.runtime.tables import RuntimeTables
 logger = logging.getLogger("perdure")
 
 EVENT = "EMBEDDING_GENERATION_"
-"""What the queue's events begin with: REQUESTED, COMPLETED, FAILED."""
+"""Prefix of the queue's events: REQUESTED, COMPLETED, FAILED."""
 
 Listener = Callable[[dict[str, Any]], Awaitable[None] | None]
-"""Hears of an event, with what it is about."""
+"""Called with an event and its data."""
 
 
 class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
-    """What one agent remembers, in one store that other agents and every other way in may share.
+    """The memory of one agent, in a store that other agents and every other interface may share.
 
-    Each method answers in snake_case and in camelCase, and takes its values as keywords in either case or in the spec's
-    one dictionary. `entityId` is `user_id` elsewhere, `roomId` is `run_id`, `agentId` is `agent_id`.
+    Each method has a snake_case and a camelCase name, and takes its values as keywords in either case or in one
+    dictionary. `entityId` is `user_id` elsewhere, `roomId` is `run_id`, `agentId` is `agent_id`.
     """
 
     def __init__(self, agent_id: str, memory: AsyncMemory | Memory | Engine) -> None:
-        """An agent over a memory that is open already, which closing leaves open."""
+        """Use a memory that is already open; closing the runtime leaves it open."""
         if isinstance(memory, Memory):
             memory = memory._memory
         if not isinstance(memory, (AsyncMemory, Engine)):
@@ -68,7 +68,7 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
 
     @classmethod
     def local(cls, path: str | os.PathLike[str] = "~/.memory", *, agent_id: str) -> Self:
-        """An agent over the embedded set in one folder: no key, no server, no download."""
+        """Open an agent's memory with the embedded providers in one folder: no key, no server, no download."""
         memory = AsyncMemory.local(path)
         runtime = cls(agent_id, memory)
         runtime._own = memory
@@ -76,44 +76,44 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
 
     @property
     def agent_id(self) -> str:
-        """Whose runtime this is."""
+        """The agent of this runtime."""
         return self._agent_id
 
     # ------------------------------------------------------------------ events
     def register_event(self, event: str, handler: Listener) -> None:
-        """Have a function called with each event of a name; it may be a coroutine function."""
+        """Call a function, or coroutine function, at each event of a name."""
         if not callable(handler):
             raise InvalidInputError(f"handler must be callable, not {shown(handler)}", field="handler", value=handler)
         self._listeners.setdefault(read_text(event, "event"), []).append(handler)
 
     async def emit_event(self, event: str, payload: dict[str, Any] | None = None) -> None:
-        """Tell everybody who registered for an event; that one of them failed is logged, and the others hear it."""
+        """Call every listener of an event; a failure is logged, and the other listeners are still called."""
         for handler in self._listeners.get(read_text(event, "event"), []):
             try:
                 answer = handler({} if payload is None else payload)
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception as error:  # a listener's fault is none of the memory's, and may quote what it heard
+            except Exception as error:  # a listener's failure is not the memory's, and its text may contain event data
                 logger.warning("a listener of %s failed: %s", event, type(error).__name__)
 
     # ------------------------------------------------------------------ life
     async def settled(self) -> None:
-        """Return once no memory waits to be embedded any more."""
+        """Wait until no memory waits to be embedded."""
         await self._queue.settled()
 
     async def close(self) -> None:
-        """Embed what waits with high priority, and close the memory that `local` opened; twice is no error."""
+        """Embed waiting memories of high priority, and close the memory that `local` opened; twice is no error."""
         await self._queue.stop()
         if self._own is not None:
             await self._own.close()
 
     # ------------------------------------------------------------------ the queue
     async def queue_embedding_generation(self, memory: Given, priority: str = "normal") -> None:
-        """Have a stored memory embedded later: high before normal before low.
+        """Queue a stored memory for embedding: high before normal before low.
 
-        Nothing happens where it has a vector already, or no text. It ends in the event EMBEDDING_GENERATION_COMPLETED
-        or, after three more tries, EMBEDDING_GENERATION_FAILED; in none where the memory is gone by then, or says
-        something else.
+        Nothing happens if it has a vector already, or no text. It ends in the event EMBEDDING_GENERATION_COMPLETED or,
+        after three more attempts, EMBEDDING_GENERATION_FAILED; in none if the memory is gone by then, or has another
+        text.
         """
         chosen, read = read_priority(priority), read_memory(memory)
         if read.embedding is not None or not read.text.strip():
@@ -130,7 +130,7 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         return await self._memories.embed(id, text, self._walls)
 
     async def _told(self, what: str, payload: dict[str, Any]) -> None:
-        """Tell who listens of an embedding; how it ended is in the log too."""
+        """Emit the event of an embedding; its result is also logged."""
         if what != "requested":
             body = {name: value for name, value in payload.items() if name != "embedding"}
             with degrade("an embedding is not in the log"):

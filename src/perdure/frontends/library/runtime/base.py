@@ -23,18 +23,18 @@ from perdure.engine.agent_runtime.tables import Tables, Tasks, Worker
 from perdure.engine.requests import read_limit
 
 _NO_OBJECTS = frozenset({"str", "int", "Sequence[str]"})
-"""Annotations of parameters that take no object, as they are written."""
+"""Annotations of parameters that accept no object."""
 
 
 class EitherCase:
-    """Base of classes whose public methods and properties also answer in camelCase, and take either form.
+    """Base of classes whose public methods and properties also have camelCase names and accept a dictionary.
 
-    A method's values come by position, as keywords in either case, or in one dictionary. A dictionary that stands alone
-    is taken apart where all of its keys are parameters of the method, and always where it can be nothing else: the
-    method has only keywords, or its first value is no object. Any other is the first value itself:
-    `create_memory({"content": ...}, "facts")`. A method that ends in `**fields` takes those from an object at the end
-    too, which may be a typed one: `update_task(id, {"name": ...})`. A value that is missing and a name that is unknown
-    are InvalidInputErrors. Signatures are as written.
+    A method's values come by position, as keywords in either case, or in one dictionary. A single dictionary is taken
+    apart if all of its keys are parameters of the method, and always if it can be nothing else: the method has only
+    keywords, or its first value is no object. Any other dictionary is the first value itself:
+    `create_memory({"content": ...}, "facts")`. A method that ends in `**fields` also takes those from an object at the
+    end, which may be a typed one: `update_task(id, {"name": ...})`. A missing value and an unknown name raise
+    InvalidInputError. Signatures are as written.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class EitherCase:
 
 
 def _in_either_form(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, with what it is given put under its own names."""
+    """Wrap the method so that it receives its arguments under its own names."""
     parameters = list(inspect.signature(method).parameters.values())[1:]  # without self
     named = [each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
     names = [each.name for each in named]
@@ -102,21 +102,21 @@ def _in_either_form(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_no_object(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter is annotated as what no dictionary can be."""
+    """Whether a parameter's annotation excludes a dictionary."""
     return str(parameter.annotation).removesuffix(" | None") in _NO_OBJECTS
 
 
 def _is_apart(given: Mapping[Any, Any], names: Collection[str]) -> bool:
-    """Whether a dictionary holds a method's values, and is not the first of them."""
+    """Whether a dictionary contains a method's values, and is not the first of them."""
     return bool(given) and all(isinstance(key, str) and snake(key) in names for key in given)
 
 
 class Tabled(EitherCase):
-    """Base of the parts. Reads and writes are of the runtime's own agent, unless another `agent_id` is asked for.
+    """Base of the parts. Reads and writes concern the runtime's own agent, unless another `agent_id` is given.
 
-    Ids may be any text, and are compared as they are. Records are typed, and answer by key. An id that is not there is
-    no error: `None`, False, or not in the list. InvalidInputError names a field that is unknown, missing or wrong;
-    ForbiddenError is raised where walls of the memory do not let a call, LedgerError where the ledger fails.
+    Ids may be any text, and are compared literally. Records are typed, and can be read by key. An unknown id is no
+    error: the result is `None`, False, or not in the list. InvalidInputError names a field that is unknown, missing or
+    wrong; ForbiddenError is raised if the memory's scope does not allow a call, LedgerError if the ledger fails.
     """
 
     _agent_id: str
@@ -127,14 +127,14 @@ class Tabled(EitherCase):
 
     # ------------------------------------------------------------------ reading what is given
     def _of(self, agent_id: object) -> str:
-        """The agent that is asked for, else the runtime's own."""
+        """Return the given agent, else the runtime's own."""
         return self._agent_id if agent_id is None else read_key(agent_id, "agent_id")
 
     def _key(self, agent_id: object, id: object, name: str) -> dict[str, str]:
         return {"agent_id": self._of(agent_id), "id": read_key(id, name)}
 
     def _new(self, noun: type[R], given: object) -> R:
-        """The record that a caller's object holds; id, agent and times are ours where it leaves them out."""
+        """Build a record from a caller's object; missing id, agent and times are filled in."""
         values = given.model_dump() if isinstance(given, noun) else given
         if not isinstance(values, Mapping):
             raise InvalidInputError(
@@ -146,13 +146,13 @@ class Tabled(EitherCase):
 
     # ------------------------------------------------------------------ doing
     async def _created(self, noun: type[R], given: object) -> tuple[R, bool]:
-        """The record, and whether it was new."""
+        """Return the record, and whether it is new."""
         record = self._new(noun, given)
         [new] = await self._tables.add([record])
         return record, new
 
     async def _in_order(self, noun: type[R], agent_id: object, ids: Sequence[str]) -> list[R]:
-        """The records of these ids that exist, in the order asked."""
+        """Return the existing records of these ids, in the given order."""
         if not ids:
             return []
         where = {"agent_id": self._of(agent_id), "id": list(ids)}
@@ -160,7 +160,7 @@ class Tabled(EitherCase):
         return [found[id] for id in dict.fromkeys(ids) if id in found]
 
     async def _updated(self, noun: type[Record], given: Mapping[str, Any], id: object = None) -> bool:
-        """Change the record of an id, which stands among the rest where it is not given."""
+        """Change the record of an id, which is one of the fields if it is not given separately."""
         changes = noun.changes(given)
         named = changes.pop("id", None) if id is None else read_key(id, f"{noun.noun()}_id".replace(" ", "_"))
         if named is None:
@@ -175,29 +175,29 @@ class Tabled(EitherCase):
 
 
 def ids(values: object, name: str) -> list[str]:
-    """The ids of a list, each once; InvalidInputError where it is none."""
+    """Return the ids of a list, each once; InvalidInputError if it is not a list."""
     if isinstance(values, (str, Mapping)) or not isinstance(values, (list, tuple, set, frozenset)):
         raise InvalidInputError(f"{camel(name)} must be a list of ids, not {shown(values)}", field=name, value=values)
     return list(dict.fromkeys(read_key(value, name) for value in values))
 
 
 def named(**values: object) -> dict[str, str]:
-    """Where fields are ids that must be named: None is InvalidInputError, for it would stand for every record."""
+    """Return conditions on ids that are required: None is InvalidInputError, since it would match every record."""
     return {name: read_key(value, name) for name, value in values.items()}
 
 
 def given(**values: object) -> dict[str, str]:
-    """Where a field is an id and was given."""
+    """Return conditions on the ids that were given."""
     return named(**{name: value for name, value in values.items() if value is not None})
 
 
 def read_count(value: object, name: str, default: int | None = None) -> int | None:
-    """A whole number from 1 on, or the default; InvalidInputError names the field."""
+    """Return a whole number from 1 on, or the default; InvalidInputError names the field."""
     return default if value is None else read_limit(value, name)
 
 
 def objects(values: object, name: str) -> list[Any]:
-    """The elements of a list of objects; InvalidInputError where it is none."""
+    """Return the elements of a list of objects; InvalidInputError if it is not one."""
     if isinstance(values, (str, Mapping)) or not isinstance(values, (list, tuple)):
         raise InvalidInputError(f"{camel(name)} must be a list, not {shown(values)}", field=name, value=values)
     return list(values)

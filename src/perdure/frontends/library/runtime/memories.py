@@ -41,21 +41,21 @@ from perdure.frontends.library.runtime.shapes import (
 from perdure.pipeline.retrieval.fragment import SIZE, split_into_chunks
 
 SEARCH_COUNT = 10
-"""Memories that a search gives unless told otherwise; lists have no bound."""
+"""Default number of search results; lists are unlimited."""
 ALL_TABLES = ("memories", "messages", "facts", "documents")
-"""What `get_all_memories` reads."""
+"""The tables that `get_all_memories` reads."""
 ALL_COUNT = 10_000
-"""Memories that it reads of each."""
+"""Maximum memories that it reads of each."""
 CACHED_COUNT = 10
-"""Cached embeddings that are given unless told otherwise."""
+"""Default number of cached embeddings."""
 _CHANGED = ("id", "content", "metadata", "embedding", "unique")
 """Fields of a memory that an update reads."""
 _AXES = {"entity_id": "user_id", "agent_id": "agent_id", "room_id": "run_id", "world_id": "world_id"}
-"""Where a memory stands, which no update changes: its fields, and the axes of its scope that they are."""
+"""The fields that no update changes, and the scope fields that store them."""
 
 
 class RuntimeMemories(EitherCase):
-    """Memories in named tables; each method sees what is the agent's own unless `agent_id` asks for another's."""
+    """Memories in named tables; each method sees the agent's own unless `agent_id` names another."""
 
     _agent_id: str
     _engine: Engine
@@ -66,12 +66,11 @@ class RuntimeMemories(EitherCase):
 
     # ------------------------------------------------------------------ writing
     async def create_memory(self, memory: Given, table_name: str, unique: bool | None = None) -> str:
-        """Keep a memory in a table, and answer with its id; it is embedded unless it brings a vector of its own.
+        """Store a memory in a table and return its id; it is embedded unless it brings its own vector.
 
-        `unique=True`, here or in the memory, answers with the id of one like it in the same room and of the same
-        entity, if there is one, and keeps nothing; None marks it by whether there is one. An id that is there already
-        changes nothing. A memory without a room stands in the agent's own. What fails to be embedded is kept, and
-        queued.
+        `unique=True`, here or in the memory, stores nothing if a similar one exists in the same room and of the same
+        entity, and returns that one's id; None sets its flag by whether one exists. An existing id changes nothing. A
+        memory without a room belongs to the agent's own room. If embedding fails, the memory is stored and queued.
         """
         draft = self._draft(read_memory(memory), read_own_table(table_name), unique)
         id = await self._memories.create(draft, self._scope(agent=draft.scope.agent_id))
@@ -88,11 +87,11 @@ class RuntimeMemories(EitherCase):
         embedding: Sequence[float] | None = None,
         unique: bool | None = None,
     ) -> bool:
-        """Replace a memory's content, metadata or both, each as a whole; False for an id that there is not.
+        """Replace a memory's content, metadata or both, each as a whole; False for an unknown id.
 
-        A new text is embedded anew, unless another vector comes with it. A memory that was read may be given back: what
-        is empty in it leaves what there is, and `content={}` or `metadata={}` by name empties it. The old text stays as
-        a version, as everywhere.
+        A new text is embedded again, unless another vector comes with it. You may pass back a memory that was read: its
+        empty fields change nothing, and `content={}` or `metadata={}` by name empties them. The old text stays as a
+        version.
         """
         values = {"id": id, "content": content, "metadata": metadata, "embedding": embedding, "unique": unique}
         if memory is not None:
@@ -113,20 +112,20 @@ class RuntimeMemories(EitherCase):
         return await self._memories.update(read_uuid(values["id"]), revision, self._scope())
 
     async def delete_memory(self, memory_id: str) -> None:
-        """Remove a memory, a document with its fragments; one that there is not is no error."""
+        """Delete a memory, a document with its fragments; an unknown id is no error."""
         await self._memories.delete([read_uuid(memory_id, "memory_id")], self._scope())
 
     async def delete_many_memories(self, memory_ids: Sequence[str]) -> None:
-        """Remove memories as `delete_memory` does, in batches of 100."""
+        """Delete memories as `delete_memory` does, in batches of 100."""
         await self._memories.delete(_ids(memory_ids, "memory_ids"), self._scope())
 
     async def delete_all_memories(self, room_id: str, table_name: str) -> None:
-        """Remove what a room has in one table; other rooms and tables stay as they are."""
+        """Delete a room's memories in one table; other rooms and tables stay as they are."""
         asked = MemoryQuery(scope=self._scope(room=_wall(room_id, "roomId")), table=read_table(table_name))
         await self._memories.delete_all(asked, self._scope())
 
     async def clear_all_agent_memories(self) -> None:
-        """Remove every memory of the agent's, whatever its table."""
+        """Delete every memory of the agent, in all tables."""
         scope = self._scope()
         await self._memories.delete_all(MemoryQuery(scope=scope, table=None), scope)
 
@@ -146,10 +145,10 @@ class RuntimeMemories(EitherCase):
         end: int | None = None,
         document_id: str | None = None,
     ) -> list[RuntimeMemory]:
-        """The memories of a table, newest first, with their vectors.
+        """Return the memories of a table, newest first, with their vectors.
 
-        `count` bounds them and `offset` skips the newest; `start` and `end` are milliseconds, both included;
-        `unique=True` leaves out those whose flag is false; `document_id` keeps what was cut from that document.
+        `count` limits them and `offset` skips the newest; `start` and `end` are milliseconds, both included;
+        `unique=True` leaves out those whose flag is false; `document_id` keeps the fragments of that document.
         """
         skipped = read_offset(offset)
         asked = MemoryQuery(
@@ -165,14 +164,14 @@ class RuntimeMemories(EitherCase):
         return [RuntimeMemory.of(each) for each in found]
 
     async def get_memory_by_id(self, id: str, agent_id: str | None = None) -> RuntimeMemory | None:
-        """The memory with this id, or None."""
+        """Return the memory with this id, or None."""
         found = await self._reading.by_ids([read_uuid(id)], self._scope(agent=agent_id))
         return RuntimeMemory.of(found[0]) if found else None
 
     async def get_memories_by_ids(
         self, ids: Sequence[str], table_name: str | None = None, agent_id: str | None = None
     ) -> list[RuntimeMemory]:
-        """The memories of these ids, newest first, of one table where it is named; unknown ids are skipped."""
+        """Return the memories of these ids, newest first, of one table if given; unknown ids are skipped."""
         table = None if table_name is None else read_table(table_name)
         found = await self._reading.by_ids(_ids(ids, "ids"), self._scope(agent=agent_id), table)
         return [RuntimeMemory.of(each) for each in found]
@@ -180,7 +179,7 @@ class RuntimeMemories(EitherCase):
     async def get_memories_by_room_ids(
         self, *, table_name: str, room_ids: Sequence[str], limit: int | None = None, agent_id: str | None = None
     ) -> list[RuntimeMemory]:
-        """The memories of a table in any of these rooms, newest first, without their vectors."""
+        """Return the memories of a table in any of these rooms, newest first, without their vectors."""
         asked = MemoryQuery(scope=self._scope(agent=agent_id), table=read_table(table_name), rooms=_rooms(room_ids))
         if not asked.rooms:
             return []
@@ -190,7 +189,7 @@ class RuntimeMemories(EitherCase):
     async def get_memories_by_world_id(
         self, *, world_id: str, count: int | None = None, table_name: str = "messages", agent_id: str | None = None
     ) -> list[RuntimeMemory]:
-        """The memories of a table in one world, newest first, without their vectors."""
+        """Return the memories of a table in one world, newest first, without their vectors."""
         asked = MemoryQuery(
             scope=self._scope(agent=agent_id, world=_wall(world_id, "worldId")), table=read_table(table_name)
         )
@@ -198,7 +197,7 @@ class RuntimeMemories(EitherCase):
         return [RuntimeMemory.of(each) for each in found]
 
     async def get_all_memories(self) -> list[RuntimeMemory]:
-        """The newest 10,000 of each of memories, messages, facts and documents, without their vectors."""
+        """Return the newest 10,000 of each of memories, messages, facts and documents, without their vectors."""
         found: list[RuntimeMemory] = []
         for table in ALL_TABLES:
             newest = await self._reading.newest(MemoryQuery(scope=self._scope(), table=table), count=ALL_COUNT)
@@ -208,7 +207,7 @@ class RuntimeMemories(EitherCase):
     async def count_memories(
         self, room_id: str, unique: bool = True, table_name: str | None = None, agent_id: str | None = None
     ) -> int:
-        """How many memories a room has in a table; those whose flag is false only with `unique=False`."""
+        """Count a room's memories in a table; those whose flag is false only with `unique=False`."""
         scope = self._scope(agent=agent_id, room=_wall(room_id, "roomId"))
         return await self._reading.count(MemoryQuery(scope=scope, table=read_table(table_name), unique=_flag(unique)))
 
@@ -226,10 +225,10 @@ class RuntimeMemories(EitherCase):
         entity_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[RuntimeMemory]:
-        """The memories of a table that are like a query, or like the vector that stands for it; 10 by default.
+        """Return the memories of a table most similar to a query, or to its vector; 10 by default.
 
-        Every one has its `similarity`, a score in [0, 1], of at least `match_threshold`. A vector is asked of no model;
-        a query's words help to order what was found, best first, and lose nothing.
+        Each has its `similarity`, a score in [0, 1], of at least `match_threshold`. With a vector no model is called; a
+        query's words only help to order the results, best first.
         """
         if query is None and embedding is None:
             raise InvalidInputError("query or embedding is required", field="query")
@@ -247,7 +246,7 @@ class RuntimeMemories(EitherCase):
         return [RuntimeMemory.of(each) for each in found]
 
     async def rerank_memories(self, query: str, memories: Sequence[Given]) -> list[RuntimeMemory]:
-        """All of the memories, those first that share words with the query beside being like it."""
+        """Return all of the memories, those that share words with the query first."""
         read = [read_memory(each) for each in objects(memories, "memories")]
         texts = [each.text for each in read]
         order = by_words(read_text(query, "query"), texts, [each.similarity or 0.0 for each in read])
@@ -255,7 +254,7 @@ class RuntimeMemories(EitherCase):
 
     # ------------------------------------------------------------------ embedding
     async def use_model(self, model_type: str, params: Mapping[str, Any] | str) -> list[float]:
-        """The vector of a text: `use_model("TEXT_EMBEDDING", {"text": ...})`. EmbeddingError where there is none."""
+        """Embed a text: `use_model("TEXT_EMBEDDING", {"text": ...})`. EmbeddingError if there is no embedder."""
         if model_type != ModelType.TEXT_EMBEDDING:
             raise InvalidInputError(
                 f"modelType must be {ModelType.TEXT_EMBEDDING}, not {shown(model_type)}",
@@ -266,9 +265,9 @@ class RuntimeMemories(EitherCase):
         return await self._embedded(read_text(text, "text"))
 
     async def add_embedding_to_memory(self, memory: Given) -> RuntimeMemory:
-        """A copy of the memory with the vector of its text, and with an id if it had none; nothing is kept.
+        """Return a copy of the memory with its text's vector, and with an id if it had none; nothing is stored.
 
-        One that has a vector stays as it is. EmbeddingError where the model fails.
+        An existing vector is kept. EmbeddingError if the model fails.
         """
         read = read_memory(memory)
         read.id = new_id() if read.id is None else read_uuid(read.id)
@@ -281,7 +280,7 @@ class RuntimeMemories(EitherCase):
         return read
 
     async def ensure_embedding_dimension(self, dimension: int | None = None) -> int:
-        """The length of every vector here; InvalidInputError where another is asked for."""
+        """Return the length of every vector; InvalidInputError if another one is requested."""
         if dimension is not None and dimension != self._dimension:
             raise InvalidInputError(
                 f"dimension is {self._dimension}, the embedder's, not {shown(dimension)}: configure another embedder",
@@ -311,7 +310,7 @@ class RuntimeMemories(EitherCase):
         return scoped(self._walls, Scope(**given))
 
     def _room(self, agent: str) -> str:
-        """Where a memory stands that names no room: in the agent's own, or inside of the walls."""
+        """Return the room of a memory that names none: the agent's own, or that of the scope."""
         return agent if self._walls.run_id is None else self._walls.run_id
 
     def _draft(self, memory: RuntimeMemory, table: str, unique: bool | None) -> Draft:
@@ -332,14 +331,14 @@ class RuntimeMemories(EitherCase):
         )
 
     def _metadata(self, metadata: dict[str, Any], created_at: int | None = None) -> dict[str, Any]:
-        """A document's metadata has the time of its making, now where none was given."""
+        """Add a document's creation time to its metadata if it is missing."""
         if metadata.get("type") != "document" or metadata.get("timestamp") is not None:
             return metadata
         now = milliseconds(self._engine.kernel.clock.now())
         return {**metadata, "timestamp": now if created_at is None else created_at}
 
     async def _revised(self, memory: Given) -> dict[str, Any]:
-        """What a caller's memory changes; InvalidInputError where it was to be moved, which no update does."""
+        """Return the changes in a caller's memory; InvalidInputError if it was moved, which no update does."""
         given = read_memory(memory)
         named = {snake(name) for name in memory} if isinstance(memory, Mapping) else set()
         values = {name: getattr(given, name) for name in _CHANGED}
@@ -359,11 +358,11 @@ class RuntimeMemories(EitherCase):
                     f"{camel(name)} of a memory cannot be changed: create it anew", field=name, value=value
                 )
         if isinstance(memory, RuntimeMemory) and given.embedding == stored.embedding:
-            values.pop("embedding", None)  # it came with what the memory said when it was read
+            values.pop("embedding", None)  # it belongs to the text that was read
         return values
 
     async def _ensure(self, scope: Scope) -> None:
-        """What a memory names is in the tables from now on."""
+        """Make sure that the tables contain everything a memory names."""
         with degrade("the tables do not know what a memory names"):
             await self._tables.ensure(
                 str(scope.agent_id),
@@ -388,7 +387,7 @@ def _listed(given: object, name: str) -> Sequence[Any]:
 
 
 def _wall(value: Any, name: str) -> Any:
-    """A room or a world that must be named; `_scope` reads the rest."""
+    """Return a room or a world that is required; `_scope` validates it."""
     if value is None or value == "":
         raise InvalidInputError(f"{name} is required", field=name, value=value)
     return value
@@ -399,7 +398,7 @@ def _flag(unique: object) -> bool:
 
 
 class RuntimeDocuments(RuntimeMemories):
-    """Documents, and what was embedded before."""
+    """Documents, and cached embeddings."""
 
     async def process_document(
         self,
@@ -412,7 +411,7 @@ class RuntimeDocuments(RuntimeMemories):
         metadata: Mapping[str, Any] | None = None,
         chunk_size: int = SIZE,
     ) -> str:
-        """Keep a document in `documents` and its pieces in `fragments`, all or none; the document's id.
+        """Store a document in `documents` and its pieces in `fragments`, all or none; return its id.
 
         The document's text is its title, and `content.fullText` the whole. A fragment has `documentId` and `position`
         in its metadata, from 0 on, and at most `chunk_size` characters; joined they are the text. `metadata` is the
@@ -450,7 +449,7 @@ class RuntimeDocuments(RuntimeMemories):
         query_field_sub_name: str = "text",
         query_match_count: int = CACHED_COUNT,
     ) -> list[dict[str, Any]]:
-        """Vectors of memories whose text is at most `query_threshold` edits from the input, nearest first.
+        """Return vectors of memories whose text is at most `query_threshold` edits from the input, nearest first.
 
         Each is `{"embedding": [...], "levenshteinScore": edits}`. The text is that of a field of the memory's content,
         or of its metadata.

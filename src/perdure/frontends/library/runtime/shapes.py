@@ -1,4 +1,4 @@
-"""Memories of the agent runtime: read them from callers' objects, shape them for answers, and check their type."""
+"""Memories of the agent runtime: read them from callers' objects, shape results, and check their type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perdure.engine.agent_runtime.memories import MemoryMatches
 
 
 class ModelType(StrEnum):
-    """The models of `use_model`: there is one, the embedder."""
+    """The models of `use_model`: only the embedder."""
 
     TEXT_EMBEDDING = "TEXT_EMBEDDING"
 
@@ -29,8 +29,8 @@ class ModelType(StrEnum):
 class RuntimeMemory(Answer):
     """One memory of the agent runtime; `createdAt` in milliseconds since 1970.
 
-    It answers by key and by attribute in either case (`memory["entityId"]`, `memory.entity_id`), and `model_dump()`
-    gives the camelCase object. `similarity` is the score in [0, 1] of a search.
+    It can be read by key and by attribute in either case (`memory["entityId"]`, `memory.entity_id`), and `model_dump()`
+    returns the camelCase object. `similarity` is the score in [0, 1] of a search.
     """
 
     id: str | None = None
@@ -47,7 +47,7 @@ class RuntimeMemory(Answer):
 
     @classmethod
     def of(cls, found: MemoryMatches) -> RuntimeMemory:
-        """A stored memory as the spec shows it."""
+        """Build it from a stored memory."""
         item = found.item
         moment = read_moment(item.created_at)
         return cls(
@@ -66,15 +66,15 @@ class RuntimeMemory(Answer):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Its text."""
         return str(self.content.get("text") or "")
 
     def model_dump(self) -> dict[str, Any]:
-        """The spec's object: camelCase, without what has no value."""
+        """Return the camelCase object, without fields that have no value."""
         return {camel(name): value for name in FIELDS if (value := getattr(self, name)) is not None}
 
     def __getattr__(self, name: str) -> Any:
-        """A field by its name in camelCase: `memory.createdAt`."""
+        """Return a field by its name in camelCase: `memory.createdAt`."""
         if snake(name) == name or snake(name) not in FIELDS:
             raise AttributeError(f"a memory has no {name!r}")
         return getattr(self, snake(name))
@@ -89,7 +89,7 @@ class RuntimeMemory(Answer):
         return isinstance(key, str) and snake(key) in FIELDS and getattr(self, snake(key)) is not None
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a field in either case, or the default where it has none."""
+        """Return the value of a field in either case, or the default."""
         try:
             return self[key]
         except KeyError:
@@ -98,11 +98,11 @@ class RuntimeMemory(Answer):
 
 FIELDS = tuple(each.name for each in fields(RuntimeMemory))
 Given = RuntimeMemory | Mapping[str, Any]
-"""A memory as callers give it: the spec's object, its names in either case."""
+"""A caller's memory: an object with names in either case."""
 
 
 def read_memory(given: object) -> RuntimeMemory:
-    """A copy of a caller's memory; InvalidInputError names what is no field of a memory, or wrong."""
+    """Return a copy of a caller's memory; InvalidInputError names an unknown or wrong field."""
     if isinstance(given, RuntimeMemory):
         values = {name: getattr(given, name) for name in FIELDS}
     elif isinstance(given, Mapping):
@@ -124,7 +124,7 @@ def read_memory(given: object) -> RuntimeMemory:
 
 
 def read_content(content: object) -> dict[str, Any]:
-    """A memory's content: an object of JSON values, whose `text` is text if it has one."""
+    """Validate a memory's content: an object of JSON values, whose `text` is text if present."""
     if not isinstance(content, Mapping):
         raise InvalidInputError(f"content must be an object, not {shown(content)}", field="content", value=content)
     read = dict(content)
@@ -137,7 +137,7 @@ def read_content(content: object) -> dict[str, Any]:
 
 
 def read_metadata(metadata: object) -> dict[str, Any]:
-    """A memory's metadata, with what its type demands."""
+    """Validate a memory's metadata, including what its type requires."""
     if isinstance(metadata, Mapping):
         metadata = dict(metadata)
         if isinstance(metadata.get("type"), StrEnum):
@@ -148,7 +148,7 @@ def read_metadata(metadata: object) -> dict[str, Any]:
 
 
 def text_of(content: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The text of a content, and what stands beside it."""
+    """Return the text of a content, and its other keys."""
     return str(content.get("text") or ""), {name: value for name, value in content.items() if name != "text"}
 
 
@@ -163,12 +163,12 @@ def is_document_memory(memory: Given) -> bool:
 
 
 def is_fragment_memory(memory: Given) -> bool:
-    """Whether a memory is a piece of a document."""
+    """Whether a memory is a fragment of a document."""
     return is_metadata_of(read_memory(memory).metadata, MemoryType.FRAGMENT)
 
 
 def memory_text(memory: Given, default: str = "") -> str:
-    """What a memory says, or the default where it has no text."""
+    """Return a memory's text, or the default if it has none."""
     return read_memory(memory).text or default
 
 
@@ -181,7 +181,7 @@ def message_memory(
     agent_id: str | None = None,
     embedding: Sequence[float] | None = None,
 ) -> RuntimeMemory:
-    """A message for `create_memory(..., "messages")`, made now; its scope is private where an agent is named."""
+    """Build a message for `create_memory(..., "messages")`; its scope is private if an agent is given."""
     now = milliseconds(system_clock())
     return RuntimeMemory(
         id=id,

@@ -1,4 +1,4 @@
-"""The tables of an agent's runtime, beside its memories."""
+"""The tables of an agent's runtime other than memories."""
 
 from __future__ import annotations
 
@@ -42,53 +42,53 @@ from perdure.frontends.library.runtime.base import Tabled, given, ids, named, ob
 
 
 class People(Tabled):
-    """Who there is, what is known of them, and what they are to one another."""
+    """Agents, entities, their components and relationships."""
 
     # ------------------------------------------------------------------ agents
     async def create_agent(self, **agent: Any) -> bool:
-        """Make an agent of the fields of `Agent`; False, with nothing changed, where it is there already."""
+        """Create an agent from the fields of `Agent`; False, with nothing changed, if it exists."""
         return (await self._created(Agent, agent))[1]
 
     async def get_agent(self, agent_id: str) -> Agent | None:
-        """An agent by its id."""
+        """Return an agent by its id."""
         return await self._tables.one(Agent, {"id": read_key(agent_id, "agent_id")})
 
     async def get_agents(self) -> list[Agent]:
-        """Every agent of the store that may be asked for, the first made first."""
+        """Return every agent of the store within the scope, oldest first."""
         walls = self._walls.agent_id
         return await self._tables.find(Query(noun=Agent, where={} if walls is None else {"id": walls}))
 
     async def update_agent(self, agent_id: str, **agent: Any) -> bool:
-        """Change the given fields of an agent; whether there is one."""
+        """Change the given fields of an agent; return whether it exists."""
         return await self._updated(Agent, agent, agent_id)
 
     async def delete_agent(self, agent_id: str) -> bool:
-        """Delete an agent with all that it has, its memories too; whether there was one."""
+        """Delete an agent with all its data, memories too; return whether it existed."""
         return await self._tables.remove_agent(read_key(agent_id, "agent_id"))
 
     # ------------------------------------------------------------------ entities
     async def create_entities(self, entities: Sequence[Mapping[str, Any] | Entity]) -> bool:
-        """Make entities of the fields of `Entity`; those that are there already are left as they are. True."""
+        """Create entities from the fields of `Entity`; existing ones are not changed. Returns True."""
         await self._tables.add([self._new(Entity, each) for each in objects(entities, "entities")])
         return True
 
     async def create_entity(self, **entity: Any) -> bool:
-        """Make one entity; False, with nothing changed, where it is there already."""
+        """Create one entity; False, with nothing changed, if it exists."""
         return (await self._created(Entity, entity))[1]
 
     async def get_entities_by_ids(self, entity_ids: Sequence[str], agent_id: str | None = None) -> list[Entity]:
-        """The entities of the ids that exist, in the order asked, with their components."""
+        """Return the existing entities of the ids, in the given order, with their components."""
         found = await self._in_order(Entity, agent_id, ids(entity_ids, "entity_ids"))
         return await self._tables.with_components(found)
 
     async def get_entity_by_id(self, entity_id: str, agent_id: str | None = None) -> Entity | None:
-        """An entity with its components."""
+        """Return an entity with its components."""
         return next(iter(await self.get_entities_by_ids([entity_id], agent_id)), None)
 
     async def get_entities_for_room(
         self, room_id: str, include_components: bool = False, agent_id: str | None = None
     ) -> list[Entity]:
-        """The entities that are in a room, the first made first; with their components where asked."""
+        """Return the entities in a room, oldest first; with their components if requested."""
         agent = self._of(agent_id)
         whole = include_components is not None and read_flag(include_components, "include_components")
         there = {"agent_id": agent, "room_id": read_key(room_id, "room_id")}
@@ -97,7 +97,7 @@ class People(Tabled):
         return await self._tables.with_components(found) if whole else found
 
     async def get_entities_by_names(self, names: Sequence[str], agent_id: str | None = None) -> list[Entity]:
-        """The entities that have one of these names exactly, the first made first."""
+        """Return the entities with exactly one of these names, oldest first."""
         wanted = read_words(names, "names")
         if not wanted:
             return []
@@ -106,25 +106,25 @@ class People(Tabled):
     async def search_entities_by_name(
         self, query: str = "", limit: int | None = None, agent_id: str | None = None
     ) -> list[Entity]:
-        """At most `limit` (10) entities of whose names one holds the query, in whatever case; all for an empty one."""
+        """Return at most `limit` (10) entities with a name that contains the query, in any case; all for ""."""
         most, wanted = read_count(limit, "limit", 10), read_text(query, "query").casefold()
         found = await self._tables.find(Query(noun=Entity, where={"agent_id": self._of(agent_id)}))
         return [each for each in found if any(wanted in name.casefold() for name in each.names)][:most]
 
     async def update_entity(self, **entity: Any) -> bool:
-        """Change the given fields of the entity of this `id`; whether there is one. Components are left as they are."""
+        """Change the given fields of the entity of this `id`, not its components; return whether it exists."""
         return await self._updated(Entity, entity)
 
     async def delete_entity(self, entity_id: str, agent_id: str | None = None) -> bool:
-        """Delete an entity with its memories, components, relationships, tasks, logs and its places in rooms.
+        """Delete an entity with its memories, components, relationships, tasks, logs and participations.
 
-        Whether there was one.
+        Returns whether it existed.
         """
         return await self._tables.remove_entity(self._of(agent_id), read_key(entity_id, "entity_id"))
 
     # ------------------------------------------------------------------ components
     async def create_component(self, **component: Any) -> bool:
-        """Make a component (`Component`); False where there is one of its entity, type, world and source."""
+        """Create a `Component`; False if one of its entity, type, world and source exists."""
         return (await self._created(Component, component))[1]
 
     async def get_component(
@@ -135,7 +135,7 @@ class People(Tabled):
         source_entity_id: str | None = None,
         agent_id: str | None = None,
     ) -> Component | None:
-        """An entity's component of a type, of any world and source where none is given: the first made."""
+        """Return an entity's component of a type: the oldest one, of the given world and source if any."""
         where = named(entity_id=entity_id) | given(world_id=world_id, source_entity_id=source_entity_id)
         where |= {"type": read_word(type, "type"), "agent_id": self._of(agent_id)}
         return await self._tables.one(Component, where)
@@ -147,44 +147,44 @@ class People(Tabled):
         source_entity_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Component]:
-        """An entity's components, the first made first."""
+        """Return an entity's components, oldest first."""
         where = named(entity_id=entity_id) | given(world_id=world_id, source_entity_id=source_entity_id)
         return await self._tables.find(Query(noun=Component, where={**where, "agent_id": self._of(agent_id)}))
 
     async def update_component(self, **component: Any) -> bool:
-        """Change the given fields of the component of this `id`; whether there is one."""
+        """Change the given fields of the component of this `id`; return whether it exists."""
         return await self._updated(Component, component)
 
     async def delete_component(self, component_id: str, agent_id: str | None = None) -> bool:
-        """Delete a component; whether there was one."""
+        """Delete a component; return whether it existed."""
         return await self._removed(Component, self._key(agent_id, component_id, "component_id"))
 
     # ------------------------------------------------------------------ relationships
     async def create_relationship(self, **relationship: Any) -> bool:
-        """Say what one entity is to another (`Relationship`); False, with nothing changed, where that is said."""
+        """Create a `Relationship` between two entities; False, with nothing changed, if it exists."""
         return (await self._created(Relationship, relationship))[1]
 
     async def create_relationships(self, relationships: Sequence[Mapping[str, Any] | Relationship]) -> bool:
-        """Make several; True where all of them were new. Those that are there already are left as they are."""
+        """Create several; True if all of them were new. Existing ones are not changed."""
         made = [self._new(Relationship, each) for each in objects(relationships, "relationships")]
         return all(await self._tables.add(made))
 
     async def get_relationship(
         self, source_entity_id: str, target_entity_id: str, agent_id: str | None = None
     ) -> Relationship | None:
-        """What the first entity is to the second."""
+        """Return the relationship from the first entity to the second."""
         where = named(source_entity_id=source_entity_id, target_entity_id=target_entity_id)
         return await self._tables.one(Relationship, {**where, "agent_id": self._of(agent_id)})
 
     async def get_relationships(
         self, entity_id: str, tags: Sequence[str] | None = None, agent_id: str | None = None
     ) -> list[Relationship]:
-        """The relationships in which an entity is on either side, that have one of the tags where some are given."""
+        """Return the relationships of an entity in either direction; with `tags`, those that have one of them."""
         wanted = read_words(() if tags is None else tags, "tags")
         return await self._tables.relationships(self._of(agent_id), read_key(entity_id, "entity_id"), wanted)
 
     async def update_relationship(self, **relationship: Any) -> bool:
-        """Change tags or metadata of the relationship of this `id`, or of these two entities; whether there is one."""
+        """Change tags or metadata of a relationship by its `id` or its entities; return whether it exists."""
         values = Relationship.changes(relationship)
         if "id" not in values and {"source_entity_id", "target_entity_id"} <= values.keys():
             two = {name: values[name] for name in ("source_entity_id", "target_entity_id")}
@@ -195,102 +195,102 @@ class People(Tabled):
         return await self._updated(Relationship, values)
 
     async def delete_relationship(self, relationship_id: str, agent_id: str | None = None) -> bool:
-        """Delete a relationship; whether there was one."""
+        """Delete a relationship; return whether it existed."""
         return await self._removed(Relationship, self._key(agent_id, relationship_id, "relationship_id"))
 
 
 class Places(Tabled):
-    """Where conversations take place, and with whom."""
+    """Worlds, rooms and participants."""
 
     # ------------------------------------------------------------------ worlds
     async def create_world(self, **world: Any) -> str:
-        """Make a world of the fields of `World`, and answer with its id; one that is there is left as it is."""
+        """Create a world from the fields of `World` and return its id; an existing one is not changed."""
         return (await self._created(World, world))[0].id
 
     async def get_world(self, world_id: str, agent_id: str | None = None) -> World | None:
-        """A world by its id."""
+        """Return a world by its id."""
         return await self._tables.one(World, self._key(agent_id, world_id, "world_id"))
 
     async def get_all_worlds(self, agent_id: str | None = None) -> list[World]:
-        """The agent's worlds, the first made first."""
+        """Return the agent's worlds, oldest first."""
         return await self._tables.find(Query(noun=World, where={"agent_id": self._of(agent_id)}))
 
     async def update_world(self, **world: Any) -> bool:
-        """Change the given fields of the world of this `id`; whether there is one."""
+        """Change the given fields of the world of this `id`; return whether it exists."""
         return await self._updated(World, world)
 
     async def remove_world(self, world_id: str, agent_id: str | None = None) -> bool:
-        """Delete a world with its rooms, as `delete_room` does; whether there was one."""
+        """Delete a world with its rooms, as `delete_room` does; return whether it existed."""
         return await self._tables.remove_world(self._of(agent_id), read_key(world_id, "world_id"))
 
     # ------------------------------------------------------------------ rooms
     async def create_rooms(self, rooms: Sequence[Mapping[str, Any] | Room]) -> list[str]:
-        """Make rooms of the fields of `Room`, and answer with their ids; those that are there are left as they are."""
+        """Create rooms from the fields of `Room` and return their ids; existing ones are not changed."""
         made = [self._new(Room, each) for each in objects(rooms, "rooms")]
         await self._tables.add(made)
         return [room.id for room in made]
 
     async def create_room(self, **room: Any) -> str:
-        """Make one room, and answer with its id; one that is there is left as it is."""
+        """Create one room and return its id; an existing one is not changed."""
         return (await self._created(Room, room))[0].id
 
     async def get_room(self, room_id: str, agent_id: str | None = None) -> Room | None:
-        """A room by its id."""
+        """Return a room by its id."""
         return await self._tables.one(Room, self._key(agent_id, room_id, "room_id"))
 
     async def get_rooms_by_ids(self, room_ids: Sequence[str], agent_id: str | None = None) -> list[Room]:
-        """The rooms of the ids that exist, in the order asked."""
+        """Return the existing rooms of the ids, in the given order."""
         return await self._in_order(Room, agent_id, ids(room_ids, "room_ids"))
 
     async def get_rooms_by_world(self, world_id: str, agent_id: str | None = None) -> list[Room]:
-        """The rooms of a world, the first made first."""
+        """Return the rooms of a world, oldest first."""
         where = {"agent_id": self._of(agent_id), **named(world_id=world_id)}
         return await self._tables.find(Query(noun=Room, where=where))
 
     async def update_room(self, **room: Any) -> bool:
-        """Change the given fields of the room of this `id`; whether there is one."""
+        """Change the given fields of the room of this `id`; return whether it exists."""
         return await self._updated(Room, room)
 
     async def delete_room(self, room_id: str, agent_id: str | None = None) -> bool:
-        """Delete a room with its memories, participants, components, tasks and logs; whether there was one."""
+        """Delete a room with its memories, participants, components, tasks and logs; return whether it existed."""
         return await self._tables.remove_room(self._of(agent_id), read_key(room_id, "room_id"))
 
     async def delete_rooms_by_world_id(self, world_id: str, agent_id: str | None = None) -> int:
-        """Delete every room of a world, as `delete_room` does; how many there were. The world stays."""
+        """Delete every room of a world, as `delete_room` does; return how many. The world stays."""
         return await self._tables.remove_rooms(self._of(agent_id), named(world_id=world_id))
 
     # ------------------------------------------------------------------ participants
     async def add_participant(self, entity_id: str, room_id: str, agent_id: str | None = None) -> bool:
-        """Have an entity be in a room; whether that was new. An entity or a room that is not there is made."""
+        """Add an entity to a room; return whether it was new. A missing entity or room is created."""
         there = self._membership(entity_id, room_id, agent_id)
         return (await self._created(Participant, there))[1]
 
     async def add_participants_room(self, entity_ids: Sequence[str], room_id: str, agent_id: str | None = None) -> bool:
-        """Have entities be in a room; whether that was new for one of them."""
+        """Add entities to a room; return whether one of them was new."""
         there = [self._membership(id, room_id, agent_id) for id in ids(entity_ids, "entity_ids")]
         made = [self._new(Participant, each) for each in there]
         return any(await self._tables.add(made))
 
     async def remove_participant(self, entity_id: str, room_id: str, agent_id: str | None = None) -> bool:
-        """Have an entity be in a room no more; whether it was."""
+        """Remove an entity from a room; return whether it was in it."""
         return await self._removed(Participant, self._membership(entity_id, room_id, agent_id))
 
     async def get_participants_for_room(self, room_id: str, agent_id: str | None = None) -> list[str]:
-        """The ids of the entities that are in a room, in the order in which they came."""
+        """Return the ids of the entities in a room, in the order in which they joined."""
         where = {"agent_id": self._of(agent_id), **named(room_id=room_id)}
         return [each.entity_id for each in await self._tables.find(Query(noun=Participant, where=where))]
 
     async def get_participants_for_entity(self, entity_id: str, agent_id: str | None = None) -> list[Participant]:
-        """Where an entity is, with how the agent stands to each room, in the order in which it came there."""
+        """Return an entity's participations, each with the agent's state in the room, in order of joining."""
         where = {"agent_id": self._of(agent_id), **named(entity_id=entity_id)}
         return await self._tables.find(Query(noun=Participant, where=where))
 
     async def get_rooms_for_participant(self, entity_id: str, agent_id: str | None = None) -> list[str]:
-        """The ids of the rooms in which an entity is."""
+        """Return the ids of an entity's rooms."""
         return await self.get_rooms_for_participants([entity_id], agent_id)
 
     async def get_rooms_for_participants(self, entity_ids: Sequence[str], agent_id: str | None = None) -> list[str]:
-        """The ids of the rooms in which one of these entities is, each once."""
+        """Return the ids of the rooms of any of these entities, each once."""
         where = {"agent_id": self._of(agent_id), "entity_id": ids(entity_ids, "entity_ids")}
         found = await self._tables.find(Query(noun=Participant, where=where))
         return list(dict.fromkeys(each.room_id for each in found))
@@ -303,14 +303,14 @@ class Places(Tabled):
     async def get_participant_user_state(
         self, room_id: str, entity_id: str, agent_id: str | None = None
     ) -> ParticipantState | None:
-        """FOLLOWED, MUTED or None; None too where the entity is not in the room."""
+        """Return FOLLOWED, MUTED or None; None also if the entity is not in the room."""
         found = await self._tables.one(Participant, self._membership(entity_id, room_id, agent_id))
         return None if found is None else found.state
 
     async def set_participant_user_state(
         self, room_id: str, entity_id: str, state: ParticipantState | None, agent_id: str | None = None
     ) -> bool:
-        """Follow a room, mute it, or neither; False, with nothing done, where the entity is not in it."""
+        """Follow a room, mute it, or neither; False, with nothing done, if the entity is not in it."""
         to = None if state is None else read_state(state, "state")
         where = self._membership(entity_id, room_id, agent_id)
         return await self._tables.change(Participant, where, {"state": to})
@@ -320,55 +320,55 @@ class Places(Tabled):
 
 
 class Servers(Tabled):
-    """Where messages come from."""
+    """Message servers and channels."""
 
     # ------------------------------------------------------------------ message servers
     async def create_message_server(self, **server: Any) -> MessageServer:
-        """Make a message server of the fields of `MessageServer`; one that is there is left, and answered with."""
+        """Create a message server from the fields of `MessageServer`; return an existing one unchanged."""
         made, new = await self._created(MessageServer, server)
         return made if new else await self.get_message_server_by_id(made.id) or made
 
     async def get_message_servers(self) -> list[MessageServer]:
-        """Every message server, the first made first."""
+        """Return every message server, oldest first."""
         return await self._tables.find(Query(noun=MessageServer))
 
     async def get_message_server_by_id(self, message_server_id: str) -> MessageServer | None:
-        """A message server by its id."""
+        """Return a message server by its id."""
         return await self._tables.one(MessageServer, {"id": read_key(message_server_id, "message_server_id")})
 
     async def update_message_server(self, message_server_id: str, **server: Any) -> bool:
-        """Change the given fields of a message server; whether there is one."""
+        """Change the given fields of a message server; return whether it exists."""
         return await self._updated(MessageServer, server, message_server_id)
 
     async def delete_message_server(self, message_server_id: str) -> bool:
-        """Delete a message server with its channels, and with who serves it; whether there was one."""
+        """Delete a message server with its channels and its agents' entries; return whether it existed."""
         return await self._removed(MessageServer, {"id": read_key(message_server_id, "message_server_id")})
 
     async def add_agent_to_message_server(self, message_server_id: str, agent_id: str | None = None) -> bool:
-        """Have an agent serve a message server, which is made where it is not there; whether that was new."""
+        """Add an agent to a message server, which is created if missing; return whether it was new."""
         there = {"message_server_id": message_server_id, "agent_id": self._of(agent_id)}
         return (await self._created(ServerAgent, there))[1]
 
     async def remove_agent_from_message_server(self, message_server_id: str, agent_id: str | None = None) -> bool:
-        """Have an agent serve a message server no more; whether it did."""
+        """Remove an agent from a message server; return whether it was there."""
         there = {"agent_id": self._of(agent_id), **named(message_server_id=message_server_id)}
         return await self._removed(ServerAgent, there)
 
     async def get_agents_for_message_server(self, message_server_id: str) -> list[str]:
-        """The ids of the agents that serve a message server, in the order in which they came."""
+        """Return the ids of a message server's agents, in the order in which they were added."""
         where = named(message_server_id=message_server_id)
         return [each.agent_id for each in await self._tables.find(Query(noun=ServerAgent, where=where))]
 
     async def get_message_servers_for_agent(self, agent_id: str | None = None) -> list[MessageServer]:
-        """The message servers that an agent serves, the first made first."""
+        """Return an agent's message servers, oldest first."""
         where = {"id": Among(ServerAgent, "message_server_id", {"agent_id": self._of(agent_id)})}
         return await self._tables.find(Query(noun=MessageServer, where=where))
 
     # ------------------------------------------------------------------ channels
     async def create_channel(self, *, participant_ids: Sequence[str] = (), **channel: Any) -> Channel:
-        """Make a channel of the fields of `Channel`, with these entities in it; one that is there is left as it is.
+        """Create a channel from the fields of `Channel`, with these participants; return an existing one unchanged.
 
-        Its message server is made where it is not there.
+        Its message server is created if missing.
         """
         inside = ids(participant_ids, "participant_ids")
         made, new = await self._created(Channel, channel)
@@ -377,26 +377,26 @@ class Servers(Tabled):
         return made if new else await self.get_channel_details(made.id) or made
 
     async def get_channel_details(self, channel_id: str) -> Channel | None:
-        """A channel by its id."""
+        """Return a channel by its id."""
         return await self._tables.one(Channel, {"id": read_key(channel_id, "channel_id")})
 
     async def get_channels_for_message_server(self, message_server_id: str) -> list[Channel]:
-        """The channels of a message server, the first made first."""
+        """Return the channels of a message server, oldest first."""
         return await self._tables.find(Query(noun=Channel, where=named(message_server_id=message_server_id)))
 
     async def update_channel(self, channel_id: str, **channel: Any) -> bool:
-        """Change the given fields of a channel; whether there is one."""
+        """Change the given fields of a channel; return whether it exists."""
         return await self._updated(Channel, channel, channel_id)
 
     async def delete_channel(self, channel_id: str) -> bool:
-        """Delete a channel, and who is in it; whether there was one."""
+        """Delete a channel and its participants' entries; return whether it existed."""
         return await self._removed(Channel, {"id": read_key(channel_id, "channel_id")})
 
     # ------------------------------------------------------------------ who is in which channel
     async def add_channel_participants(self, channel_id: str, entity_ids: Sequence[str]) -> bool:
-        """Have entities be in a channel; whether that was new for one of them.
+        """Add entities to a channel; return whether one of them was new.
 
-        Entities that this agent does not know are made; NotFoundError where there is no such channel.
+        Entities that this agent does not know are created; NotFoundError for an unknown channel.
         """
         wanted = ids(entity_ids, "entity_ids")
         made = [self._new(ChannelParticipant, {"channel_id": channel_id, "entity_id": id}) for id in wanted]
@@ -405,17 +405,17 @@ class Servers(Tabled):
         return any(new)
 
     async def remove_channel_participants(self, channel_id: str, entity_ids: Sequence[str]) -> bool:
-        """Have entities be in a channel no more; whether one of them was."""
+        """Remove entities from a channel; return whether one of them was in it."""
         where = {**named(channel_id=channel_id), "entity_id": ids(entity_ids, "entity_ids")}
         return await self._removed(ChannelParticipant, where)
 
     async def get_channel_participants(self, channel_id: str) -> list[str]:
-        """The ids of the entities that are in a channel, in the order in which they came."""
+        """Return the ids of the entities in a channel, in the order in which they joined."""
         found = await self._tables.find(Query(noun=ChannelParticipant, where=named(channel_id=channel_id)))
         return [each.entity_id for each in found]
 
     async def get_channels_for_participant(self, entity_id: str) -> list[Channel]:
-        """The channels in which an entity is, the first made first."""
+        """Return an entity's channels, oldest first."""
         where = {"id": Among(ChannelParticipant, "channel_id", named(entity_id=entity_id))}
         return await self._tables.find(Query(noun=Channel, where=where))
 
@@ -426,21 +426,21 @@ class Servers(Tabled):
 
 
 RUNS = 20
-"""Runs that are told unless more are asked for."""
+"""Default number of runs."""
 MOST_RUNS = 100
 LOGS = 10
-"""Log entries that are given unless more are asked for."""
+"""Default number of log entries."""
 _ASKED = ("limit", "room_id", "entity_id", "status", "from", "to", "agent_id")
 
 
 class Work(Tabled):
-    """What an agent has to do, keeps for later, and did."""
+    """Tasks, cache and logs of an agent."""
 
     # ------------------------------------------------------------------ tasks
     async def create_task(self, **task: Any) -> str:
-        """Make a task of the fields of `Task`, and answer with its id; one that is there is left as it is.
+        """Create a task from the fields of `Task` and return its id; an existing one is not changed.
 
-        It is due at `due_at`, else at `metadata.scheduledFor`; with neither it is never due by itself.
+        It is due at `due_at`, else at `metadata.scheduledFor`; with neither it never becomes due.
         """
         return (await self._created(Task, with_due(task)))[0].id
 
@@ -452,7 +452,7 @@ class Work(Tabled):
         completed: bool | None = None,
         agent_id: str | None = None,
     ) -> list[Task]:
-        """The tasks of a room, of an entity, with all of these tags, completed or not; the first made first."""
+        """Return the tasks of a room, of an entity, with all of these tags, completed or not; oldest first."""
         where: dict[str, Any] = {"agent_id": self._of(agent_id), **given(room_id=room_id, entity_id=entity_id)}
         wanted = read_words(() if tags is None else tags, "tags")
         found = await self._tables.find(Query(noun=Task, where=where, all_tags=wanted))
@@ -462,42 +462,42 @@ class Work(Tabled):
         return [task for task in found if (task.completed_at is not None) == done]
 
     async def get_task(self, task_id: str, agent_id: str | None = None) -> Task | None:
-        """A task by its id."""
+        """Return a task by its id."""
         return await self._tables.one(Task, self._key(agent_id, task_id, "task_id"))
 
     async def get_tasks_by_name(self, name: str, agent_id: str | None = None) -> list[Task]:
-        """The tasks of a name, the first made first."""
+        """Return the tasks of a name, oldest first."""
         where = {"agent_id": self._of(agent_id), "name": read_text(name, "name")}
         return await self._tables.find(Query(noun=Task, where=where))
 
     async def get_due_tasks(self, limit: int | None = None, agent_id: str | None = None) -> list[Task]:
-        """The tasks whose time has come and that are not completed, soonest due first."""
+        """Return the due tasks that are not completed, the earliest due first."""
         return await self._tasks.due(self._of(agent_id), read_count(limit, "limit"))
 
     async def update_task(self, task_id: str, **task: Any) -> bool:
-        """Change the given fields of a task; whether there is one. It is due at a new `metadata.scheduledFor` too."""
+        """Change the given fields of a task; return whether it exists. A new `metadata.scheduledFor` moves it."""
         if "metadata" in task and "due_at" not in task:
             found = await self.get_task(task_id, task.get("agent_id"))
             task = task if found is None else moved(task, found)
         return await self._updated(Task, task, task_id)
 
     async def complete_task(self, task_id: str, agent_id: str | None = None) -> bool:
-        """Complete a task: it is due no more, or, with the tag `repeat`, `metadata.updateInterval` ms from now.
+        """Complete a task; with the tag `repeat` it is due again `metadata.updateInterval` ms from now.
 
-        False for one that there is not.
+        Returns False for an unknown id.
         """
         return await self._tasks.complete(self._of(agent_id), read_key(task_id, "task_id"))
 
     async def delete_task(self, task_id: str, agent_id: str | None = None) -> bool:
-        """Delete a task; whether there was one."""
+        """Delete a task; return whether it existed."""
         return await self._removed(Task, self._key(agent_id, task_id, "task_id"))
 
     def register_task_worker(
         self, name: str, execute: Callable[..., Any], validate: Callable[..., Any] | None = None
     ) -> None:
-        """Have the tasks of a name done by `execute(runtime, options, task)`, a function or coroutine function.
+        """Run the tasks of a name with `execute(runtime, options, task)`, a function or coroutine function.
 
-        `options` is the task's metadata. `validate(runtime, task)` may say that it is not to be done yet.
+        `options` is the task's metadata. `validate(runtime, task)` may postpone it.
         """
         for field, function in (("execute", execute), ("validate", validate)):
             if not callable(function) and not (field == "validate" and function is None):
@@ -512,15 +512,15 @@ class Work(Tabled):
         self._workers[read_word(name, "name")] = Worker(name, do, may)
 
     async def run_due_tasks(self) -> list[Task]:
-        """Have every due task done that a worker is registered for; those that were done, as they stand now.
+        """Run every due task that has a registered worker; return the completed ones in their new state.
 
-        Of several processes one does each. What fails, or is not to be done yet, stays due; the failure is logged.
+        Among several processes, one runs each task. A task that fails or is postponed stays due; failures are logged.
         """
         return await self._tasks.run(self._agent_id, self._workers)
 
     # ------------------------------------------------------------------ cache
     async def set_cache(self, key: str, value: Any) -> bool:
-        """Keep a value of JSON under a key of this agent's, in the place of an earlier one, until it goes. True."""
+        """Store a JSON value under a key of this agent, replacing an earlier one. Returns True."""
         now = self._tables.now()
         entry = CacheEntry(
             agent_id=self._agent_id, key=read_word(key, "key"), value=read_json(value, "value"), created_at=now
@@ -529,18 +529,18 @@ class Work(Tabled):
         return True
 
     async def get_cache(self, key: str, agent_id: str | None = None) -> Any:
-        """The value under a key; None where there is none."""
+        """Return the value under a key, or None."""
         found = await self._tables.one(CacheEntry, {"agent_id": self._of(agent_id), "key": read_word(key, "key")})
         return None if found is None else found.value
 
     async def delete_cache(self, key: str) -> bool:
-        """Let go of the value under a key, if there is one. True."""
+        """Delete the value under a key, if there is one. Returns True."""
         await self._tables.remove(CacheEntry, {"agent_id": self._agent_id, "key": read_word(key, "key")})
         return True
 
     # ------------------------------------------------------------------ logs
     async def log(self, **entry: Any) -> str:
-        """Write a line (`LogEntry`: `type`, `body`, `entity_id`, `room_id`), and answer with its id."""
+        """Write a `LogEntry` (`type`, `body`, `entity_id`, `room_id`) and return its id."""
         return (await self._created(LogEntry, entry))[0].id
 
     async def get_logs(
@@ -553,7 +553,7 @@ class Work(Tabled):
         offset: int | None = None,
         agent_id: str | None = None,
     ) -> list[LogEntry]:
-        """At most `count` (10) entries after the first `offset`, newest first: of an entity, a room, a type."""
+        """Return at most `count` (10) entries after the first `offset`, newest first, of an entity, a room, a type."""
         where: dict[str, Any] = {"agent_id": self._of(agent_id), **given(entity_id=entity_id, room_id=room_id)}
         if type is not None:
             where["type"] = read_word(type, "type")
@@ -563,17 +563,17 @@ class Work(Tabled):
         )
 
     async def update_log(self, log_id: str, **entry: Any) -> bool:
-        """Change the given fields of a log entry; whether there is one."""
+        """Change the given fields of a log entry; return whether it exists."""
         return await self._updated(LogEntry, entry, log_id)
 
     async def delete_log(self, log_id: str, agent_id: str | None = None) -> bool:
-        """Delete a log entry; whether there was one."""
+        """Delete a log entry; return whether it existed."""
         return await self._removed(LogEntry, self._key(agent_id, log_id, "log_id"))
 
     async def get_agent_run_summaries(self, **asked: Any) -> RunPage:
-        """The latest runs, as the log entries of type `run_event` tell of them: `limit` (20, at most 100) of them.
+        """Return the latest runs from the log entries of type `run_event`: `limit` (20, at most 100) of them.
 
-        `room_id`, `entity_id` and `status` are filters, and `from` and `to` bound when a run began, in milliseconds.
+        `room_id`, `entity_id` and `status` are filters, and `from` and `to` limit when a run began, in milliseconds.
         """
         values = read_names(asked, _ASKED, "get_agent_run_summaries()")
         since, until = values.get("from"), values.get("to")
@@ -593,4 +593,4 @@ async def _answer(value: Any) -> Any:
 
 
 class RuntimeTables(People, Places, Work, Servers):
-    """Everything that a runtime keeps in tables: part of `AgentRuntime`."""
+    """All tables of a runtime: part of `AgentRuntime`."""
