@@ -151,7 +151,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     for status, description in REFUSALS.items():
         known = operation["responses"].get(status)
-        if known is None or status == "422":  # FastAPI's own 422 is not what is sent
+        if known is None or status == "422":  # FastAPI's own 422 shape is not the one that is sent
             operation["responses"][status] = {
                 "description": description,
                 "content": {"application/json": {"schema": schema}},
@@ -204,7 +204,7 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         app.include_router(router)
     gateway.keep_own([*_paths(app.routes)])
     if gateway.passes:
-        app.include_router(pass_through.router)  # the last one: it takes what nobody took
+        app.include_router(pass_through.router)  # the last one: it takes all remaining paths
     describe(app)
     for kind in (PerdureError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, handle_error)
@@ -236,7 +236,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     try:
         await service.engine.kernel.open()
     except PerdureError as error:
-        # The server lives and says so; `readyz` and every request try again.
+        # The server starts anyway; `readyz` and every request try again.
         logger.error("the memory could not be opened: %s", error.message)
     try:
         await gateway.start()

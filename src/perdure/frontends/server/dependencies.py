@@ -1,6 +1,6 @@
 """FastAPI dependencies: the caller of a request, and the memory restricted to what the caller may access.
 
-Each dependency is a coroutine: FastAPI runs any other in a thread, and changing threads costs more than they do.
+Each dependency is a coroutine: FastAPI runs any other in a thread, which costs more than the dependency itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from perdure.frontends.server.state import CurrentService, Service
 
 
 async def current_caller(request: Request) -> Caller:
-    """Return the authenticated caller of a request; AuthenticationError where there is none."""
+    """Return the authenticated caller of a request; AuthenticationError if there is none."""
     return caller_of(request)
 
 
@@ -85,9 +85,9 @@ class PersonalMemory:
     """The memory that a personal request may access, and its caller."""
 
     memory: AsyncMemory
-    """Inside of `walls`."""
+    """Restricted to `walls`."""
     walls: Scope
-    """The caller's, and the user's whom an authenticating proxy names."""
+    """The caller's scope, and the user that an authenticating proxy names."""
     engine: Engine
     caller: Caller
 
@@ -101,7 +101,7 @@ class PersonalMemory:
         return scoped(self.walls, scope)
 
     def at(self, scope: Scope) -> tuple[AsyncMemory, dict[str, Any]]:
-        """Return the memory, restricted by the scope's other axes, and the owner keywords for its calls."""
+        """Return the memory, restricted by the scope's other fields, and the owner keywords for its calls."""
         walls = {axis: value for axis, value in scope.given().items() if axis not in OWNER_FIELDS}
         view = self.memory.within(**walls) if walls else self.memory
         return view, {axis: getattr(scope, axis) for axis in OWNER_FIELDS}
@@ -143,7 +143,7 @@ def _user(request: Request, service: Service, caller: Caller) -> str | None:
     """Return the user that a proxy names; without one, check that clients may name users, and return None."""
     if request.headers.get(USER_HEADER):
         return user_of(request, service, caller, None)
-    user_of(request, service, caller, "anybody")  # AuthenticationError where nobody is believed
+    user_of(request, service, caller, "anybody")  # AuthenticationError if clients may not name users
     return None
 
 

@@ -34,7 +34,7 @@ _MOST_PROBLEMS = 5
 
 
 def dialect(scope: Scope) -> Dialect:
-    """Return the dialect of a request; for one that is passed on, that of the model's server."""
+    """Return the dialect of a request; for a forwarded one, that of the model's server."""
     told: Dialect | None = scope.get("state", {}).get("dialect")
     if told is not None:
         return told

@@ -1,4 +1,4 @@
-"""Log lines as JSON objects: when, how grave, where from, what, and of which request; never what anybody said."""
+"""Log lines as JSON objects: time, level, logger, message and request; never any user's text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from perdure.domain.clock import iso
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("perdure_request_id", default=None)
-"""The id of the request that is being served, which every line written meanwhile carries."""
+"""The id of the current request, which is added to every log line."""
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line; what a record carries as `fields` stands beside its message."""
+    """Formats one JSON object a line; a record's `fields` are added to its message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Format a record."""
         line: dict[str, Any] = {
             "time": iso(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
             line["request_id"] = request_id
         line |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
-            line["exception"] = record.exc_info[0].__name__  # its text may be what somebody said
+            line["exception"] = record.exc_info[0].__name__  # its text may contain what a user said
         return json.dumps(line, ensure_ascii=False)
 
 

@@ -10,11 +10,11 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which several workers count into one folder, so that each tells of all."""
+"""The variable for a folder in which several workers count together."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 NO_ROUTE = "none"
-"""The label of requests that no route took."""
+"""The label of requests without a route."""
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -48,7 +48,7 @@ class Metrics:
 
     @property
     def registry(self) -> CollectorRegistry:
-        """Where the gateway's counters stand beside these."""
+        """The registry, to which the gateway adds its counters."""
         return self._registry
 
     def began(self) -> None:

@@ -22,7 +22,7 @@ _ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s*/?#@]+", re.IGNORECASE)
 
 
 class JwtSettings(BaseModel):
-    """Whose tokens are believed; a shared secret is read from PERDURE_JWT_SECRET alone."""
+    """How tokens are verified; a shared secret is read only from PERDURE_JWT_SECRET."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,7 +33,7 @@ class JwtSettings(BaseModel):
 
 
 class ServerSettings(BaseModel):
-    """Where the server listens, and what it lets in."""
+    """Address, limits and authentication of the server."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -78,7 +78,7 @@ class ServerSettings(BaseModel):
     @field_validator("allowed_hosts", "allowed_origins", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        """A variable of the environment is text: JSON, or names with commas between them."""
+        """Parse a list in an environment variable: JSON, or names separated by commas."""
         if not isinstance(value, str):
             return value
         if value.lstrip().startswith("["):
@@ -111,23 +111,23 @@ class ServerSettings(BaseModel):
 
 
 class ServerSecrets(BaseModel):
-    """What is read from the environment alone, and never shown."""
+    """Settings that are read only from the environment, and never shown."""
 
     model_config = ConfigDict(frozen=True)
 
     jwt_secret: SecretStr | None = None
     """The shared secret of HS256 tokens: PERDURE_JWT_SECRET."""
     key_pepper: SecretStr | None = None
-    """What API keys are hashed with: PERDURE_KEY_PEPPER."""
+    """The pepper of API keys' hashes: PERDURE_KEY_PEPPER."""
 
     @classmethod
     def read(cls) -> ServerSecrets:
-        """The secrets of this process's environment."""
+        """Read the secrets from the environment."""
         return cls(jwt_secret=_secret("PERDURE_JWT_SECRET"), key_pepper=_secret("PERDURE_KEY_PEPPER"))
 
 
 def read_settings(config: MemoryConfig) -> ServerSettings:
-    """The server's settings in a configuration; ConfigError names the key and the nearest right one."""
+    """Return the server's settings of a configuration; ConfigError names the key and the nearest known one."""
     try:
         return ServerSettings(**config.server)
     except ValidationError as error:
@@ -135,7 +135,7 @@ def read_settings(config: MemoryConfig) -> ServerSettings:
 
 
 def plain_host(host: str) -> str:
-    """A host's name or address in the one spelling by which it is compared."""
+    """Normalise a host's name or address for comparison."""
     name = host.strip("[]").lower().removesuffix(".")
     try:
         address = ipaddress.ip_address(name)
@@ -145,7 +145,7 @@ def plain_host(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as `plain_host` writes it, is this machine's own: `localhost`, 127.0.0.0/8 or ::1."""
+    """Whether a host, normalised by `plain_host`, is this machine: `localhost`, 127.0.0.0/8 or ::1."""
     if host == "localhost":
         return True
     try:

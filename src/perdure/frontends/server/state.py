@@ -32,7 +32,7 @@ class Service:
 
     @property
     def engine(self) -> Engine:
-        """The engine behind the memory, for routes whose library class stands on it too."""
+        """The engine behind the memory, for routes whose library class needs it."""
         return self.memory._engine
 
     async def ledger(self) -> Ledger:
@@ -41,13 +41,13 @@ class Service:
 
 
 def service(request: Request) -> Service:
-    """Return the service of the app that a request came to."""
+    """Return the service of a request's app."""
     found: Service = request.app.state.service
     return found
 
 
 async def current_service(request: Request) -> Service:
-    """Return the same, as a dependency: FastAPI runs one that is no coroutine in a thread."""
+    """Return the same as a dependency, as a coroutine because FastAPI runs any other in a thread."""
     return service(request)
 
 

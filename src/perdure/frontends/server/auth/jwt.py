@@ -33,8 +33,8 @@ REFETCHES_A_MINUTE = 6
 class JwtVerifier:
     """Verifies tokens by a shared secret, a public key file, or the keys of a JWKS address.
 
-    The algorithm is the key's and never the token's choice: HS256 by the secret alone, RS256 and ES256 by public keys
-    of their kind alone.
+    The key decides the algorithm, never the token: HS256 only with the secret, RS256 and ES256 only with public keys of
+    their kind.
     """
 
     def __init__(self, settings: JwtSettings, secrets: ServerSecrets) -> None:

@@ -22,13 +22,13 @@ router = APIRouter(tags=["mem0"])
 
 
 ENTITY_TYPES = {"user": "user_id", "agent": "agent_id", "app": "world_id", "run": "run_id"}
-"""mem0's names of who memories are kept for."""
+"""mem0's names for the owners of memories."""
 
 _TYPE_OF = {axis: name for name, axis in ENTITY_TYPES.items()}
 
 
 class EntityType(StrEnum):
-    """What kind of entity."""
+    """The kind of an entity."""
 
     user = "user"
     agent = "agent"
@@ -37,7 +37,7 @@ class EntityType(StrEnum):
 
 
 class OwnerSummary(BaseModel):
-    """A user, agent, app or run that memories are kept for."""
+    """A user, agent, app or run with memories."""
 
     id: str
     name: str
@@ -50,7 +50,7 @@ class OwnerSummary(BaseModel):
 
 
 class Owners(NumberedPage):
-    """All that memories are kept for."""
+    """All owners of memories."""
 
     results: list[OwnerSummary]
     total_users: int
@@ -114,9 +114,9 @@ def _scope(type: EntityType, name: str) -> Scope:
 
 
 def _in_a_path(name: str) -> str:
-    """A name that a path would take for something else ("..", "a?b", "a/../b") percent-encoded; any other as it is.
+    """Percent-encode a name that a path would misread ("..", "a?b", "a/../b"); return any other as it is.
 
-    mem0's clients delete users by writing the listed name into a path: `a/../b` would be the user `b` to them.
+    mem0's clients delete users by writing the listed name into a path, where `a/../b` would mean the user `b`.
     """
     climbs = any(part in (".", "..") for part in name.split("/"))
     if not climbs and not any(mark in name for mark in "?#%\\"):

@@ -1,7 +1,7 @@
 """mem0's exports and summaries: the memories of a scope in one answer.
 
-An export is made when it is asked for: its id says which memories were meant, and inside of the walls of whoever shows
-it these are read as they stand then.
+An export is computed when it is fetched: its id names the memories, which are then read in their current state, within
+the scope of the caller who fetches it.
 """
 
 from __future__ import annotations
@@ -24,59 +24,59 @@ router = APIRouter(tags=["mem0"])
 
 EXPORT = "EXPORT"
 SUMMED_UP = 100
-"""Memories that a summary holds at most, the newest."""
+"""Maximum memories in a summary, the newest."""
 
 
 class ExportForm(ScopeFields):
-    """Which memories to export, and the properties that each is to have."""
+    """The memories to export, and the properties of each."""
 
     schema_: dict[str, Any] | str | None = Field(None, alias="schema")
     filters: dict[str, Any] | str | None = None
 
 
 class ExportedForm(ScopeFields):
-    """Which export to answer with: that of an id, or that of a filter."""
+    """The export to fetch, by its id or by a filter."""
 
     memory_export_id: str | None = None
     filters: dict[str, Any] | str | None = None
 
 
 class ExportedQuery(ScopeFields):
-    """The same in a query string, as clients before 0.1.70 ask."""
+    """The same in a query string, as clients before 0.1.70 send it."""
 
     memory_export_id: str | None = None
     filters: str | None = Field(None, description="JSON")
 
 
 class SummaryForm(ScopeFields):
-    """Whose memories to sum up."""
+    """The scope to summarise."""
 
     filters: dict[str, Any] | str | None = None
 
 
 class ExportCreated(Message):
-    """The id by which an export is had."""
+    """The id of an export."""
 
     id: str
 
 
 class Export(BaseModel):
-    """The memories of an export, whole or with the properties that were asked for."""
+    """The memories of an export, whole or with the requested properties."""
 
     memories: list[dict[str, Any]]
 
 
 class Summary(BaseModel):
-    """The newest memories of one scope, in lines."""
+    """The newest memories of one scope, one a line."""
 
     summary: str
     memory_count: int
 
 
-@router.post("/v1/exports", status_code=201, summary="Ask for an export (mem0)", **answers(ExportCreated))
+@router.post("/v1/exports", status_code=201, summary="Create an export (mem0)", **answers(ExportCreated))
 async def create(form: ExportForm, personal: WriteAccess) -> dict[str, str]:
-    """The id of an export of the memories of the scopes that are named."""
-    operations.named_scopes(personal, form, form.filters)  # what is wrong with it is told now
+    """Return the id of an export of the named scopes."""
+    operations.named_scopes(personal, form, form.filters)  # errors in it are reported now
     filters = object_of(form.filters) if isinstance(form.filters, str) else form.filters
     schema = object_of(form.schema_) if isinstance(form.schema_, str) else form.schema_
     id = seal(EXPORT, scope=form.scope().given(), filters=filters, properties=_properties(schema))
@@ -87,7 +87,7 @@ async def create(form: ExportForm, personal: WriteAccess) -> dict[str, str]:
 
 @router.post("/v1/exports/get", summary="Get an export (mem0)", **answers(Export))
 async def get(form: ExportedForm, personal: ReadAccess) -> dict[str, Any]:
-    """The memories of an export, by its id or by ids and filters."""
+    """Return the memories of an export, by its id or by ids and filters."""
     if form.memory_export_id is None:
         return {"memories": await _rows(personal, form, form.filters, None)}
     opened = unseal(form.memory_export_id)
@@ -105,15 +105,15 @@ async def get(form: ExportedForm, personal: ReadAccess) -> dict[str, Any]:
     return {"memories": await _rows(personal, ids, values.get("filters"), values.get("properties"))}
 
 
-@router.get("/v1/exports", summary="Get an export (mem0, by its address)", deprecated=True, **answers(Export))
+@router.get("/v1/exports", summary="Get an export (mem0, by query string)", deprecated=True, **answers(Export))
 async def get_by_query(query: Annotated[ExportedQuery, Query()], personal: ReadAccess) -> dict[str, Any]:
-    """The same, by ids in the address."""
+    """Return the memories of an export, by ids in the address."""
     return await get(ExportedForm(**query.model_dump()), personal)
 
 
-@router.post("/v1/summary", summary="Sum up memories (mem0)", **answers(list[Summary]))
+@router.post("/v1/summary", summary="Summarise memories (mem0)", **answers(list[Summary]))
 async def summary(form: SummaryForm, personal: ReadAccess) -> list[dict[str, Any]]:
-    """For each scope that is named the newest of its memories in lines, the oldest of these first."""
+    """Return, for each named scope, its newest memories in lines, the oldest of these first."""
     answer = []
     for reach in operations.named_scopes(personal, form, form.filters):
         items = await operations.all_memories(personal, [reach])
@@ -130,7 +130,7 @@ async def _rows(
 
 
 def _row(item: MemoryItem, properties: object) -> dict[str, Any]:
-    """A memory as an object of the schema's properties, from its own fields or else its metadata; whole without any."""
+    """Return a memory as an object of the schema's properties, from its fields or metadata; whole without a schema."""
     view = memory_view(item)
     if not isinstance(properties, list) or not properties:
         return view
@@ -138,6 +138,6 @@ def _row(item: MemoryItem, properties: object) -> dict[str, Any]:
 
 
 def _properties(schema: object) -> list[str] | None:
-    """The names of the properties that a JSON schema gives to its object."""
+    """Return the property names of a JSON schema."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return list(properties) if isinstance(properties, dict) else None

@@ -49,14 +49,14 @@ from perdure.frontends.server.schemas.views import (
 router = APIRouter(tags=["mem0"])
 
 TOP_K = 10
-"""Memories that a search answers with where it names no number; mem0's own."""
+"""mem0's default number of search results."""
 
 
 class SearchForm(ReadForm):
-    """A question."""
+    """A search."""
 
     query: str = Field(examples=["Where does she live?"])
-    top_k: int | None = Field(None, description="Memories to answer with, 10 by default")
+    top_k: int | None = Field(None, description="Maximum number of memories, 10 by default")
     limit: int | None = Field(None, description="Another name of `top_k`")
     threshold: float | None = None
     rerank: bool | None = None
@@ -73,7 +73,7 @@ class BatchEntry(Form):
 
 
 class BatchForm(Form):
-    """Memories to change or remove together, at most 1000."""
+    """Memories to change or delete together, at most 1000."""
 
     memories: list[BatchEntry] = Field(
         min_length=1, max_length=1000, examples=[[{"memory_id": "0b6f2c1e-9a4d-4a53-8f0e-2f1c7f6f3a10"}]]
@@ -81,7 +81,7 @@ class BatchForm(Form):
 
 
 class FeedbackForm(Form):
-    """What a reader thinks of a memory; null takes it back."""
+    """A rating of a memory; null withdraws it."""
 
     memory_id: str
     feedback: str | None = Field(None, examples=["POSITIVE"])
@@ -89,7 +89,7 @@ class FeedbackForm(Form):
 
 
 class FeedbackResult(BaseModel):
-    """What a memory was judged to be worth."""
+    """The stored rating of a memory."""
 
     id: str
     feedback: str | None
@@ -146,7 +146,7 @@ async def get_all(
 
 
 async def search_view(personal: PersonalMemory, form: SearchForm) -> dict[str, Any]:
-    """Search all the scopes that a request names; warn where it asks for a reranker and there is none."""
+    """Search all the scopes that a request names; warn if it asks for a reranker and there is none."""
     limit = next((each for each in (form.top_k, form.limit) if each is not None), TOP_K)
     can_rerank = personal.engine.kernel.reranker is not None
     warnings = ["no reranker is configured: the order is that of the search"] if form.rerank and not can_rerank else []
@@ -165,7 +165,7 @@ async def search_view(personal: PersonalMemory, form: SearchForm) -> dict[str, A
     return {"results": results, **({"warnings": warnings} if warnings else {})}
 
 
-@router.post("/v1/feedback", summary="Say what a memory is worth (mem0)", **answers(FeedbackResult))
+@router.post("/v1/feedback", summary="Rate a memory (mem0)", **answers(FeedbackResult))
 async def feedback(form: FeedbackForm, personal: WriteAccess) -> dict[str, Any]:
     """Rate a memory: POSITIVE, NEGATIVE or VERY_NEGATIVE changes its importance; null removes the rating."""
     item = await personal.memory.feedback(form.memory_id, form.feedback, reason=form.feedback_reason)
@@ -208,7 +208,7 @@ MISSING = "Event not found!"
 
 
 class Event(BaseModel):
-    """An `add`, a deletion, or a line of a memory's history; it has succeeded whenever it is told of."""
+    """An `add`, a deletion, or an event of a memory's history; it always reads as succeeded."""
 
     id: str
     event_type: str
@@ -230,7 +230,7 @@ class Events(NumberedPage):
 class EventsQuery(ScopeFields):
     """The scope of the events, and where the page starts."""
 
-    after: int = Field(0, ge=0, lt=2**63, description="`sequence` of the last event of the page before")
+    after: int = Field(0, ge=0, lt=2**63, description="`sequence` of the last event of the previous page")
     page_size: int = Field(50, ge=1, le=500)
 
 

@@ -31,7 +31,7 @@ router = APIRouter(tags=["mem0 open server"])
 
 
 class OpenListQuery(ScopeFields):
-    """Whose memories to list, as mem0's open server is asked."""
+    """The scope to list, in the form of mem0's open server."""
 
     top_k: int | None = Field(None, ge=1, le=1_000)
     show_expired: bool | None = None

@@ -1,4 +1,4 @@
-"""mem0's project: `ping`, which names it, and settings in the ledger that hold for every `add` of one project."""
+"""mem0's project: `ping`, which names it, and settings in the ledger for every `add` of one project."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Ping(BaseModel):
 
 
 INSTRUCTIONS = ("custom_instructions", "agent_custom_instructions")
-"""Settings that change what is remembered; the others are kept for the programs that set them."""
+"""Settings that have an effect; the others are stored for the programs that set them."""
 
 _PATH = "/api/v1/orgs/organizations/{org_id}/projects/{project_id}"
 _UNSET: Mapping[str, Any] = {**dict.fromkeys(_Settings.model_fields), "decay": False, "multilingual": True}
 
 
-@router.get("/v1/ping", summary="Whether a key is good (mem0)", **answers(Ping))
+@router.get("/v1/ping", summary="Check a key (mem0)", **answers(Ping))
 async def ping(personal: ReadAccess) -> dict[str, Any]:
     """Return the only organization, and the project that the key is bound to."""
     return {"status": "ok", "org_id": ORGANIZATION, "project_id": project_of(personal), "user_email": None}
@@ -72,7 +72,7 @@ async def ping(personal: ReadAccess) -> dict[str, Any]:
 async def get(
     org_id: str, project_id: str, personal: ReadAccess, fields: Annotated[list[str] | None, Query()] = None
 ) -> dict[str, Any]:
-    """The project's settings, or those of them that are asked for."""
+    """Return the project's settings, or the requested ones."""
     _check(org_id, project_id, personal)
     known = {"id": project_id, "org_id": org_id, "name": project_id, **_UNSET}
     found = known | await settings_of(personal)
@@ -83,7 +83,7 @@ async def get(
 async def change(
     org_id: str, project_id: str, form: ProjectForm, service: CurrentService, personal: WriteAccess
 ) -> dict[str, Any]:
-    """Set what is given, for all of the project; where keys exist it needs an admin's."""
+    """Change the given settings of a project; if keys exist, this needs an admin's."""
     need_admin(service, personal.caller)
     _check(org_id, project_id, personal)
     given = form.model_dump(include=set(_UNSET), exclude_unset=True)

@@ -35,20 +35,20 @@ UNSUPPORTED: dict[str, tuple[str, ...]] = {
     "/configure/providers": ("GET",),
     "/generate-instructions": ("POST",),
 }
-"""Paths of mem0's platform and of its open server, with the methods that are not served."""
+"""Paths of mem0's platform and open server, with the methods that perdure does not implement."""
 
 
 _IN_PATH = re.compile(r"\{(\w+)\}")
 
 
 def _parameter(name: str) -> dict[str, Any]:
-    """What the document says of a name in a path that nobody reads."""
+    """Return the OpenAPI entry of an unused path parameter."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 async def refuse_unsupported(request: Request, caller: CurrentCaller) -> None:
     """Answer that perdure does not implement this route."""
-    # The route and not the path, in which names of people may stand: errors are logged.
+    # The route and not the path, which may contain names of people: errors are logged.
     route = request.scope["route"].path
     raise UnsupportedError(f"{request.method} {route} is a part of mem0 that perdure does not have")
 
@@ -61,12 +61,12 @@ for path, methods in UNSUPPORTED.items():
             methods=[method],
             status_code=501,
             name=f"refuse_unsupported {method} {path}",
-            summary="A part of mem0 that is not served",
+            summary="A part of mem0 that perdure does not implement",
             openapi_extra={"parameters": [_parameter(name) for name in _IN_PATH.findall(path)]},
         )
 
 
 router = APIRouter()
-# Unsupported routes come before `entities`, whose names may hold slashes.
+# Unsupported routes come before `entities`, whose names may contain slashes.
 for each in (_unsupported, project.router, memories.router, entities.router, exports.router, open_server.router):
     router.include_router(each)

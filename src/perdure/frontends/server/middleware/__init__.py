@@ -1,1 +1,1 @@
-"""What every request passes before its route: authentication, limits, origin, timeouts, request context."""
+"""Middleware in front of all routes: authentication, limits, origin, timeouts, request context."""

@@ -92,7 +92,7 @@ class AuthMiddleware:
             raise
         self._count(scope, f"caller {caller.name}" if caller.is_known else address)
         for name in (TEAM_HEADER, USER_HEADER):
-            if len({*headers.getlist(name)}) > 1:  # one of them may be the client's own, before a proxy added the other
+            if len({*headers.getlist(name)}) > 1:  # the client may have sent one, and a proxy added the other
                 raise ForbiddenError(f"{name} is there more than once, and names two")
         if caller.role == "reader" and not is_for_model and not _only_reads(scope["method"], scope["path"]):
             raise ForbiddenError("these credentials may only read")

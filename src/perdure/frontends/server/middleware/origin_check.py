@@ -1,8 +1,8 @@
-"""Host, Origin and Content-Type checks as ASGI middleware in front of all routes, against other people's web pages.
+"""Host, Origin and Content-Type checks as ASGI middleware in front of all routes, against other sites' web pages.
 
-It runs before authentication, all routes and what is passed on to the model's server. Three headers that a page cannot
-set tell who asks: Host, Origin and Sec-Fetch-Site. A page cannot send a JSON Content-Type without a preflight request,
-so bodies that are read as JSON must have one.
+It runs before authentication, all routes and forwarding to the model's server. It uses three headers that a page cannot
+set: Host, Origin and Sec-Fetch-Site. A page cannot send a JSON Content-Type without a preflight request, so bodies that
+are read as JSON must have one.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]@/?#\s]+)(?::(?P<port>[0-9]*))?"
 _ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>[^/?#\s]*)")
 _PORTS = {"http": "80", "https": "443"}
 _ELSEWHERE = ("cross-site", "same-site")
-"""Sec-Fetch-Site of what another origin began; another port of this machine is another origin on the same site."""
+"""Sec-Fetch-Site values of requests from another origin; another port of this machine is another origin."""
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 _JSON = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json")
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
 _TOLD = "X-Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset"
-"""Headers of an answer that a page which may ask may read too."""
+"""Response headers that an allowed page may read."""
 _REMEMBERED_SECONDS = "600"
-"""For which a browser asks no second time whether a page may ask."""
+"""How long a browser caches the answer to a preflight request."""
 _LONGEST = 100
-"""Characters of a stranger's header that are repeated to them."""
+"""Maximum characters of an unknown header value in an error message."""
 _POLICY_VIOLATION = 1008
 
 
 class OriginCheckMiddleware:
-    """Refuses what a page of somebody else's asks: 421 for another's name, 403 for another's page, 415 for no JSON."""
+    """Rejects requests of other sites' pages: 421 for a wrong host, 403 for an origin, 415 for a content type."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, gateway: Gateway) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class OriginCheckMiddleware:
         self._gateway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, answer what a browser asks beforehand, or refuse it."""
+        """Pass a request on, answer a preflight request, or reject the request."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -72,9 +72,9 @@ class OriginCheckMiddleware:
 
     # ------------------------------------------------------------------ by which name
     def _check_host(self, headers: Headers, scope: Scope) -> None:
-        """MisdirectedError unless every Host is a name of this server's: else a page's own name leads here (rebinding).
+        """Raise MisdirectedError unless every Host is a name of this server (against DNS rebinding).
 
-        Every browser sends one: a program that sends none has no page to speak for.
+        Every browser sends one: a request without it comes from another program.
         """
         told = headers.getlist("host")
         for value in told:
@@ -93,13 +93,13 @@ class OriginCheckMiddleware:
             return True
         if any(each.startswith("*.") and name.endswith(each[1:]) for each in allowed):
             return True
-        # Of every address of the machine, as 0.0.0.0 says: the one that was asked. A page cannot rebind an address.
+        # A server on 0.0.0.0 accepts the address that was used: a page cannot rebind an address.
         server = scope.get("server")
         return bool(server and _is_address(name) and name == plain_host(server[0]))
 
     # ------------------------------------------------------------------ on whose page
     def _allowed_origin(self, headers: Headers) -> str | None:
-        """The origin that is to be told that it may read the answer; ForbiddenError where another's page asks."""
+        """Return the origin that may read the answer; ForbiddenError for a request of another site's page."""
         allowed = self._settings.allowed_origins
         told = headers.getlist("origin")
         for origin in told:
@@ -122,9 +122,9 @@ class OriginCheckMiddleware:
 
     # ------------------------------------------------------------------ with what
     def _check_body(self, scope: Scope, headers: Headers) -> None:
-        """MediaTypeError for a body that would be read as JSON and does not say that it is.
+        """Raise MediaTypeError for a body that would be read as JSON without a JSON content type.
 
-        Text and forms are what pages may send to anybody without asking first.
+        Pages may send text and forms to any server without a preflight request.
         """
         if scope["method"] not in _WITH_BODY or not _has_body(headers) or self._passes(scope["path"]):
             return
@@ -137,12 +137,12 @@ class OriginCheckMiddleware:
         )
 
     def _passes(self, path: str) -> bool:
-        """Whether the body goes to the model's server as it came: uploads are forms."""
+        """Whether the body is forwarded to the model's server unchanged: uploads are forms."""
         return self._gateway.takes(path) and not is_model_route(path)
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Whether a page is of the server that it asks; the scheme may be a proxy's that speaks TLS before this server."""
+    """Whether a page belongs to this server; the scheme may differ behind a proxy that speaks TLS."""
     found = _ORIGIN.fullmatch(origin.lower())
     if found is None or found["scheme"] not in _PORTS:
         return False
@@ -171,7 +171,7 @@ def _asks_beforehand(scope: Scope, headers: Headers) -> bool:
 
 
 def _beforehand(headers: Headers) -> Mapping[str, str]:
-    """What a browser wants to know before it lets a page ask; who asks is told by keys, so that no cookie is wanted."""
+    """Return the headers that answer a preflight request; callers authenticate by keys, so no cookies are allowed."""
     told = {"Access-Control-Allow-Methods": _METHODS, "Access-Control-Max-Age": _REMEMBERED_SECONDS}
     if wanted := headers.get("access-control-request-headers"):
         told["Access-Control-Allow-Headers"] = wanted
@@ -181,11 +181,11 @@ def _beforehand(headers: Headers) -> Mapping[str, str]:
 
 
 def _shared(origin: str) -> Mapping[str, str]:
-    """The headers by which a browser lets a page of that origin read the answer."""
+    """Return the headers that let a page of that origin read the answer."""
     told = {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": _TOLD}
     return told if origin == ANY else {**told, "Vary": "Origin"}
 
 
 def _quoted(value: str) -> str:
-    """A stranger's header, as much of it as may be repeated."""
+    """Return a header value, shortened for an error message."""
     return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}...")

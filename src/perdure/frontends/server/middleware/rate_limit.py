@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MAX_BUCKETS = 10_000
-"""Buckets that are kept; beyond that the least recently used ones are dropped."""
+"""Maximum buckets; beyond it the least recently used are dropped."""
 MINUTE = 60.0
 _ROUNDED = 1e-9
 """Rounding tolerance, in requests: a client that waited `retry_after` seconds is served."""

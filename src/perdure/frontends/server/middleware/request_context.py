@@ -39,7 +39,7 @@ class TrailingSlashMiddleware:
             if raw.endswith(b"/"):
                 scope["path"] = scope["path"][:-1]
                 scope["raw_path"] = raw[:-1]
-                scope.setdefault("state", {})["had_slash"] = True  # for what is passed on as it came
+                scope.setdefault("state", {})["had_slash"] = True  # for requests that are forwarded unchanged
         await self._app(scope, receive, send)
 
 
@@ -90,15 +90,15 @@ class RequestContextMiddleware:
                 try:
                     await self._app(scope, receive, tell)
                 except ClientDisconnect:
-                    pass  # in the middle of its own request: there is nobody to answer
+                    pass  # during its own request: there is nobody to answer
                 except asyncio.CancelledError:
-                    if not status:  # the server ends, and waits for this request no longer
+                    if not status:  # the server stops, and no longer waits for this request
                         state["headers"] = {**state.get("headers", {}), "Connection": "close"}
                         await send_error(ClosedError("the server is shutting down"), scope, receive, tell)
                     raise
                 except Exception as error:
                     if status:
-                        raise  # the answer has begun: the connection is closed, which is all that can still be told
+                        raise  # the answer has begun: all that is left is to close the connection
                     await send_error(error, scope, receive, tell)
                 finally:
                     record_response(span, scope["method"], _template(scope), status or _GONE)
@@ -125,14 +125,14 @@ def _request_id(headers: Headers) -> str:
 
 
 def _template(scope: Scope) -> str | None:
-    """The path of the route that took the request, with its parameters' names in place of their values."""
+    """Return the path template of the request's route, with parameter names instead of values."""
     path = getattr(scope.get("route"), "path", None)
     return path if isinstance(path, str) else None
 
 
 @contextmanager
 def request_span(method: str, headers: Headers) -> Iterator[Span]:
-    """The span of one request, inside of the trace that its `traceparent` names."""
+    """Open the span of one request, inside the trace that its `traceparent` names."""
     tracer = trace.get_tracer("perdure.server")
     with tracer.start_as_current_span(
         method,
@@ -145,7 +145,7 @@ def request_span(method: str, headers: Headers) -> Iterator[Span]:
 
 
 def record_response(span: Span, method: str, route: str | None, status: int) -> None:
-    """Say what became of the request: its method, its route's template and its status, and nothing that it held."""
+    """Record the result of a request: method, route template and status, without any content."""
     span.set_attribute("http.request.method", method)
     span.set_attribute("http.response.status_code", status)
     if route is not None:

@@ -1,7 +1,7 @@
 """Limits on the size of request bodies and on the time that heads and bodies may take, as ASGI middleware.
 
-A request has so many seconds for its head, and as many for its body with one more for each kilobyte that came: a large
-upload over a slow line arrives, and one byte now and then does not. uvicorn itself waits for ever.
+A request has a fixed time for its head, and the same for its body plus one second for each kilobyte that came: a large
+upload over a slow line succeeds, and a byte now and then does not. uvicorn itself waits for ever.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from perdure.frontends.server.error_responses import send_error
 
 try:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-except ImportError:  # uvicorn without its extra speaks by h11
+except ImportError:  # uvicorn without its extra uses h11
     HttpToolsProtocol = None  # type: ignore[assignment, misc]  # a class, or none
 
 
 class _TooLargeError(HTTPException):
-    """Raised where the body is read; FastAPI hands an HTTPException through."""
+    """Raised where the body is read; FastAPI passes an HTTPException through."""
 
 
 class BodyLimitMiddleware:
-    """Refuses a body of more than so many bytes with 413, before more than those are read."""
+    """Rejects a body above a number of bytes with 413, before more than those are read."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
         self._max = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request whose body is within bounds."""
+        """Serve a request whose body is within the limit."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -57,7 +57,7 @@ class BodyLimitMiddleware:
         await self._app(scope, counted, send)
 
     def _error(self) -> HTTPException:
-        # What is left of the body is not read, so the connection cannot be used for another request.
+        # The rest of the body is not read, so the connection cannot serve another request.
         return _TooLargeError(
             413,
             f"the body has more than {self._max} bytes, which server.max_body_bytes allows",
@@ -66,19 +66,19 @@ class BodyLimitMiddleware:
 
 
 SLOWEST = 1000
-"""Bytes a second of a body: one that comes more slowly is given up."""
+"""Minimum bytes a second of a body."""
 _GIVEN_UP = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 class BodyTimeoutMiddleware:
-    """Gives a body up with 408 that takes too long to come, whether or not its end is in sight."""
+    """Answers 408 for a body that takes too long to arrive."""
 
     def __init__(self, app: ASGIApp, seconds: float) -> None:
         self._app = app
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request whose body arrives in time; only waiting counts, not what is done between two pieces."""
+        """Serve a request whose body arrives in time; only waiting counts, not processing between two pieces."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -88,7 +88,7 @@ class BodyTimeoutMiddleware:
 
         async def in_time() -> Message:
             nonlocal is_whole, waited, seen
-            if is_whole:  # what comes now is the word that the client has gone
+            if is_whole:  # the next message says that the client has disconnected
                 return await receive()
             began = clock()
             try:
@@ -107,7 +107,7 @@ class BodyTimeoutMiddleware:
 
 
 class Config(uvicorn.Config):
-    """uvicorn's settings, and for how many seconds a connection may take over the head of a request."""
+    """uvicorn's settings, plus the seconds that the head of a request may take."""
 
     def __init__(self, *arguments: Any, request_seconds: float, **settings: Any) -> None:
         chosen = settings.pop("http", "auto")
@@ -117,9 +117,9 @@ class Config(uvicorn.Config):
 
 
 class _HeadTimeout(asyncio.Protocol):
-    """Closes a connection whose next request has begun, and whose head does not come to its end.
+    """Closes a connection whose next request has begun without completing its head.
 
-    A fresh connection that sends nothing is such a one; between two requests uvicorn's own time counts.
+    This includes a new connection that sends nothing; between two requests uvicorn's own timeout applies.
     """
 
     config: uvicorn.Config
@@ -136,7 +136,7 @@ class _HeadTimeout(asyncio.Protocol):
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before or (self.cycle is not None and not self.cycle.response_complete):
-            self._arrived()  # a head came to its end, or what comes is the body of one that did
+            self._arrived()  # a head is complete, or a body follows it
         else:
             self._await(self._give_up, again=False)
 
@@ -145,7 +145,7 @@ class _HeadTimeout(asyncio.Protocol):
         super().connection_lost(error)
 
     def _await(self, then: Callable[[], None], *, again: bool = True) -> None:
-        """Wait so long from now for the end of a head; where that is waited for already, no longer."""
+        """Start waiting for the end of a head, unless that is already waited for."""
         if self._deadline is not None and not again:
             when = self._deadline.when()
             self._deadline.cancel()
@@ -176,4 +176,4 @@ class _Heads(_HeadTimeout, H11Protocol):
 if HttpToolsProtocol is not None:
 
     class _FastHeads(_HeadTimeout, HttpToolsProtocol):
-        """The same for the parser in C."""
+        """The same for uvicorn's parser in C."""

@@ -1,7 +1,7 @@
 """Routes of explicit memories (/v1/memory): store, list, change and delete a user's memories one by one.
 
-A request that names a team (X-Team-Scope) goes to the `teams` routes with the same path, or is refused if there is
-none. `upsert` and `search` below /v1/memory are routes of `teams` and no ids.
+A request that names a team (X-Team-Scope) goes to the `teams` routes with the same path, or is rejected if there is
+none. `upsert` and `search` below /v1/memory are routes of `teams`, not ids.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class MemoriesOut(BaseModel):
 class HistoryRow(BaseModel):
     """One event of a memory; an erased event has no texts."""
 
-    id: str = Field(description="What `undo` takes", examples=["0b7f4c0e-5a53-4c6e-8a53-5f5e5c6d7e8f"])
+    id: str = Field(description="The id to pass to `undo`", examples=["0b7f4c0e-5a53-4c6e-8a53-5f5e5c6d7e8f"])
     memory_id: str = Field(examples=["mem_7f9c24e8a1d24f0c9a3be1d05c7e8a11"])
     event: Literal["ADD", "UPDATE", "DELETE"]
     old_value: str | None = Field(examples=["User's budget for Hawaii is $10,000"])
@@ -92,12 +92,12 @@ class DeletionOut(BaseModel):
 class _Fields(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    type: StoredType | None = Field(None, description="By default semantic", examples=["semantic"])
-    project_id: Project | None = Field(None, description="The user's project that it belongs to")
-    source: Source | None = Field(None, description="Where it came from; by default `api`")
-    importance: float | None = Field(None, ge=0, le=1, description="By default 0.5", examples=[0.5])
-    user_id: User | None = Field(None, description="The user, where no proxy names one")
-    id: OwnId | None = Field(None, description="An id of one's own: a UUID, with or without `mem_`")
+    type: StoredType | None = Field(None, description="Default semantic", examples=["semantic"])
+    project_id: Project | None = Field(None, description="The user's project")
+    source: Source | None = Field(None, description="Its origin; default `api`")
+    importance: float | None = Field(None, ge=0, le=1, description="Default 0.5", examples=[0.5])
+    user_id: User | None = Field(None, description="The user, if no proxy names one")
+    id: OwnId | None = Field(None, description="Your own id: a UUID, with or without `mem_`")
 
 
 class NewMemory(_Fields):
@@ -110,9 +110,9 @@ class ChangedMemory(_Fields):
     """The fields to change; a whole memory may be sent, and the fields that the store sets are ignored."""
 
     content: str | None = Field(None, min_length=1, examples=["User's budget for Hawaii is $15,000"])
-    created_at: str | None = Field(None, description="Not read")
-    updated_at: str | None = Field(None, description="Not read")
-    access_count: int | None = Field(None, description="Not read")
+    created_at: str | None = Field(None, description="Ignored")
+    updated_at: str | None = Field(None, description="Ignored")
+    access_count: int | None = Field(None, description="Ignored")
 
 
 class _Whose(BaseModel):
@@ -122,34 +122,34 @@ class _Whose(BaseModel):
 
 
 class OwnerQuery(_Whose):
-    """Whose memory it is."""
+    """The owner of a memory."""
 
 
 class ForgetOneQuery(_Whose):
-    """Whose memory it is, and whether its text is erased from history too."""
+    """The owner of a memory, and whether its text is erased from history too."""
 
-    erase: bool | None = Field(None, description="By default true; false keeps history, so that it can be undone")
+    erase: bool | None = Field(None, description="Default true; false keeps history, so that it can be undone")
 
 
 class SelectionQuery(_Whose):
-    """Which memories of a user."""
+    """A selection of a user's memories."""
 
-    project_id: Project | None = Field(None, description="Only this project's")
-    type: str | None = Field(None, description="Only these types, joined by commas", examples=["semantic,procedural"])
+    project_id: Project | None = Field(None, description="Only of this project")
+    type: str | None = Field(None, description="Only these types, comma-separated", examples=["semantic,procedural"])
 
     def types(self) -> list[str] | None:
-        """The types that are asked for."""
+        """The requested types."""
         return None if self.type is None else [read_type(each.strip()) for each in self.type.split(",")]
 
 
 class ListMemoriesQuery(SelectionQuery):
-    """Which memories of a user, and how many."""
+    """A selection of a user's memories, and its maximum size."""
 
-    limit: int = Field(LIST_LIMIT, ge=1, description="At most 100; what is above comes to that", examples=[20])
+    limit: int = Field(LIST_LIMIT, ge=1, description="At most 100; a greater value is reduced to that", examples=[20])
 
 
 class ForgetManyQuery(SelectionQuery):
-    """Which memories of a user, and whether their text is erased from history too."""
+    """A selection of a user's memories, and whether their text is erased from history too."""
 
     erase: bool = Field(True, description="False keeps history, so that it can be undone")
 
@@ -231,7 +231,7 @@ async def store_memory(users: CurrentUserStores, body: NewMemory) -> MemoryOut:
     return _out(await users.to_write().of_user(body.user_id).store(fields))
 
 
-@router.delete("", summary="Forget a user's memories, or a project's of theirs")
+@router.delete("", summary="Forget a user's memories, or those of one of their projects")
 async def forget_memories(users: CurrentUserStores, query: Annotated[ForgetManyQuery, Query()]) -> DeletionOut:
     """Delete and erase the user's memories: all, or those of one project or of some types."""
     types = query.types()
@@ -271,7 +271,7 @@ async def forget_memory(
     return DeletionOut(success=True, message="Memory deleted successfully")
 
 
-@router.get("/{memory_id}/history", summary="What happened to a memory")
+@router.get("/{memory_id}/history", summary="Get the history of a memory")
 async def history_of_memory(
     users: CurrentUserStores, memory_id: MemoryId, query: Annotated[OwnerQuery, Query()]
 ) -> HistoryOut:

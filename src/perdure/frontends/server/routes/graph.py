@@ -23,68 +23,68 @@ from perdure.frontends.server.schemas.responses import answers
 from perdure.frontends.server.state import CurrentService
 
 _OF_PERSONS = ("user_id", "agent_id", "app_id", "run_id", "session_id", "as_of")
-"""What is asked of personal memory alone: a team's has no owner, and is read as it stands."""
+"""Fields of personal memory only: a team's memory has no owner, and its graph no earlier states."""
 
 
 class _Owned(ScopeFields, Strict):
-    """Whose graph is asked; a request that names a team asks the team's, and gives none of these."""
+    """The scope of a graph; a request for a team's graph gives none of these fields."""
 
     def refuse_owner(self) -> None:
-        """InvalidInputError where something is given that a team's graph is not asked by."""
+        """Raise InvalidInputError if a field is given that a team's graph does not accept."""
         for name in _OF_PERSONS:
             if getattr(self, name, None) is not None:
                 raise InvalidInputError(f"{name} is asked of personal memory, and this asks a team's", field=name)
 
 
 class EntitiesBody(ScopeFields, Strict):
-    """Whose entities, and which of them."""
+    """A scope, and which of its entities."""
 
-    names: list[str] | None = Field(None, description="Only these", examples=[["Alice"]])
-    limit: int = Field(100, description="Entities to answer with")
-    as_of: Time | None = Field(None, description="Read what had been told by then", examples=["2026-03-01"])
+    names: list[str] | None = Field(None, description="Only these names", examples=[["Alice"]])
+    limit: int = Field(100, description="Maximum number of entities")
+    as_of: Time | None = Field(None, description="Use only what was known at this time", examples=["2026-03-01"])
 
 
 class RelationsQuery(ScopeFields, Strict):
-    """Whose relations, and of which time."""
+    """A scope, and the time of the relations."""
 
-    at: Time | None = Field(None, description="When they are to hold; now by default", examples=["2026-02-01"])
-    as_of: Time | None = Field(None, description="Read what had been told by then")
-    include_past: bool = Field(False, description="Those too that held before")
-    depth: int = Field(1, ge=1, le=3, description="How many edges away from the entity")
+    at: Time | None = Field(None, description="Time at which they must hold; default now", examples=["2026-02-01"])
+    as_of: Time | None = Field(None, description="Use only what was known at this time")
+    include_past: bool = Field(False, description="Include those that held before")
+    depth: int = Field(1, ge=1, le=3, description="Maximum number of edges from the entity")
 
 
 class NeighborsQuery(_Owned):
-    """Of which entity, and at which time; `user_id` and the like where no team is named."""
+    """An entity and a time; `user_id` and the like if no team is named."""
 
-    entity: str = Field(pattern=r"\S", description="In whatever case", examples=["Alice"])
-    at: Time | None = Field(None, description="When relations are to hold; now by default", examples=["2026-02-01"])
-    as_of: Time | None = Field(None, description="Read what had been told by then (personal memory)")
-    include_past: bool = Field(False, description="Relations too that held before")
-    depth: int = Field(1, ge=1, le=3, description="How many edges away")
+    entity: str = Field(pattern=r"\S", description="In any case", examples=["Alice"])
+    at: Time | None = Field(None, description="Time at which relations must hold; default now", examples=["2026-02-01"])
+    as_of: Time | None = Field(None, description="Use only what was known at this time (personal memory)")
+    include_past: bool = Field(False, description="Include relations that held before")
+    depth: int = Field(1, ge=1, le=3, description="Maximum number of edges")
 
 
 class QueueQuery(_Owned):
-    """Whose work; all that the caller may ask for by default."""
+    """A scope; by default everything that the caller may see."""
 
 
 class NeighborView(BaseModel):
-    """An entity, and how it is related."""
+    """An entity, and its relation."""
 
     name: str = Field(examples=["fundraising"])
     type: str = Field(examples=["project"])
     relationship: str = Field(
-        description="The relation; `mentioned_with` where one memory names both and relates them in no way",
+        description="The relation; `mentioned_with` if a memory names both without relating them",
         examples=["leads"],
     )
     direction: str = Field(description="`out`: leads to it; `in`: comes from it; `both`", examples=["out"])
-    depth: int = Field(description="Edges away from the entity that was asked for", examples=[1])
+    depth: int = Field(description="Number of edges from the requested entity", examples=[1])
     valid_from: str | None = Field(examples=["2026-01-01T00:00:00.000000+00:00"])
-    valid_until: str | None = Field(description="null is still", examples=["2026-04-01T00:00:00.000000+00:00"])
-    memory_ids: list[str] = Field(description="Memories that say so")
+    valid_until: str | None = Field(description="null if it still holds", examples=["2026-04-01T00:00:00.000000+00:00"])
+    memory_ids: list[str] = Field(description="Memories that state it")
 
 
 class NeighborsView(BaseModel):
-    """Who lies around an entity, nearest first."""
+    """The neighbours of an entity, nearest first."""
 
     entity: str = Field(examples=["Alice"])
     team_scope: str | None = Field(description="null for personal memory", examples=["excalibur"])
@@ -92,7 +92,7 @@ class NeighborsView(BaseModel):
 
     @classmethod
     def of(cls, entity: str, team: str | None, found: list[Neighbor]) -> NeighborsView:
-        """What was found, with ids as the route's memories show them."""
+        """Build the view, with ids in the route's form."""
         views = [each.model_dump() for each in found]
         if team is not None:
             for view in views:
@@ -105,17 +105,17 @@ class QueueView(BaseModel):
 
     pending: int = Field(examples=[2])
     processing: int = Field(examples=[0])
-    failed: int = Field(description="Failed too often, and waits for `POST /v1/graph/revive`", examples=[0])
+    failed: int = Field(description="Failed too often; retried by `POST /v1/graph/revive`", examples=[0])
     oldest_pending_at: str | None = Field(examples=["2026-03-01T09:30:00.000000+00:00"])
     by_kind: dict[str, int] = Field(
-        description="Work of each kind that is not done, parked or not: `entities` are those that callers list, "
-        "`temporal` what texts say; `erase` is there while forgotten memories are still to go",
+        description="Unfinished jobs of each kind, parked ones too: `entities` from callers' lists, `temporal` from "
+        "texts; `erase` while forgotten memories wait to be removed",
         examples=[{"entities": 1, "temporal": 1}],
     )
 
     @classmethod
     def of(cls, status: QueueStatus) -> QueueView:
-        """The state of a queue."""
+        """Build the view of a queue's state."""
         return cls(
             pending=status.pending,
             processing=status.processing,
@@ -126,7 +126,7 @@ class QueueView(BaseModel):
 
 
 class Entity(BaseModel):
-    """Something that memories name."""
+    """An entity that memories mention."""
 
     name: str
     type: str
@@ -154,14 +154,14 @@ class Edge(BaseModel):
 
 
 class Relations(BaseModel):
-    """The relations of an entity, in the order of their time."""
+    """The relations of an entity, ordered by time."""
 
     entity: str
     results: list[Edge]
 
 
 class RevivedJobs(BaseModel):
-    """How much work was made due."""
+    """Number of jobs that will be retried."""
 
     revived: int
 
@@ -199,7 +199,7 @@ RELATIONS: dict[str, Any] = {
 _NONE: dict[int | str, dict[str, Any]] = {501: {"description": "This server has no graph"}}
 router = APIRouter(tags=["graph"], responses=_NONE)
 
-Name = Annotated[str, Path(description="In whatever case", examples=["Alice"])]
+Name = Annotated[str, Path(description="In any case", examples=["Alice"])]
 
 
 # ------------------------------------------------------------------ entities and relations

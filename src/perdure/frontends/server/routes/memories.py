@@ -68,7 +68,7 @@ from perdure.frontends.server.state import CurrentService
 
 router = APIRouter(tags=["memories"])
 
-IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", description="A repeated one changes nothing")]
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", description="A repeated key changes nothing")]
 """The header that lets a client repeat a request safely."""
 
 
@@ -187,13 +187,13 @@ async def feedback(id: str, body: FeedbackBody, personal: WriteAccess) -> dict[s
     return memory_view(await personal.memory.feedback(id, body.verdict, reason=body.reason))
 
 
-@router.post("/v1/memories/{id}/trust", summary="Let a memory enter prompts", **answers(Memory, MEMORY))
+@router.post("/v1/memories/{id}/trust", summary="Release a memory from quarantine", **answers(Memory, MEMORY))
 async def trust(id: str, personal: WriteAccess) -> dict[str, Any]:
     """Take a memory out of quarantine; its provenance stays recorded, and undo reverts this."""
     return memory_view(await personal.memory.trust(id))
 
 
-@router.post("/v1/memories/{id}/distrust", summary="Keep a memory out of prompts", **answers(Memory, MEMORY))
+@router.post("/v1/memories/{id}/distrust", summary="Put a memory into quarantine", **answers(Memory, MEMORY))
 async def distrust(id: str, personal: WriteAccess, body: DistrustBody | None = None) -> dict[str, Any]:
     """Put a memory into quarantine: searches still find it, and no prompt contains it."""
     return memory_view(await personal.memory.distrust(id, (body or DistrustBody()).reason))
@@ -221,7 +221,7 @@ async def context(query: Annotated[ContextQuery, Query()], personal: ReadAccess)
 async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
     """Remove a memory, the matches of a query, or a scope from every place that holds it; the report names each."""
     if body.id is None and body.query is None:
-        body.scope().require_owner()  # a key that is bound to one has not named it
+        body.scope().require_owner()  # a key bound to a scope does not count as naming it
     view, ids = personal.at(body.scope())
     report = await view.forget(
         id=body.id, query=body.query, **ids, threshold=body.threshold, erase=body.erase, dry_run=body.dry_run
@@ -229,7 +229,7 @@ async def forget(body: ForgetBody, personal: WriteAccess) -> dict[str, Any]:
     return report.model_dump()
 
 
-@router.post("/v1/undo", summary="Take back an event", **answers(AddResult | list[MemoryEvent]))
+@router.post("/v1/undo", summary="Undo an event", **answers(AddResult | list[MemoryEvent]))
 async def undo(body: UndoBody, personal: WriteAccess) -> Any:
     """Undo one event; 409 if a later event depends on it."""
     return added_view(await personal.memory.undo(body.event_id))

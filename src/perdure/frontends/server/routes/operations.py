@@ -27,12 +27,12 @@ from perdure.pipeline.prompts import load
 
 
 def project_of(personal: PersonalMemory) -> str:
-    """The project that a caller works in."""
+    """Return the project of a caller."""
     return personal.walls.project_id or DEFAULT_PROJECT
 
 
 async def settings_of(personal: PersonalMemory) -> dict[str, Any]:
-    """What was set of the caller's project; nothing without a ledger, where memory works on."""
+    """Return the settings of the caller's project; none without a ledger, where memory still works."""
     await personal.engine.kernel.open()
     ledger = personal.engine.kernel.ledger
     return {} if ledger is None else await ledger.settings.get(settings_key(personal))
@@ -44,9 +44,9 @@ def settings_key(personal: PersonalMemory) -> str:
 
 
 async def prompt_of(personal: PersonalMemory, form: AddForm, scope: Scope) -> str | None:
-    """The extraction prompt of an `add`: the caller's whole, the usual one with instructions, or None for that alone.
+    """Return the extraction prompt of an `add`: the caller's, or the default with instructions; None is the default.
 
-    Instructions of the request come before the project's; those for agents hold where an agent is named and no user.
+    Instructions of the request come before the project's; those for agents apply if an agent is named and no user.
     """
     if form.prompt is not None or personal.engine.kernel.llm is None:
         return form.prompt
@@ -76,7 +76,7 @@ def _instructions(form: AddForm, scope: Scope, project: Mapping[str, Any]) -> li
 
 
 WALK = 500
-"""Memories taken at a time where everything is walked."""
+"""Memories read at a time when all are processed."""
 
 _NOT_KEPT = {
     "custom_categories": "nothing is sorted into custom_categories: put categories into the metadata",
@@ -88,7 +88,7 @@ _NOT_KEPT = {
 async def add(
     personal: PersonalMemory, form: AddForm, reach: ScopedFilter, *, idempotency_key: str | None
 ) -> AddResult:
-    """Remember a conversation; on return it can be read."""
+    """Extract and store the facts of a conversation; they can be read when this returns."""
     view, ids = personal.at(reach.scope)
     type = form.type or form.memory_type
     result = await view.add(
@@ -116,7 +116,7 @@ def _end(form: AddForm) -> datetime | None:
 async def search_in(
     personal: PersonalMemory, places: Sequence[ScopedFilter], query: str, options: SearchOptions
 ) -> SearchResult:
-    """Search several scopes and merge the best memories; each scope's filters take the place of the options'."""
+    """Search several scopes and merge the best memories; each scope's filters replace the options'."""
     found: list[SearchResult] = []
     for reach in places:
         view, ids = personal.at(reach.scope)
@@ -125,7 +125,7 @@ async def search_in(
 
 
 def _merged(found: list[SearchResult], limit: int) -> SearchResult:
-    """The best of several scopes; a memory that stands in two of them comes once."""
+    """Return the best of several scopes; a memory in two of them appears once."""
     best: dict[str, MemoryItem] = {}
     for item in (item for each in found for item in each.results):
         known = best.get(item.id)
@@ -141,7 +141,7 @@ def _merged(found: list[SearchResult], limit: int) -> SearchResult:
 
 
 async def list_page(personal: PersonalMemory, form: ListForm, filters: Filter | None) -> NumberedPage:
-    """One page of the memories of all the scopes that are asked about, oldest first."""
+    """Return one page of the memories of all requested scopes, oldest first."""
     size = form.size
     first = ((form.page or 1) - 1) * size
     include_past = bool(form.show_expired)
@@ -161,7 +161,7 @@ async def list_page(personal: PersonalMemory, form: ListForm, filters: Filter | 
 async def all_memories(
     personal: PersonalMemory, places: Sequence[ScopedFilter], *, include_past: bool = False
 ) -> list[MemoryItem]:
-    """All memories of some scopes, oldest first; one that stands in two of them comes once."""
+    """Return all memories of some scopes, oldest first; one in two of them appears once."""
     found: dict[str, MemoryItem] = {}
     for reach in places:
         view, ids = personal.at(reach.scope)
@@ -178,9 +178,9 @@ async def all_memories(
 
 
 async def delete_all(personal: PersonalMemory, given: Scope, filters: Filter | None, *, erase: bool = False) -> Scope:
-    """Remove the memories of one scope that a filter lets through; ScopeError where the request names no scope.
+    """Delete the memories of one scope that match a filter; ScopeError if the request names no scope.
 
-    That a key is bound to one does not count as naming it: a client that forgot its arguments must not clear it.
+    A key that is bound to a scope does not count as naming it: a client that forgot its arguments must not clear it.
     """
     reach = resolve_one_scope(given, filters, Scope())
     view, ids = personal.at(reach.scope)
@@ -193,7 +193,7 @@ async def delete_all(personal: PersonalMemory, given: Scope, filters: Filter | N
 
 
 async def delete(personal: PersonalMemory, id: str, *, erase: bool = False, linked: bool = False) -> int:
-    """Remove a memory, and with `linked` the older ones that it may have replaced; how many of those."""
+    """Delete a memory, and with `linked` the older ones that it may have replaced; return the number of those."""
     item = await personal.existing(id)
     older = await _older(personal, item) if linked else []
     await personal.memory.delete(item.id, erase=erase)
@@ -203,13 +203,13 @@ async def delete(personal: PersonalMemory, id: str, *, erase: bool = False, link
 async def _delete(personal: PersonalMemory, id: str, *, erase: bool) -> bool:
     try:
         await personal.memory.delete(id, erase=erase)
-    except NotFoundError:  # somebody else was faster
+    except NotFoundError:  # another caller deleted it first
         return False
     return True
 
 
 async def _older(personal: PersonalMemory, item: MemoryItem) -> list[str]:
-    """The memories that one of this line may have replaced, as far as they stand."""
+    """Return the existing memories that one of this line may have replaced."""
     seen = {item.id}
     waiting, found = list(item.older), []
     while waiting:
@@ -224,7 +224,7 @@ async def _older(personal: PersonalMemory, item: MemoryItem) -> list[str]:
 
 
 async def update(personal: PersonalMemory, id: str, form: UpdateForm) -> MemoryItem:
-    """Change what is given of a memory; InvalidInputError where nothing is."""
+    """Change the given fields of a memory; InvalidInputError if there are none."""
     given = {name for name in form.model_fields_set if name == "expiration_date" or getattr(form, name) is not None}
     if not given:
         raise InvalidInputError("give text, metadata, timestamp or expiration_date", field="text")
@@ -240,12 +240,12 @@ async def update(personal: PersonalMemory, id: str, form: UpdateForm) -> MemoryI
 
 
 def named_scopes(personal: PersonalMemory, ids: ScopeFields, filters: object) -> list[ScopedFilter]:
-    """The scopes that a request names by ids and filters, in mem0's form."""
+    """Return the scopes that a request names by ids and filters, in mem0's form."""
     return resolve_scopes(ids.scope(), read_filters(filters), personal.walls)
 
 
 def scopes_to_read(personal: PersonalMemory, form: ReadForm, filters: Filter | None) -> list[ScopedFilter]:
-    """The scopes of a read, with every condition that stands beside its filters."""
+    """Return the scopes of a read, with all conditions given beside its filters."""
     conditions: list[Filter] = []
     if form.categories:
         conditions.append(Condition("metadata.categories", "in", tuple(form.categories)))
@@ -263,7 +263,7 @@ def scopes_to_read(personal: PersonalMemory, form: ReadForm, filters: Filter | N
 
 
 async def history(personal: PersonalMemory, id: str) -> list[HistoryRecord]:
-    """Everything that happened to a memory, oldest first; NotFoundError where nothing did."""
+    """Return all events of a memory, oldest first; NotFoundError if there are none."""
     records = await personal.memory.history(id)
     if not records:
         raise NotFoundError(MISSING)

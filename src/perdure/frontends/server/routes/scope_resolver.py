@@ -14,34 +14,34 @@ from perdure.domain.filter import And, Condition, Filter, Or, all_of, eq
 from perdure.domain.scope import OWNER_FIELDS, Scope
 
 MAX_SPLITS = 200
-"""Branches that are looked at, so that no filter costs more than it is worth."""
+"""Maximum branches examined, which limits the cost of a filter."""
 
 _AXES = (*OWNER_FIELDS, "world_id", "project_id")
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedFilter:
-    """One scope, with an owner, and what must hold of its memories besides."""
+    """One scope with an owner, and further conditions on its memories."""
 
     scope: Scope
     filters: And
 
     @property
     def narrows(self) -> bool:
-        """Whether the filter leaves out some memories of the scope."""
+        """Whether the filter excludes some memories of the scope."""
         return bool(self.filters.parts)
 
     def also(self, *filters: Filter | None) -> ScopedFilter:
-        """The same, where these must hold too."""
+        """Return the same with further conditions."""
         return ScopedFilter(self.scope, all_of(self.filters, *filters))
 
     def expression(self) -> dict[str, object] | None:
-        """The filter as an argument of the library."""
+        """Return the filter as an argument of the library."""
         return {"AND": list(self.filters.parts)} if self.filters.parts else None
 
 
 def resolve_scopes(given: Scope, filters: Filter | None, walls: Scope) -> list[ScopedFilter]:
-    """The scopes that a request names, in its own arguments or in its filter; ScopeError where some have no owner."""
+    """Return the scopes that a request names in its arguments or its filter; ScopeError if one has no owner."""
     found = _split(given.given(), filters, walls.given(), [MAX_SPLITS])
     if not found:
         raise ScopeError(field="filters") if filters is not None else ScopeError()
@@ -51,14 +51,14 @@ def resolve_scopes(given: Scope, filters: Filter | None, walls: Scope) -> list[S
 def _split(
     given: Mapping[str, str], filters: Filter | None, walls: Mapping[str, str], splits_left: list[int]
 ) -> list[ScopedFilter]:
-    """The scopes of a filter; none where one of its branches has no owner."""
+    """Return the scopes of a filter; none if one of its branches has no owner."""
     splits_left[0] -= 1
     if splits_left[0] < 0:
         raise FilterError(f"filters may name {MAX_SPLITS} scopes at most", field="filters")
     fields = dict(given)
     rest: list[Filter] = []
     for part in _conjunction(filters):
-        # Of two values for one axis the second stays a condition, which nothing meets.
+        # A second value for the same field stays a condition, which no memory satisfies.
         name = _axis_of(part)
         if name is None or fields.setdefault(name[0], name[1]) != name[1]:
             rest.append(part)
@@ -73,7 +73,7 @@ def _split(
 
 
 def resolve_one_scope(given: Scope, filters: Filter | None, walls: Scope) -> ScopedFilter:
-    """The one scope that a request names; FilterError where its filter is a union of several."""
+    """Return the one scope that a request names; FilterError if its filter is a union of several."""
     found = resolve_scopes(given, filters, walls)
     if len(found) != 1:
         raise FilterError(f"this takes one scope, and the filter names {len(found)}", field="filters")
@@ -81,7 +81,7 @@ def resolve_one_scope(given: Scope, filters: Filter | None, walls: Scope) -> Sco
 
 
 def _conjunction(filter: Filter | None) -> Iterable[Filter]:
-    """The parts that must all hold, however they are nested; an OR of one is that one."""
+    """Yield the parts that must all hold, however they are nested; an OR of one part is that part."""
     if isinstance(filter, And):
         for part in filter.parts:
             yield from _conjunction(part)
@@ -105,7 +105,7 @@ def _axis_of(part: Filter) -> tuple[str, str] | None:
 
 
 def _branches(part: Filter) -> list[Filter]:
-    """The alternatives of an OR, or of a list of ids."""
+    """Return the alternatives of an OR, or of a list of ids."""
     if isinstance(part, Or):
         return list(part.parts)
     if isinstance(part, Condition) and part.operator == "in" and part.field in OWNER_FIELDS:

@@ -48,24 +48,25 @@ class ItemBody(_Body):
 
     content: Content
     team_scope: str = Field(examples=["excalibur"])
-    project_scope: Project | None = Field(description="null is the whole team")
+    project_scope: Project | None = Field(description="null means the whole team")
     visibility: Visible
     confidence: Confidence = Field(examples=[0.9])
     truth_level: Level = Field(examples=["WORKING"])
     source: str = Field(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]*:\S+$",
-        description="Who or what wrote it, as `prefix:id`",
+        description="Its author or source, as `prefix:id`",
         examples=["librechat:conv_abc123"],
     )
     validation_status: Validation
     metadata: dict[str, Any] | None = Field(
-        None, examples=[{"entities": [{"name": "Alice", "type": "person"}]}], description="An item that is there keeps"
-        " its own where none is given",
-    )  # fmt: skip
+        None,
+        description="An existing item keeps its own if none is given",
+        examples=[{"entities": [{"name": "Alice", "type": "person"}]}],
+    )
 
 
 class UpsertBody(_Body):
-    """One item, in the place of the team's item of the same source if there is one."""
+    """One item, which replaces the team's item of the same source."""
 
     item: ItemBody
 
@@ -77,15 +78,15 @@ class Upserted(BaseModel):
 
 
 class Changes(_Body):
-    """What is to be changed of a memory; what is left out stays."""
+    """Changes of a memory; fields that are left out stay."""
 
     content: Content | None = None
     project_scope: Project | None = None
     visibility: Visible | None = None
     confidence: Confidence | None = None
     validation_status: Validation | None = None
-    metadata: dict[str, Any] | None = Field(None, description="Merged with what is there; new keys win")
-    truth_level: Any = Field(None, description="Refused with 405: a promotion moves it")
+    metadata: dict[str, Any] | None = Field(None, description="Merged with the existing metadata; new keys win")
+    truth_level: Any = Field(None, description="Rejected with 405: only a promotion changes it")
 
 
 class PatchBody(Changes):
@@ -94,7 +95,7 @@ class PatchBody(Changes):
     patch: Changes | None = None
 
     def changes(self) -> dict[str, Any]:
-        """What was given."""
+        """Return the given fields."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -103,9 +104,9 @@ class TeamSearchQuery(_Body):
 
     q: str = Field(min_length=1, description="The question", examples=["fundraising target"])
     truth_level_min: Level = Field("EPHEMERAL", description="The least level")
-    project_scope: Project | None = Field(None, description="One project; left out, all of the team's")
+    project_scope: Project | None = Field(None, description="One project; by default all of the team's")
     limit: int = Field(10, ge=1, le=100)
-    visibility: Visible = Field("team", description="This visibility exactly; of no account without a team")
+    visibility: Visible = Field("team", description="Exactly this visibility; ignored without a team")
 
 
 class TeamMemoryView(BaseModel):
@@ -125,8 +126,8 @@ class TeamMemoryView(BaseModel):
     metadata: dict[str, Any] | None = None
     created_at: str = Field(examples=["2026-03-15T09:30:00.000000+00:00"])
     updated_at: str = Field(examples=["2026-03-20T10:00:00.000000+00:00"])
-    expires_at: str | None = Field(None, description="When it goes, unless it is promoted")
-    quarantined: str | None = Field(None, description="Why it is kept out of prompts, if it is", examples=[None])
+    expires_at: str | None = Field(None, description="When it expires unless it is promoted")
+    quarantined: str | None = Field(None, description="Why it is in quarantine, if it is", examples=[None])
 
     @classmethod
     def of(cls, item: MemoryItem, *, for_members: bool = True) -> TeamMemoryView:
@@ -156,7 +157,7 @@ class TeamMemoryView(BaseModel):
 
 
 class Promotion(BaseModel):
-    """A step to another truth level that was asked for."""
+    """A request for a higher truth level."""
 
     id: str
     item_id: str
@@ -179,7 +180,7 @@ class Promotions(BaseModel):
 
 
 class PromotionBody(_Body):
-    """A memory's next truth level, and why."""
+    """A memory's next truth level, and the reason."""
 
     item_id: str = Field(examples=["mem_7f9c24e8a1d24f0c9a3be1d05c7e8a11"])
     target_level: Level = Field(examples=["VALIDATED"])
@@ -187,27 +188,27 @@ class PromotionBody(_Body):
 
 
 class DecisionBody(_Body):
-    """An admin's word on a promotion."""
+    """An admin's decision on a promotion."""
 
     decision: Literal["approved", "rejected"]
     note: str | None = Field(None, min_length=1, examples=["Verified against signed contract doc"])
 
 
 class Decided(BaseModel):
-    """What became of it: `pending` while its level takes more approvals."""
+    """The result: `pending` while the level needs more approvals."""
 
     promotion_id: str
     decision: Literal["approved", "rejected"]
     item_id: str = Field(examples=[ID])
     status: Validation
-    new_truth_level: Level = Field(description="The memory's level now", examples=["VALIDATED"])
+    new_truth_level: Level = Field(description="The memory's current level", examples=["VALIDATED"])
 
 
 class PageQuery(_Body):
     """A page of a list."""
 
     limit: int = Field(100, ge=1, le=1000)
-    after: str = Field("", description="The id of the last one of the page before")
+    after: str = Field("", description="The id of the last entry of the previous page")
 
 
 class PromotionsQuery(PageQuery):
@@ -220,11 +221,11 @@ class PromotionsQuery(PageQuery):
 class AuditQuery(PageQuery):
     """A page of the audit log."""
 
-    subject_id: str | None = Field(None, description="Of this memory or promotion", examples=[ID])
+    subject_id: str | None = Field(None, description="Only of this memory or promotion", examples=[ID])
 
 
 class AuditEntry(BaseModel):
-    """Who did what, without a word of the memory."""
+    """Who did what, without text of the memory."""
 
     id: str
     action: str
@@ -237,7 +238,7 @@ class AuditLog(BaseModel):
 
 
 class SystemAddendum(BaseModel):
-    """What a team holds for true, as quoted data."""
+    """The team's facts as quoted data."""
 
     system_addendum: str
     fact_count: int
@@ -274,7 +275,7 @@ class TeamRoute(APIRoute):
 
 router = APIRouter(tags=["teams"])
 _shared = APIRouter(route_class=TeamRoute)
-"""Paths that `explicit_memories` has too."""
+"""Paths that `explicit_memories` also has."""
 
 MemoryId = Annotated[str, Path(description="With or without `mem_`", examples=["mem_7f9c24e8a1d24f0c9a3be1d05c7e8a11"])]
 
@@ -309,7 +310,7 @@ async def upsert(service: CurrentService, caller: CurrentCaller, body: UpsertBod
     return Upserted(id=shown_id(await team.upsert(body.item.model_dump(exclude_unset=True))))
 
 
-@router.get("/v1/memory/search", summary="Search a team's memory, or what is PUBLIC")
+@router.get("/v1/memory/search", summary="Search a team's memory, or PUBLIC facts")
 async def search(
     service: CurrentService, caller: CurrentCaller, query: Annotated[TeamSearchQuery, Query()]
 ) -> list[TeamMemoryView]:
@@ -352,7 +353,7 @@ async def team_delete(request: Request, memory_id: MemoryId) -> Response:
     return JSONResponse({"success": True, "message": "Memory deleted successfully"})
 
 
-@_shared.get("/v1/memory/{memory_id}/history", summary="What happened to a team's memory")
+@_shared.get("/v1/memory/{memory_id}/history", summary="Get the history of a team's memory")
 async def team_history(request: Request, memory_id: MemoryId) -> Response:
     """List the memory's events that the member may see, oldest first."""
     records = await member_of(request).history(memory_id)

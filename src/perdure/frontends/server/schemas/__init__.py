@@ -1,1 +1,1 @@
-"""The bodies that requests and responses of the REST interface have."""
+"""Request and response bodies of the REST API."""

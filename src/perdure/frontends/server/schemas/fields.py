@@ -1,4 +1,4 @@
-"""Fields that requests share: the scope, lists of names, and times as mem0's clients send them."""
+"""Fields shared by requests: the scope, lists of names, and times as mem0's clients send them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from perdure.domain.scope import Scope
 from perdure.domain.text.readable import shown
 
 ORGANIZATION = "perdure"
-"""The only one, as the first answer to a client tells it."""
+"""The only organization, as `ping` returns it."""
 DEFAULT_PROJECT = "default"
-"""What that answer calls the project of a caller that is bound to none."""
+"""The project that `ping` returns for a caller that is bound to none."""
 
 Time = float | str
 """Seconds since 1970, or ISO 8601 text."""
@@ -28,11 +28,11 @@ def _listed(value: object) -> object:
 
 
 Names = Annotated[list[str], BeforeValidator(_listed)]
-"""Some words, or one."""
+"""A list of words, or one word."""
 
 
 def project_wall(org_id: str | None, project_id: str | None) -> str | None:
-    """The project that a request names; None too where it only repeats what this server told the client at first."""
+    """Return the project that a request names; None also if it only repeats the default that `ping` returned."""
     return None if (org_id, project_id) == (ORGANIZATION, DEFAULT_PROJECT) else project_id
 
 
@@ -49,31 +49,31 @@ class Strict(BaseModel):
 
 
 class ScopeFields(Form):
-    """Who a request is about, named beside its filters, as clients before v3 do."""
+    """The scope of a request, given beside its filters, as clients before v3 do."""
 
     user_id: str | None = Field(None, examples=["alice"])
     agent_id: str | None = None
-    app_id: str | None = Field(None, description="Perdure's `world_id`; beside a user, an agent or a run")
+    app_id: str | None = Field(None, description="perdure's `world_id`; needs a user, an agent or a run")
     run_id: str | None = None
     session_id: str | None = Field(None, description="Another name of `run_id`")
-    project_id: str | None = Field(None, description="The project that it is of; beside a user, an agent or a run")
-    org_id: str | None = Field(None, description="What mem0's clients send with a project; there is one alone")
+    project_id: str | None = Field(None, description="The project; needs a user, an agent or a run")
+    org_id: str | None = Field(None, description="Sent by mem0's clients with a project; there is only one")
 
     def scope(self) -> Scope:
-        """The scope that they name."""
+        """Return the scope of these fields."""
         run = self.run_id if self.run_id is not None else self.session_id
         project = project_wall(self.org_id, self.project_id)
         return Scope(user_id=self.user_id, agent_id=self.agent_id, run_id=run, world_id=self.app_id, project_id=project)
 
 
 _MILLISECONDS_FROM = 100_000_000_000
-"""Seconds that are the year 5138: a greater number counts milliseconds, as JavaScript's clock does."""
+"""As seconds this is the year 5138: greater numbers count milliseconds, as JavaScript's clock does."""
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,9})?")
 
 
 def read_time(value: object, field: str) -> datetime:
-    """The moment that a number of seconds or a text names; InvalidInputError where it names none."""
+    """Return the time that a number of seconds or a text names; InvalidInputError if it names none."""
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -95,7 +95,7 @@ def is_day(value: object) -> bool:
 
 
 def day_end(value: object, field: str) -> datetime:
-    """The moment at which something ends that lasts through a day: the next midnight; a full time is itself."""
+    """Return the end of a day, the next midnight, for a date; a full time is returned as it is."""
     moment = read_time(value, field)
     if not is_day(value):
         return moment
@@ -106,7 +106,7 @@ def day_end(value: object, field: str) -> datetime:
 
 
 def last_day(expires_at: str | None) -> str | None:
-    """The last day of something that ends at a moment, as mem0 shows it; None for what does not end."""
+    """Return the last day before an expiry, as mem0 shows it; None if there is no expiry."""
     moment = None if expires_at is None else read_moment(expires_at)
     if moment is None:
         return None

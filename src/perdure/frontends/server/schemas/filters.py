@@ -1,9 +1,9 @@
-"""mem0's filters, read into the one tree that every store understands (`domain/filter.py`).
+"""Parse mem0's filters into the filter tree that every store understands (`domain/filter.py`).
 
-Its names are put into perdure's: `app_id` is `world_id`, `session_id` is `run_id`, `timestamp` is `valid_from`,
-`created_at` is the `timestamp` that a memory was first told with, where it came with one, `expiration_date` is
-`expires_at`, `keywords` looks into the text, `memory_ids` is `id`, and `categories` and what an object `metadata` holds
-are keys of the metadata. A list means one of it, `"*"` any value at all.
+mem0's names are translated: `app_id` is `world_id`, `session_id` is `run_id`, `timestamp` is `valid_from`, `created_at`
+is the message time with which a memory was first stored, if there was one, `expiration_date` is `expires_at`,
+`keywords` searches the text, `memory_ids` is `id`, and `categories` and the keys of an object `metadata` are metadata
+keys. A list means one of its values, `"*"` any value at all.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from perdure.domain.text.readable import shown
 from perdure.frontends.server.schemas.fields import day_end, read_time
 
 MAX_TEXT = 50_000
-"""Characters of a filter that stands in a query string."""
+"""Maximum characters of a filter in a query string."""
 AXES = {"user_id": "user_id", "agent_id": "agent_id", "run_id": "run_id", "session_id": "run_id", "app_id": "world_id"}
-"""mem0's names of the axes of scope."""
+"""mem0's names of the scope fields."""
 
 _TOLD = "first_told_at"
 _EVER = Moment("0001-01-01T00:00:00.000000+00:00")
-"""Before every moment: what has a time has one since then."""
+"""A time before all others: every set time is later."""
 _TIMES = {"timestamp": "valid_from", "expiration_date": "expires_at"} | {name: name for name in TIME_FIELDS}
 
 
 def read_filters(value: object) -> Filter | None:
-    """The tree of an object, or of the JSON or Python text of one; FilterError says what has no meaning."""
+    """Parse an object, or its JSON or Python text; FilterError names a part that has no meaning."""
     if isinstance(value, str):
         value = object_of(value)
     parsed = None if value is None else parse_filter(_renamed(value, 0))
@@ -52,9 +52,9 @@ def read_filters(value: object) -> Filter | None:
 
 
 def dated(part: Filter) -> Filter:
-    """The same, but that `created_at` is what mem0 shows under that name: the time that came with the telling, if any.
+    """Return the filter with `created_at` in mem0's sense: the message time of the first storage, if any.
 
-    Here that name is the clock's, which no caller sets.
+    In perdure that name is the clock time, which no caller sets.
     """
     if isinstance(part, Not):
         return Not(dated(part.part))
@@ -67,7 +67,7 @@ def dated(part: Filter) -> Filter:
 
 
 def object_of(text: str) -> object:
-    """What a text of JSON says, or of Python's literals, as mem0's client writes filters into a query string."""
+    """Parse JSON, or Python literals, in which mem0's client writes filters into a query string."""
     if len(text) > MAX_TEXT:
         raise FilterError(f"filters may have {MAX_TEXT} characters, not {len(text)}", field="filters", value=None)
     for read in (json.loads, ast.literal_eval):
@@ -82,7 +82,7 @@ def _renamed(expression: object, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise FilterError(f"filters may be nested {MAX_DEPTH} levels deep", field="filters", value=None)
     if not isinstance(expression, Mapping):
-        return expression  # parse_filter says what is wrong with it
+        return expression  # parse_filter reports the error
     if "field" in expression and "operator" in expression:
         name = expression["field"]
         return {**expression, "field": AXES.get(name, _TIMES.get(name, name)) if isinstance(name, str) else name}
@@ -113,28 +113,28 @@ def _part(key: object, value: object, depth: int) -> Any:
 
 
 def _axis(axis: str, value: object) -> Any:
-    """An id; numbers are ids too, and None is one that was not given."""
+    """Return an id; numbers are ids too, and None means that it was not given."""
     if value is None:
         return {"AND": []}
     return _operators(axis, value, lambda _, _operator, each: _number_as_text(each))
 
 
 def _categories(value: object) -> Any:
-    """Sorted into a category, or into one of several."""
+    """Return the conditions for one category, or for any of several."""
     if isinstance(value, Mapping) and "contains" in value:
         value = {("eq" if name == "contains" else name): each for name, each in value.items()}
     return _operators("metadata.categories", value)
 
 
 def _operators(field: str, value: object, read: Any = lambda _field, _operator, each: each) -> Any:
-    """The conditions on one field; `read` makes of each operand what perdure compares with."""
+    """Return the conditions on one field; `read` converts each operand."""
     if isinstance(value, Mapping):
         parts = {name: _operand(field, str(name).removeprefix("$"), each, read) for name, each in value.items()}
         return {field: parts}
     if isinstance(value, (list, tuple, set)):
         return {field: {"in": _operand(field, "in", value, read)}}
     if value == "*":
-        return Condition(field, "contains", "")  # any text, and no missing one
+        return Condition(field, "contains", "")  # any text; a missing one does not match
     return {field: read(field, "eq", value)}
 
 
@@ -145,7 +145,7 @@ def _operand(field: str, operator: str, value: object, read: Any) -> object:
 
 
 def _moment(field: str, operator: str, value: object) -> object:
-    """A moment of a filter: what expires on a day ends with it, and `lte` a day takes the day in."""
+    """Return the time in a filter: a day of expiry means its end, and `lte` a day includes the day."""
     if operator in ("contains", "icontains") or isinstance(value, (Mapping, list)):
         return value
     through = field == "expires_at" or operator == "lte"

@@ -13,11 +13,11 @@ from perdure.frontends.server.schemas.fields import Form, Names, ScopeFields, St
 from perdure.frontends.server.schemas.filters import object_of
 
 PAGE_SIZE = 100
-"""Memories on a numbered page where the request names no size."""
+"""Default number of memories on a numbered page."""
 
 
 def _object(value: object) -> object:
-    """What a query string's JSON says."""
+    """Parse a query string's JSON."""
     return object_of(value) if isinstance(value, str) else value
 
 
@@ -40,7 +40,7 @@ class IgnoredFields(BaseModel):
 
 
 class AddForm(ScopeFields):
-    """Conversation to remember."""
+    """A conversation to extract facts from."""
 
     messages: str | dict[str, Any] | list[dict[str, Any]] = Field(
         examples=[[{"role": "user", "content": "I moved to Lisbon"}]]
@@ -59,18 +59,18 @@ class AddForm(ScopeFields):
     structured_data_schema: Any = None
     immutable: bool | None = None
     memory_type: str | None = None
-    type: str | None = Field(None, description="Perdure's name of `memory_type`")
-    expires_at: Time | None = Field(None, description="The moment at which it ends, to the second")
+    type: str | None = Field(None, description="perdure's name of `memory_type`")
+    expires_at: Time | None = Field(None, description="The time at which it expires, to the second")
     idempotency_key: str | None = None
 
 
 class ReadForm(ScopeFields):
-    """What search and list have in common."""
+    """The common fields of search and list."""
 
     filters: dict[str, Any] | str | None = Field(None, examples=[{"AND": [{"user_id": "alice"}]}])
     categories: Names | None = None
     metadata: dict[str, Any] | None = None
-    fields: Names | None = Field(None, description="Fields of each memory to answer with")
+    fields: Names | None = Field(None, description="Fields of each memory to return")
     show_expired: bool | None = None
     latest_only: bool | None = None
     start_date: Time | None = None
@@ -86,12 +86,12 @@ class ListForm(ReadForm):
 
     @property
     def size(self) -> int:
-        """Memories on a numbered page."""
+        """Number of memories on a numbered page."""
         return self.page_size or self.top_k or PAGE_SIZE
 
 
 class UpdateForm(Form):
-    """What of a memory is to change; `expiration_date: null` clears it."""
+    """Changes of a memory; `expiration_date: null` clears it."""
 
     text: str | None = Field(None, examples=["User lives in Porto"])
     metadata: dict[str, Any] | None = None
@@ -100,33 +100,33 @@ class UpdateForm(Form):
 
 
 class ResetForm(Form):
-    """The word that everything is to be cleared."""
+    """The confirmation that everything is to be cleared."""
 
-    confirm: Literal[True] = Field(description="true, so that nothing clears a memory by the way")
+    confirm: Literal[True] = Field(description="Must be true, so that nothing is cleared by accident")
 
 
 class FactsAdd(AddForm, IgnoredFields, Strict):
-    """A conversation to remember, and who it is of."""
+    """A conversation to extract facts from, and its scope."""
 
 
 class FactsSearch(ScopeFields, IgnoredFields, Strict):
-    """A question, and whose memories may answer it."""
+    """A query, and its scope."""
 
     query: str | None = Field(None, examples=["Where does she live?"])
     q: str | None = Field(None, description="Another name of `query`", examples=["Where does she live?"])
-    limit: int = Field(100, description="Memories to answer with")
+    limit: int = Field(100, description="Maximum number of memories")
     top_k: int | None = Field(None, description="Another name of `limit`")
     filters: Expression | None = Field(None, examples=['{"field": "tag", "operator": "eq", "value": "work"}'])
     threshold: float | None = Field(None, description="The least `score`, from 0 to 1")
     types: Names | None = None
     rerank: bool = False
-    as_of: Time | None = Field(None, description="Read what had been told by then", examples=["2026-03-01"])
+    as_of: Time | None = Field(None, description="Use only what was known at this time", examples=["2026-03-01"])
     include_past: bool = False
     preset: str | None = Field(None, examples=["best"])
     explain: bool = False
     hydrate: bool = False
-    reference_time: Time | None = Field(None, description='The now of "last week"')
-    fields: Names | None = Field(None, description="Fields of each memory to answer with")
+    reference_time: Time | None = Field(None, description='The time that "last week" is relative to')
+    fields: Names | None = Field(None, description="Fields of each memory to return")
 
     @model_validator(mode="after")
     def _has_a_question(self) -> FactsSearch:
@@ -136,61 +136,61 @@ class FactsSearch(ScopeFields, IgnoredFields, Strict):
 
     @property
     def text(self) -> str:
-        """The question."""
+        """The query."""
         return self.query if self.query is not None else self.q or ""
 
 
 class FactsSearchBody(FactsSearch):
-    """The same in a body, where more has room."""
+    """A query in a body, with further options."""
 
     filters: Expression | None = Field(None, examples=[{"field": "tag", "operator": "eq", "value": "work"}])
-    history: list[dict[str, Any]] | None = Field(None, description="What was said before the question")
-    time_window: tuple[Time | None, Time | None] | None = Field(None, description="The stretch that is asked about")
-    metadata: dict[str, Any] | None = Field(None, description="Keys and values that the metadata must have")
+    history: list[dict[str, Any]] | None = Field(None, description="Messages before the question")
+    time_window: tuple[Time | None, Time | None] | None = Field(None, description="The period of the question")
+    metadata: dict[str, Any] | None = Field(None, description="Keys and values that the metadata must contain")
 
 
 class FactsList(ListForm, IgnoredFields, Strict):
-    """Whose memories to list, and which page of them."""
+    """A scope, and the page to list."""
 
-    limit: int = Field(100, description="Memories on a page")
-    cursor: str | None = Field(None, description="`next_cursor` of the page before")
+    limit: int = Field(100, description="Number of memories on a page")
+    cursor: str | None = Field(None, description="`next_cursor` of the previous page")
     as_of: Time | None = None
     include_past: bool = False
     filters: str | None = Field(None, examples=['{"tag": "work"}'])
     metadata: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = Field(
-        None, description="JSON of keys and values that the metadata must have"
+        None, description="JSON of keys and values that the metadata must contain"
     )
 
     @property
     def is_numbered(self) -> bool:
-        """Whether pages are asked for by number, as mem0's clients do."""
+        """Whether pages are requested by number, as mem0's clients do."""
         return self.page is not None or self.page_size is not None
 
 
 class UpdateBody(UpdateForm, IgnoredFields, Strict):
-    """What of a memory is to change."""
+    """Changes of a memory."""
 
-    project_id: str | None = Field(None, exclude=True, description="The project that it must be of")
+    project_id: str | None = Field(None, exclude=True, description="The required project")
 
 
 class DeleteQuery(IgnoredFields, Strict):
-    """How one memory is to go."""
+    """How to delete one memory."""
 
-    project_id: str | None = Field(None, description="The project that it must be of")
-    erase: bool = Field(False, description="Out of its history and versions too, with the messages that it came from")
-    delete_linked: bool = Field(False, description="With the older memories that it may have replaced")
+    project_id: str | None = Field(None, description="The required project")
+    erase: bool = Field(False, description="Also erase its history, versions and source messages")
+    delete_linked: bool = Field(False, description="Also delete the older memories that it may have replaced")
 
 
 class DeleteAllQuery(ScopeFields, IgnoredFields, Strict):
-    """Whose memories are to go, and which of them."""
+    """Which memories to delete."""
 
-    filters: str | None = Field(None, description="JSON, or the Python of mem0's client")
+    filters: str | None = Field(None, description="JSON, or Python literals as mem0's client sends them")
     metadata: Annotated[dict[str, Any] | None, BeforeValidator(_object)] = None
     erase: bool = False
 
 
 class ForgetBody(ScopeFields, Strict):
-    """What to forget: one memory, what a question finds in a scope, or all of a scope."""
+    """What to forget: one memory, the matches of a query in a scope, or a whole scope."""
 
     id: str | None = None
     query: str | None = Field(None, examples=["my old address"])
@@ -200,43 +200,43 @@ class ForgetBody(ScopeFields, Strict):
 
 
 class ContextQuery(ScopeFields, Strict):
-    """What a prompt is about, and how much room it has."""
+    """The topic of a prompt, and its maximum size."""
 
     query: str = Field(examples=["Plan a dinner for us"])
     max_tokens: int = 2000
 
 
 class DistrustBody(Strict):
-    """Why a memory is kept out of prompts."""
+    """The reason for a quarantine."""
 
     reason: str = Field("distrusted", description="At most 200 characters, shown with the memory")
 
 
 class UndoBody(Strict):
-    """Which event to take back."""
+    """The event to undo."""
 
     event_id: str = Field(description="The `id` of a history record")
 
 
 class FeedbackBody(Strict):
-    """What a memory is worth to who asks."""
+    """A rating of a memory."""
 
     verdict: str | None = Field(
-        description="positive, negative or very_negative; null takes back what was said", examples=["positive"]
+        description="positive, negative or very_negative; null withdraws the rating", examples=["positive"]
     )
-    reason: str | None = Field(None, description="Why, for people")
+    reason: str | None = Field(None, description="The reason, for people")
 
 
 class ConsolidateBody(ScopeFields, Strict):
-    """Which memories are to be one: those that are named, or what belongs together in a scope."""
+    """Which memories to merge: the named ones, or related ones of a scope."""
 
-    memory_ids: list[str] | None = Field(None, description="Two memories at least, of one scope and one type")
-    at_least: int = Field(2, description="Do nothing where the scope has fewer memories")
-    dry_run: bool = Field(False, description="Only say what would become of them")
+    memory_ids: list[str] | None = Field(None, description="At least two memories of one scope and one type")
+    at_least: int = Field(2, description="Do nothing if the scope has fewer memories")
+    dry_run: bool = Field(False, description="Only return the result, without changes")
 
 
 class ReflectBody(ScopeFields, Strict):
-    """Whose memories are read together."""
+    """The scope to reflect on."""
 
-    about: str | None = Field(None, description="Tell only what has one of these words", examples=["deployment"])
-    dry_run: bool = Field(False, description="Only tell the insights, and keep none")
+    about: str | None = Field(None, description="Only insights with one of these words", examples=["deployment"])
+    dry_run: bool = Field(False, description="Only return the insights, without storing them")

@@ -1,7 +1,6 @@
 """Response models of the routes, for the OpenAPI document.
 
-A client may rely on these fields, and more may be added. Schemathesis holds the routes to
-them.
+A client may rely on these fields, and more may be added. Schemathesis checks the routes against them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class _Described:
 
     def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         found: Any = TypeAdapter(self.model).core_schema
-        if isinstance(self.model, type):  # a component of the document, and not written out at each route
+        if isinstance(self.model, type):  # a component of the document, not repeated at each route
             inner, parts = (found["schema"], found["definitions"]) if found["type"] == "definitions" else (found, [])
             named = {**inner, "ref": f"{self.model.__module__}.{self.model.__qualname__}:{id(self.model)}"}
             found = {"type": "definitions", "schema": named, "definitions": parts}
@@ -30,9 +29,9 @@ class _Described:
 
 
 def described(model: Any) -> Any:
-    """Build a route's `response_model` that documents `model` and sends what the route returns unchanged.
+    """Build a route's `response_model` that documents `model` and sends the route's result unchanged.
 
-    Answers are the library's own `model_dump` and views of it, so that validating them again would only cost time.
+    Results are the library's own `model_dump` and views of it; validating them again would only cost time.
     """
     return Annotated[Any, _Described(model)]
 
@@ -47,7 +46,7 @@ def answers(model: Any, example: object = None) -> dict[str, Any]:
 
 
 class Memory(BaseModel):
-    """A memory; where `fields` were asked for, the id and these."""
+    """A memory; if `fields` were requested, only its id and these."""
 
     id: str
     memory: str | None = None
@@ -80,13 +79,13 @@ class Memory(BaseModel):
 
 
 class EventData(BaseModel):
-    """The text of a memory where mem0's programs look for it."""
+    """A memory's text in the place where mem0's programs expect it."""
 
     memory: str | None = None
 
 
 class MemoryEvent(BaseModel):
-    """What an `add` did to one memory; `event_id` is what `undo` takes, and null for NONE."""
+    """The effect of an `add` on one memory; pass `event_id` to `undo`, null for NONE."""
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
     id: str
@@ -99,7 +98,7 @@ class MemoryEvent(BaseModel):
 
 
 class AddResult(BaseModel):
-    """What an `add` or an `undo` did, event by event; `warnings` say what was given up."""
+    """The result of an `add` or an `undo`, event by event; `warnings` list what failed."""
 
     results: list[MemoryEvent]
     warnings: list[str] = []
@@ -107,7 +106,7 @@ class AddResult(BaseModel):
 
 
 class AddAccepted(AddResult):
-    """The same as mem0's platform tells it."""
+    """The same in the form of mem0's platform."""
 
     message: str
     status: Literal["PENDING", "SUCCEEDED"]
@@ -125,14 +124,14 @@ class SearchResults(BaseModel):
 
 
 class MemoryList(BaseModel):
-    """A page of memories, oldest first; there is no further one where `next_cursor` is null."""
+    """A page of memories, oldest first; `next_cursor` is null on the last page."""
 
     results: list[Memory]
     next_cursor: str | None = None
 
 
 class NumberedPage(BaseModel):
-    """A page as mem0 numbers them: how many there are, and the addresses of the pages beside it."""
+    """A page as mem0 numbers them: the total number, and the addresses of the next and previous pages."""
 
     count: int
     next: str | None
@@ -162,13 +161,13 @@ class HistoryEvent(BaseModel):
 
 
 class Message(BaseModel):
-    """That it is done."""
+    """A confirmation."""
 
     message: str
 
 
 class Deletion(Message):
-    """Which memory, or which event, a deletion was."""
+    """The id of a deleted memory, or of the deletion's event."""
 
     id: str | None = None
     cascade_count: int | None = None
@@ -191,7 +190,7 @@ class ForgottenPlace(BaseModel):
 
 
 class ForgetReport(BaseModel):
-    """What was forgotten, and what became of each place that held it."""
+    """What was forgotten, with the result for each place."""
 
     results: list[Memory]
     places: list[ForgottenPlace]
@@ -200,7 +199,7 @@ class ForgetReport(BaseModel):
 
 
 class Consolidation(BaseModel):
-    """Several memories that became one."""
+    """Several memories merged into one."""
 
     memory: Memory
     removed: list[Memory]
@@ -210,13 +209,13 @@ class Consolidation(BaseModel):
 
 
 class Consolidations(BaseModel):
-    """What became of memories that belong together."""
+    """The results of merging related memories."""
 
     results: list[Consolidation]
 
 
 class Insight(BaseModel):
-    """What several memories show together."""
+    """A pattern in several memories."""
 
     id: str | None
     content: str
@@ -226,7 +225,7 @@ class Insight(BaseModel):
 
 
 class Reflection(BaseModel):
-    """The insights of a scope, and what became of the memories that keep them."""
+    """The insights of a scope, and the changes of the stored ones."""
 
     results: list[Insight]
     added: int
@@ -294,7 +293,7 @@ _BUDGETS = [{**MEMORY, "memory": f"Budget for Hawaii is {amount}"} for amount in
 CONSOLIDATED: dict[str, Any] = {
     "results": [{"memory": _BUDGET, "removed": _BUDGETS, "by": "rules", "dry_run": False}],
 }
-"""What several memories became."""
+"""The result of merging memories."""
 REFLECTED: dict[str, Any] = {
     "results": [
         {
@@ -310,4 +309,4 @@ REFLECTED: dict[str, Any] = {
     "removed": 0,
     "by": "rules",
 }
-"""What memories show together."""
+"""The result of reflection."""

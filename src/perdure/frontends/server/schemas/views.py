@@ -22,11 +22,11 @@ from perdure.frontends.server.schemas.fields import last_day
 from perdure.frontends.server.schemas.memories import ListForm
 
 CATEGORIES = "categories"
-"""The key of a memory's metadata that mem0 shows as a field of its own."""
+"""The metadata key that mem0 shows as a field of its own."""
 
 
 def memory_view(item: MemoryItem) -> dict[str, Any]:
-    """A memory: `model_dump()`, with mem0's names for its scope, its categories and its end."""
+    """Build the view of a memory: `model_dump()`, with mem0's names for scope, categories and expiry."""
     scope = item.scope
     return item.model_dump() | {
         "user_id": scope.user_id,
@@ -42,12 +42,12 @@ def memory_view(item: MemoryItem) -> dict[str, Any]:
 
 
 def select_fields(view: dict[str, Any], fields: Sequence[str] | None) -> dict[str, Any]:
-    """The fields that were asked for, with the id; all of them where none was."""
+    """Return the requested fields with the id; all of them if none is requested."""
     return view if not fields else {name: value for name, value in view.items() if name == "id" or name in fields}
 
 
 def event_view(event: MemoryEvent) -> dict[str, Any]:
-    """What an `add` did to one memory: `model_dump()`, with the text where mem0's programs look for it."""
+    """Build the view of an `add` event: `model_dump()`, with the text where mem0's programs expect it."""
     return event.model_dump() | {"data": {"memory": event.memory}}
 
 
@@ -71,20 +71,20 @@ def history_view(record: HistoryRecord) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class NumberedPage:
-    """One page of a list, and how many memories there are on all pages."""
+    """One page of a list, and the total number of memories."""
 
     items: list[MemoryItem]
     count: int
 
 
 def page_view(request: Request, form: ListForm, listed: NumberedPage) -> dict[str, Any]:
-    """One page, how many memories there are, and where the pages beside it are."""
+    """Build a page with the total number and the addresses of the next and previous pages."""
     results = [select_fields(memory_view(item), form.fields) for item in listed.items]
     return numbered(request, results, listed.count, form.page or 1, form.size)
 
 
 def numbered(request: Request, results: Sequence[Any], count: int, page: int, size: int) -> dict[str, Any]:
-    """`{"count", "next", "previous", "results"}`."""
+    """Return `{"count", "next", "previous", "results"}`."""
 
     def at(number: int) -> str:
         return str(request.url.include_query_params(page=number, page_size=size))
@@ -97,22 +97,22 @@ def numbered(request: Request, results: Sequence[Any], count: int, page: int, si
     }
 
 
-# Ids that encode what they name.
+# Ids that encode their content.
 
 ADD = "ADD"
 DELETE_ALL = "DELETE_ALL"
 MAX_LENGTH = 16_000
-"""Characters of an id that is read."""
+"""Maximum characters of an id."""
 
 
 def seal(kind: str, **values: Any) -> str:
-    """The id of a thing of some kind."""
+    """Build an id that encodes a kind and its values."""
     text = json.dumps([kind, values], separators=(",", ":"), sort_keys=True)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def unseal(id: str) -> tuple[str, dict[str, Any]] | None:
-    """The kind and the values of an id, or None for what is no such id."""
+    """Return the kind and the values of an id, or None if it encodes none."""
     if len(id) > MAX_LENGTH:
         return None
     try:
@@ -123,17 +123,17 @@ def unseal(id: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def scope_of(value: object) -> Scope:
-    """The scope in an id; InvalidInputError for what is none."""
+    """Return the scope in an id; InvalidInputError if there is none."""
     if not isinstance(value, dict):
         return Scope()
     return Scope(**{name: value[name] for name in SCOPE_FIELDS if name in value})
 
 
 def addition_id(key: str, scope: Scope) -> str:
-    """The id of the event that an `add` is."""
+    """Return the event id of an `add`."""
     return seal(ADD, key=key, scope=scope.given())
 
 
 def deletion_id(scope: Scope) -> str:
-    """The id of the event that the deletion of a scope is, once it has been done."""
+    """Return the event id of the deletion of a scope."""
     return seal(DELETE_ALL, scope=scope.given())
