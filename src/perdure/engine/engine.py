@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Everything that a memory can do, by service; one that few callers need is imported and made on first use."""
+    """All services of a memory; rarely used ones are imported and created on first use."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = self._kernel = kernel
@@ -43,14 +43,14 @@ class Engine:
 
     @cached_property
     def write(self) -> WritePath:
-        """Adds what was said."""
+        """Adds messages and facts."""
         from perdure.engine.write.add import WritePath
 
         return WritePath(self._kernel)
 
     @cached_property
     def revise(self) -> Revise:
-        """Changes and deletes single memories, and takes changes back."""
+        """Changes and deletes single memories, and reverts changes."""
         from perdure.engine.write.revise import Revise
 
         return Revise(self._kernel)
@@ -78,7 +78,7 @@ class Engine:
 
     @cached_property
     def consolidate(self) -> Consolidate:
-        """Merges memories that belong together."""
+        """Merges related memories."""
         from perdure.engine.maintenance.consolidation import Consolidate
 
         return Consolidate(self._kernel)
@@ -151,7 +151,7 @@ class Engine:
     async def reset(self) -> None:
         """Clear memories, history, episodes, journal, jobs and graph of this engine; keys and settings stay.
 
-        A graph that cannot be reached is cleared of what there was by jobs, when it is back.
+        If the graph cannot be reached, jobs clear it when it is back.
         """
         async with self.kernel.lock(Scope()):
             await shielded(self._clear())
@@ -181,7 +181,7 @@ class Engine:
             left = await all_memory_ids(kernel.ledger)
         await kernel.store.reset()
         if kernel.ledger is not None:
-            await kernel.store.sync()  # before the journal lets go of what power loss could bring back
+            await kernel.store.sync()  # before the journal drops what a power loss could bring back
             await kernel.ledger.reset()
         if graph is not None and left:
             await graph.later(left, Scope())

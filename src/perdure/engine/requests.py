@@ -1,7 +1,7 @@
-"""The requests that the engine carries out, and the readers that check a caller's arguments and make them.
+"""Validated requests of the engine, and the functions that build them from a caller's arguments.
 
-Every front end's calls pass through here, so that each is refused for the same reasons. The objects that carry requests
-out stand above this module.
+Every front end's calls pass through here, so that each is rejected for the same reasons. Code that carries requests out
+imports this module, not the other way round.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from perdure.pipeline.retrieval.time_window import Window
 
 Messages = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
-"""What `add` takes: a text, a message, or a list of messages."""
+"""The input of `add`: a text, a message, or a list of messages."""
 Moment = str | date | datetime
 """A time: an aware datetime, a date (its midnight), or ISO 8601 text; without a zone it is UTC."""
 TimeWindow = tuple[Moment | None, Moment | None]
-"""A stretch of time: its first moment and the one after its last; None is open."""
+"""A period: its first time and the one after its last; None is open."""
 Filters = Mapping[str, Any]
-"""A filter expression as spec 000 §7.1 writes it."""
+"""A caller's filter expression."""
 MAX_LIMIT = 2**31 - 1
-"""What a greater limit comes to: no scope holds as many memories, and every store counts as far."""
+"""Greater limits are reduced to this: no scope has as many memories, and every store can count that far."""
 DEEPEST = 3
-"""Edges that neighbours may be away."""
+"""Maximum number of edges to a neighbour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One call of `search`, checked."""
+    """A validated `search`."""
 
     text: str
     scope: Scope
@@ -55,39 +55,39 @@ class Query:
     include_past: bool = False
     explain: bool = False
     versions: bool = False
-    """Earlier texts instead of those that stand now."""
+    """Search earlier texts instead of current ones."""
     preset: Preset = field(default_factory=lambda: _presets()["best"])
     rerank: bool = False
     related: bool = True
-    """Whether what the graph relates to the question joins; else each memory is judged by itself."""
+    """Whether memories related by the graph join the results; else each memory is scored by itself."""
     hydrate: bool = False
-    """Whether each memory brings the messages that it came from."""
+    """Whether each memory comes with its source messages."""
     also: Scope | None = None
-    """A second scope, whose candidates join those of the first; for presets that rank by similarity."""
+    """A second scope whose candidates join those of the first; for presets that rank by similarity."""
     trusted: bool = False
-    """Whether what is quarantined stays away: it may be looked at, but enters no prompt."""
+    """Whether quarantined memories are left out, because the result enters a prompt."""
     files: bool = False
-    """Whether the files that agents keep are searched too."""
+    """Whether agents' files are searched too."""
     told: frozenset[str] = frozenset()
-    """Fingerprints of messages that whoever reads the answer has before them anyway: they are no candidates."""
+    """Fingerprints of messages that the reader already has: they are not candidates."""
     reference_time: datetime | None = None
-    """What "last week" in the question goes by; the clock without one."""
+    """The time that "last week" in the question is relative to; default the clock."""
     meaning: str | None = None
-    """What is embedded in place of the question, where it is searched by a made-up answer."""
+    """The text to embed in place of the question, for a search by a made-up answer."""
     time_window: Window | None = None
-    """The time that is asked about, in place of what the question says."""
+    """The period to use instead of the one in the question."""
 
     @property
     def reads_past(self) -> bool:
-        """Whether rows are read that do not stand now."""
+        """Whether rows are read that are not current."""
         return self.versions or self.as_of is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """The options of one search as a caller gives them; `read_query` checks them.
+    """A caller's search options; `read_query` validates them.
 
-    `AsyncMemory.search` says what each of them does. The library, the REST API and the command line all make one.
+    `AsyncMemory.search` documents each of them. The library, the REST API and the command line all build one.
     """
 
     limit: int = 100
@@ -107,7 +107,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """One call of `add`, checked."""
+    """A validated `add`."""
 
     messages: list[Message]
     scope: Scope
@@ -120,41 +120,41 @@ class Addition:
     expires_at: str | None = None
     idempotency_key: str | None = None
     whole: bool = False
-    """Whether all is read for facts, however long: an import has the time, and its lines are not told again."""
+    """Whether everything is read for facts, however long: an import has the time, and is not repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetRequest:
-    """What is to be forgotten: one memory, what a query finds, or all that a scope holds."""
+    """A validated `forget`: one memory, what a query finds, or a whole scope."""
 
     scope: Scope
     id: str | None = None
     query: str | None = None
     types: tuple[str, ...] = ()
-    """Only memories of these types, of all that the scope holds."""
+    """Only memories of these types in the scope."""
     threshold: float = 0.75
     erase: bool = True
     dry_run: bool = False
     walls: Scope | None = None
-    """Inside of which what was made of the memories goes too; None where `scope` is the walls."""
+    """The scope in which derived memories are erased too; None means `scope`."""
 
     @property
     def reach(self) -> Scope:
-        """The walls inside of which what was made of the memories goes too."""
+        """The scope in which derived memories are erased too."""
         return self.scope if self.walls is None else self.walls
 
     @property
     def whole(self) -> Scope | None:
-        """The scope of which everything goes, if that is what is asked."""
+        """The scope to erase entirely, if the request is for one."""
         return self.scope if self.id is None and self.query is None and not self.types else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphQuery:
-    """Who asks the graph, and of which time.
+    """A caller's scope and times for the graph.
 
-    `at` is the moment at which relations are to hold, the present one by default; `as_of` leaves out what was told
-    later. `sees` lets through the memories that the caller may read: nothing is told that only others state.
+    `at` is the time at which relations must hold, default now; `as_of` leaves out what was said later. `sees` matches
+    the memories that the caller may read: nothing that only others state is returned.
     """
 
     scope: Scope
@@ -165,54 +165,54 @@ class GraphQuery:
 
 
 def invalid(field: str, expected: str, value: object) -> InvalidInputError:
-    """The error to raise where an argument is not what is expected of it."""
+    """Return the error for an argument that is not as expected."""
     return InvalidInputError(f"{field} must be {expected}, not {shown(value)}", field=field, value=value)
 
 
 def read_flag(value: object, field: str) -> bool:
-    """A boolean, and nothing that merely looks like one."""
+    """Read a boolean, and nothing that merely resembles one."""
     if not isinstance(value, bool):
         raise invalid(field, "true or false", value)
     return value
 
 
 def read_limit(value: object, field: str = "limit") -> int:
-    """A limit of at least 1; what is beyond every store's counting is cut to that."""
+    """Read a limit of at least 1; greater values are reduced to MAX_LIMIT."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise invalid(field, "a whole number of at least 1", value)
     return min(value, MAX_LIMIT)
 
 
 def read_share(value: object, field: str) -> float:
-    """A number in [0, 1]."""
+    """Read a number in [0, 1]."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise invalid(field, "a number from 0 to 1", value)
     return float(value)
 
 
 def read_text(value: object, field: str) -> str:
-    """Text with something in it."""
+    """Read a text that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise invalid(field, "text with something in it", value)
     return check_unicode(value, field)
 
 
 def read_texts(value: object, field: str) -> list[str]:
-    """A list of texts with something in them."""
+    """Read a list of texts that are not blank."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise invalid(field, "a list of texts", value)
     return [read_text(each, f"{field}[{position}]") for position, each in enumerate(value)]
 
 
 def read_one_of(value: object, known: Sequence[str], field: str) -> str:
-    """One of the known words."""
+    """Read one of the known words."""
     if not isinstance(value, str) or value not in known:
         raise invalid(field, f"one of {', '.join(known)}", value)
     return value
 
 
 def read_memory_id(value: object, field: str = "id") -> str:
-    """The canonical form of a memory's id; NotFoundError for text that no memory can have as its id."""
+    """Read a memory's id in canonical form; NotFoundError for text that cannot be an id."""
     if not isinstance(value, str):
         raise invalid(field, "text", value)
     id = read_id(value)
@@ -222,7 +222,7 @@ def read_memory_id(value: object, field: str = "id") -> str:
 
 
 def read_scope(user_id: str | None, agent_id: str | None, run_id: str | None, walls: Scope = UNRESTRICTED) -> Scope:
-    """The scope of a call inside of walls; ScopeError where neither gives an owner."""
+    """Read the scope of a call inside the access scope; ScopeError if neither names an owner."""
     return scoped(walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id)).require_owner()
 
 
@@ -239,7 +239,7 @@ def read_addition(
     expires_at: Moment | None,
     idempotency_key: str | None,
 ) -> Addition:
-    """An `add`, checked."""
+    """Validate an `add`."""
     return Addition(
         messages=read_messages(messages),
         scope=scope,
@@ -266,7 +266,7 @@ def read_forget(
     dry_run: bool,
     walls: Scope = UNRESTRICTED,
 ) -> ForgetRequest:
-    """A `forget`, checked: by id alone, by query inside a scope, or a whole scope."""
+    """Validate a `forget`: by id alone, by query inside a scope, or of a whole scope."""
     scope = scoped(walls, Scope(user_id=user_id, agent_id=agent_id, run_id=run_id))
     if id is not None and query is not None:
         raise InvalidInputError("forget takes an id or a query, not both", field="id", value=id)
@@ -284,7 +284,7 @@ def read_forget(
 
 
 def read_query(kernel: Kernel, query: str, scope: Scope, options: SearchOptions) -> Query:
-    """Check a search against what this engine has; InvalidInputError names the field that is wrong."""
+    """Validate a search against this engine; InvalidInputError names the wrong field."""
     if read_flag(options.rerank, "rerank") and kernel.reranker is None:
         raise InvalidInputError(
             "no reranker is configured: name one as reranker.provider, or search with rerank=False",
@@ -314,7 +314,7 @@ def read_query(kernel: Kernel, query: str, scope: Scope, options: SearchOptions)
 
 
 def read_preset(kernel: Kernel, name: str | None) -> Preset:
-    """The preset of a name; without one the configuration's."""
+    """Return the preset of a name; without one the configured preset."""
     presets = _presets()
     if name is None:
         return presets[kernel.config.preset]
@@ -332,7 +332,7 @@ def _presets() -> Mapping[str, Preset]:
 
 
 def read_window(value: object) -> Window:
-    """A pair of moments, either of them None, as a window of time; the first must come before the second."""
+    """Read a pair of times, either of them None, as a period; the first must come before the second."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or len(value) != 2:
         raise invalid("time_window", "a pair of moments", value)
     start, end = (
@@ -358,7 +358,7 @@ def read_graph_query(
     include_past: bool = False,
     sees: Filter | None = None,
 ) -> GraphQuery:
-    """A question of a caller's arguments."""
+    """Build a graph query from a caller's arguments."""
     return GraphQuery(
         scope=scope,
         at=None if at is None else parse_moment(at, "at"),
@@ -369,7 +369,7 @@ def read_graph_query(
 
 
 def read_depth(value: object) -> int:
-    """How many edges away neighbours may be, 1 to 3."""
+    """Read the maximum number of edges to a neighbour, 1 to 3."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= DEEPEST:
         raise invalid("depth", f"a whole number from 1 to {DEEPEST}", value)
     return value

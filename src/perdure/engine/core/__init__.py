@@ -1,1 +1,1 @@
-"""What every path stands on: the kernel, row mapping, embedding, history, access scopes."""
+"""The engine's core: kernel, row mapping, embedding, history, access scopes."""

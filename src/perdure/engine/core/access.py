@@ -36,10 +36,10 @@ def visible(
     filters: Filter | None = None,
     state: str = LIVE,
 ) -> And:
-    """The filter of a read, of rows that stand now unless `state` or `as_of` says otherwise; without kinds, of any.
+    """Return the filter of a read, for current rows unless `state` or `as_of` says otherwise; without kinds, for any.
 
-    With `as_of`, rows that had been told by then and not yet replaced, versions included (DESIGN §5); what is past its
-    `valid_to` or `expires_at` at that moment (else now) is left out unless `include_past`.
+    With `as_of`, it matches rows that were known then and not yet replaced, versions included; rows past their
+    `valid_to` or `expires_at` at that time (else now) are left out unless `include_past`.
     """
     kind: Filter | None = None
     if kinds:
@@ -61,11 +61,11 @@ def visible(
 
 
 UNRESTRICTED = Scope()
-"""No walls at all."""
+"""No restriction at all."""
 
 
 def scoped(walls: Scope, given: Scope) -> Scope:
-    """The scope of a call that gives these fields; ForbiddenError where one of them lies outside of the walls."""
+    """Return the scope of a call with these fields; ForbiddenError if one of them lies outside the access scope."""
     fields = walls.given()
     for name, value in given.given().items():
         if fields.setdefault(name, value) != value:
@@ -74,23 +74,23 @@ def scoped(walls: Scope, given: Scope) -> Scope:
 
 
 def is_inside(walls: Scope, item: MemoryItem) -> bool:
-    """Whether a memory stands inside of the walls."""
+    """Whether a memory is inside the access scope."""
     return reaches(walls, item.scope)
 
 
 def reaches(walls: Scope, scope: Scope) -> bool:
-    """Whether memories of a scope stand inside of the walls; a team's stand inside of those alone that name the team.
+    """Whether memories of a scope are inside the access scope; a team's are only if it names the team.
 
-    A team has visibilities of its own inside of its walls: who is not asking as a member has no part in them.
+    A team has its own visibilities inside its scope: callers that are not members see none of its memories.
     """
     return (scope.team_id is None or walls.team_id is not None) and walls.holds(scope)
 
 
 def records_inside(walls: Scope, records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    """A memory's history, as far as it happened inside of the walls."""
+    """Return a memory's history, as far as it happened inside the access scope."""
     return [record for record in records if reaches(walls, scope_of(record))]
 
 
 def scope_of(record: HistoryRecord) -> Scope:
-    """The scope of the memory that a record tells of."""
+    """Return the scope of a record's memory."""
     return Scope(**{name: getattr(record, name) for name in SCOPE_FIELDS})

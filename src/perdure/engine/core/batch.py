@@ -1,4 +1,4 @@
-"""The changes that one call makes to memories that it names, and the vectors of the rows that they leave."""
+"""The changes that one call makes to named memories, and the vectors of the resulting rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Batch:
     """Changes in the order in which they are made.
 
-    Each has an `actor` and a `reason`; `undoes` names the event that it takes back.
+    Each has an `actor` and a `reason`; `undoes` names the event that it reverts.
     """
 
     clock: MonotonicClock
@@ -46,9 +46,9 @@ class Batch:
         undoes: str | None = None,
         hides: tuple[str, ...] = (),
     ) -> None:
-        """Write a memory that does not stand, dated as it says: a new one, or one that was deleted.
+        """Write a memory that does not exist, with its own dates: a new one, or a deleted one.
 
-        With a deleted one its messages (`hides`) are shown again.
+        Restoring a deleted one also shows its messages (`hides`) again.
         """
         self.vectors[item.id] = vector
         self._note(
@@ -57,7 +57,7 @@ class Batch:
         )  # fmt: skip
 
     def revive(self, item: MemoryItem, vector: Vector | None, **how: Any) -> None:
-        """Write a deleted memory again, told now, as its next version; `how` is as for `add`."""
+        """Write a deleted memory again, with the current time, as its next version; `how` is as for `add`."""
         moment = self.clock.tick()
         self.add(item.with_(updated_at=moment, told_at=moment, version=item.version + 1), vector, **how)
 
@@ -72,7 +72,7 @@ class Batch:
         reason: str,
         undoes: str | None = None,
     ) -> None:
-        """Put a memory in the place of another, of the same id or not; the old one stays as a version."""
+        """Replace a memory with another, of the same id or not; the old one stays as a version."""
         moment = self.clock.tick()
         keep = version_of(before, untold_at=moment, replaced_by=after.id if after.id != before.id else None)
         after = after.with_(updated_at=moment, told_at=moment, version=before.version + 1)
@@ -94,7 +94,7 @@ class Batch:
         hides: tuple[str, ...] = (),
         replaced_by: str | None = None,
     ) -> None:
-        """Delete a memory and keep its text as a version, which names the memory that took its place, if one did."""
+        """Delete a memory and keep its text as a version, which names the replacement, if there is one."""
         moment = self.clock.tick()
         keep = version_of(before, untold_at=moment, replaced_by=replaced_by)
         self.vectors[keep.id] = vector
@@ -115,10 +115,10 @@ async def edit(
     text: str | None = None,
     even_if_same: bool = False,
 ) -> MemoryItem:
-    """Put what `change` makes of a memory in its place, in the lock of its scope; the old one stays as a version.
+    """Replace a memory with the result of `change`, under the lock of its scope; the old one stays as a version.
 
-    `text` is the memory's new text, if it has one, which is embedded. Nothing is written where nothing changes, unless
-    `even_if_same`. NotFoundError where no such memory stands inside of the walls.
+    `text` is the new text to embed, if there is one. Nothing is written if nothing changes, unless `even_if_same`.
+    NotFoundError if the access scope contains no such memory.
     """
     scope = (await live_row(kernel, id, walls))[0].scope
     vector = None if text is None else await kernel.embedding.query(text)
@@ -134,7 +134,7 @@ async def edit(
 
 
 def new_memory(kernel: Kernel, text: str, scope: Scope, *, id: str | None = None, **fields: Any) -> MemoryItem:
-    """A memory that is told now, under an id of the caller's or a new one."""
+    """Build a memory with the current time, under the caller's id or a new one."""
     moment, id = kernel.clock.tick(), id or new_id()
     return MemoryItem(
         id=id,

@@ -1,7 +1,7 @@
 """Collection versions: re-embedding makes the next one, and dropping the last one switches to it.
 
-Generations are `memories`, `memories--2`, `memories--3`...: the lowest that exists is the one in use, a higher one is
-being made. So the store alone says which is which, and there is no moment at which there are two or none.
+Versions are `memories`, `memories--2`, `memories--3`...: the lowest that exists is in use, a higher one is being made.
+So the store alone says which is which, and at no time there are two in use or none.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _MARK = "--"
 _ATTEMPTS = 3
-"""A collection may be replaced by the next generation between two looks at it."""
+"""A collection may be replaced by its next version between two checks."""
 
 
 def generation_name(base: str, number: int) -> str:
-    """The name of a generation; the first is called as the configuration calls it."""
+    """Return the name of a version; the first has the configured name."""
     return base if number == 1 else f"{base}{_MARK}{number}"
 
 
 async def generations(store: VectorStore, base: str) -> list[int]:
-    """The numbers of the generations that exist, lowest first."""
+    """Return the numbers of the existing versions, lowest first."""
     return _numbers(await store.list_collections(), base)
 
 
@@ -43,7 +43,7 @@ def _numbers(names: Iterable[str], base: str) -> list[int]:
 
 
 async def open_collection(store: VectorStore, base: str, embedder: Embedder) -> str:
-    """The name of the collection in use, made if there is none; ConfigError if another embedder's vectors are in it."""
+    """Return the collection in use, created if there is none; ConfigError if it has another embedder's vectors."""
     for attempt in range(_ATTEMPTS):
         existing = await generations(store, base)
         if not existing:
@@ -62,14 +62,14 @@ async def open_collection(store: VectorStore, base: str, embedder: Embedder) -> 
 
 
 def check_stored(store: VectorStore, base: str, embedder: Embedder) -> None:
-    """ConfigError if what lies on this machine was embedded by another model; nothing is opened to find out."""
+    """Raise ConfigError if local data was embedded by another model; opens nothing."""
     found = _in_use(store, base)
     if found is not None:
         _check_embedder(*found, embedder)
 
 
 def stored_shape(store: VectorStore, base: str) -> Shape | None:
-    """What lies on this machine was embedded for; None where nothing does, or that cannot be told."""
+    """Return the shape of the embeddings stored on this machine; None if there are none, or that is unknown."""
     found = _in_use(store, base)
     return None if found is None else found[1]
 
@@ -89,7 +89,7 @@ def _check_embedder(collection: str, made_for: Shape, embedder: Embedder) -> Non
 
 
 def _another_embedder(collection: str, made: str, embedder: Embedder) -> ConfigError:
-    """The error to raise where the memories were embedded by another model than is configured."""
+    """Return the error for memories that were embedded by another model than the configured one."""
     return ConfigError(
         f"the collection {collection!r} holds vectors of {made}, but the embedder {embedder.name!r} makes those of"
         f" {embedder.label!r} with {embedder.dimension} dimensions: configure the embedder it was made with, run"
@@ -100,7 +100,7 @@ def _another_embedder(collection: str, made: str, embedder: Embedder) -> ConfigE
 
 
 def embedded_elsewhere(collection: str, embedder: Embedder) -> ConfigError:
-    """The error to raise where another process has embedded the memories anew while they were in use here."""
+    """Return the error for memories that another process has re-embedded while they were in use here."""
     return ConfigError(
         f"another process has embedded the memories of {collection!r} anew, and not with {embedder.label!r}: open this"
         " memory again, configured with the new embedder",

@@ -1,4 +1,4 @@
-"""Embed texts; a text that fails costs that text alone."""
+"""Embed texts; a failure of one text does not affect the others."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from perdure.pipeline.retrieval.time_window import temporal_words
 logger = logging.getLogger("perdure")
 
 SERVICE_WIDE = frozenset({"connection", "authentication", "quota"})
-"""Codes of failures that every text would meet: after the retries of the batch, no further ones are waited for."""
+"""Codes of failures that concern every text: after the batch's retries there are no further ones."""
 
 EMBED_MISSING = 256
-"""Memories without a vector that are embedded at a time, once an embedder is there."""
+"""Memories without a vector that are embedded at a time, once an embedder is available."""
 
 _NOT_STORED = "not stored, because it could not be embedded"
 
 
 @dataclass(slots=True)
 class Embedded:
-    """Vectors in the order of the texts; None where there is none, with the texts whose embedding failed."""
+    """Vectors in the order of the texts, None for a missing one, and the texts whose embedding failed."""
 
     vectors: list[Vector | None]
     failed: set[int] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
     down: EmbeddingError | None = None
-    """Why none could be embedded, where that has to do with the service and with no text of these."""
+    """Why none could be embedded, if the cause is the service and not a text."""
 
 
 class Embedding:
-    """An embedder as the engine uses it: absent ones are said once and done without."""
+    """The engine's embedder; an absent one is logged once, and memory works without it."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
@@ -61,7 +61,7 @@ class Embedding:
 
     @property
     def available(self) -> bool:
-        """Whether vectors can be had here; says once in the log what to install if not."""
+        """Whether texts can be embedded; logs once what to install if not."""
         if self._found:
             return True
         reason = self.embedder.unavailable()
@@ -72,18 +72,18 @@ class Embedding:
         return self._found
 
     async def query(self, text: str) -> Vector | None:
-        """The vector of a query, or None where the embedder is absent; EmbeddingError if it fails."""
+        """Return the vector of a query, or None without an embedder; EmbeddingError if it fails."""
         return await self.embedder.embed(text) if self.available else None
 
     @property
     def compares_words(self) -> bool:
-        """Whether words have vectors of their own: not those of a service, which would be asked for each of them."""
+        """Whether single words are embedded: not by a service, which would be called for each of them."""
         return self.available and self.embedder.local
 
     async def texts(self, texts: Sequence[str]) -> Embedded:
-        """The vectors of texts in one batch; if the batch fails, one by one, and a text that fails is named.
+        """Embed texts in one batch; if the batch fails, one by one, and failed texts are named.
 
-        A blank text has none: what a model makes of it would be like anything.
+        A blank text gets no vector: a model's vector for it would be similar to anything.
         """
         places = [place for place, text in enumerate(texts) if text.strip()]
         if not places or not self.available:
@@ -122,17 +122,17 @@ class Embedding:
 
 
 WORDS_AT_ONCE = 512
-"""Words that are encoded in one batch."""
+"""Words encoded in one batch."""
 MOST_GIVEN = 200_000
-"""Words of which it is remembered that a store has their vectors: 20 MB."""
+"""Maximum words in the cache of words whose vectors a store has: 20 MB."""
 
 
 async def put_rows(
     store: VectorStore, collection: str, embedding: Embedding, puts: Sequence[Point], deletes: Sequence[str] = ()
 ) -> None:
-    """Write rows and delete others, and give the words that are new to the store their vectors.
+    """Write rows and delete others, and give the store the vectors of its new words.
 
-    What fails of the latter costs nothing but time: who searches first makes the vectors.
+    A failure of the latter only costs time: the next search makes the vectors.
     """
     await store.apply(collection, puts, deletes)
     if not embedding.compares_words:
@@ -153,7 +153,7 @@ async def put_rows(
 async def give_words(
     store: VectorStore, collection: str, embedding: Embedding, words: Sequence[str]
 ) -> dict[str, Vector]:
-    """Make the vectors of words, and give them to the store."""
+    """Embed words, and give their vectors to the store."""
     made: dict[str, Vector] = {}
     for start in range(0, len(words), WORDS_AT_ONCE):
         part = words[start : start + WORDS_AT_ONCE]
@@ -164,7 +164,7 @@ async def give_words(
 
 
 async def wanting(store: VectorStore, collection: str, most: int) -> list[Point]:
-    """At most so many rows without a vector, of those that have a text to make one of."""
+    """Return at most so many rows that have a text and no vector."""
     asked = most
     while True:
         rows = await store.unembedded(collection, asked)
@@ -175,7 +175,7 @@ async def wanting(store: VectorStore, collection: str, most: int) -> list[Point]
 
 
 async def embed_missing(store: VectorStore, collection: str, embedding: Embedding) -> None:
-    """Embed the memories that were stored while no embedder was there."""
+    """Embed memories that were stored without an embedder."""
     while embedding.available:
         points = await wanting(store, collection, EMBED_MISSING)
         if not points:
@@ -191,17 +191,17 @@ async def embed_missing(store: VectorStore, collection: str, embedding: Embeddin
             return
 
 
-# What recall reads out of a memory when it is written, and keeps in its row: cues, and the vectors of passages.
+# Recall data computed when a memory is written, and stored in its row: cues, and the vectors of passages.
 
 # The cues of a row: read out of its text when it is written, and kept in it, for reading them takes a third of a
 # millisecond and a scope may have a hundred thousand rows.
 
 CUES = "cues"
-"""The payload's key; no field of an item, so that a row that is written anew has it made anew."""
+"""The payload's key; not a field of an item, so that a rewritten row gets new cues."""
 
 
 def read_cues(payload: Mapping[str, Any]) -> Cues:
-    """The cues of a row from its text: those that its role and speaker let signals ask for."""
+    """Return the cues of a row's text that its role and speaker allow."""
     text = payload.get("memory")
     role = payload.get("role", "memory")
     if not isinstance(text, str):
@@ -209,7 +209,7 @@ def read_cues(payload: Mapping[str, Any]) -> Cues:
     if role == "memory":
         return Cues(directive=is_standing(text))
     named = bool(payload.get("speaker"))
-    user = role == "user"  # what an assistant advises is no instruction
+    user = role == "user"  # an assistant's advice is not an instruction
     return Cues(
         temporal=temporal_words(text) if named else 0,
         proper=len(proper_nouns(text)) if named else 0,
@@ -219,13 +219,13 @@ def read_cues(payload: Mapping[str, Any]) -> Cues:
 
 
 def pack_cues(cues: Cues) -> str:
-    """The cues as text of a few letters."""
+    """Encode the cues as text of a few letters."""
     marks = ("d" if cues.directive else "") + ("p" if cues.preference else "")
     return f"{cues.temporal}.{cues.proper}.{marks}"
 
 
 def cues_of(payload: Mapping[str, Any]) -> Cues:
-    """The cues that a row keeps, else those that its text has."""
+    """Return the stored cues of a row, else those of its text."""
     kept = payload.get(CUES)
     parts = kept.split(".") if isinstance(kept, str) else []
     if len(parts) != 3 or not (parts[0].isdecimal() and parts[1].isdecimal()):
@@ -234,22 +234,22 @@ def cues_of(payload: Mapping[str, Any]) -> Cues:
 
 
 PASSAGES = "passages"
-"""The payload's key of the vectors of passages; no field of an item, so that a row that is written anew has it anew."""
+"""The payload's key of the passages' vectors; not a field of an item, so that a rewritten row gets new ones."""
 AT_ONCE = 20
-"""Rows that are read for recall on the event loop itself: three milliseconds."""
+"""Rows processed for recall on the event loop itself: three milliseconds."""
 MOST = 64
-"""Passages of one memory that are embedded: some 5,000 words. Words of what follows are found all the same."""
+"""Passages of one memory that are embedded: some 5,000 words. Later words are still found by keyword."""
 WHOLE_ROLES = frozenset({"assistant", "tool", "system"})
-"""Long messages of these are found by the vector of their whole and by their words: 78 % of what BEAM asks for is the
-user's own, and an assistant writes ten times as much."""
+"""Long messages of these roles are found by the vector of the whole and by their words: 78 % of what BEAM asks for is
+the user's own, and an assistant writes ten times as much."""
 
 
 DERIVED = frozenset({PASSAGES, CUES})
-"""Keys of a payload that are made of the rest of it."""
+"""Keys of a payload that are derived from the rest of it."""
 
 
 async def with_derived(embedding: Embedding, points: Sequence[Point]) -> list[Point]:
-    """The rows with what is made of them, anew; where embedding fails they have no passages."""
+    """Return the rows with newly derived data; if embedding fails they have no passages."""
     done = await _with_passages(embedding, points)
     dimension = embedding.embedder.dimension
     if len(done) <= AT_ONCE:
@@ -277,19 +277,19 @@ async def _with_passages(embedding: Embedding, points: Sequence[Point]) -> list[
     return done
 
 
-# A row as recall takes it in.
+# A row as input of the recall index.
 
 DAY = 86_400.0
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def stamp_of(payload: Mapping[str, Any]) -> str:
-    """What changes whenever a row does."""
+    """Return a value that changes with every change of a row."""
     return f"{payload.get('updated_at', '')}/{payload.get('version', 1)}"
 
 
 def entry_of(point: Point, dimension: int) -> Entry:
-    """The row as an entry of an index whose vectors have this dimension."""
+    """Return the row as an entry of an index whose vectors have this dimension."""
     payload = point.payload
     told = read_moment(payload.get("told_at", ""))
     made = read_moment(payload.get("created_at", ""))
@@ -319,14 +319,14 @@ def entry_of(point: Point, dimension: int) -> Entry:
 
 
 def with_kept(point: Point, dimension: int) -> Point:
-    """The row with what a store keeps beside it for recall; what is not live is not searched, and has nothing."""
+    """Return the row with its recall data for the store; rows that are not live are not searched, and have none."""
     if not _is_live(point):
         return point
     return Point(point.id, point.vector, point.payload, pack_entry(entry_of(point, dimension)))
 
 
 def without_derived(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The payload as it was given."""
+    """Return the payload without derived data."""
     return {key: value for key, value in payload.items() if key not in DERIVED}
 
 
@@ -337,5 +337,5 @@ def _is_live(point: Point) -> bool:
 def _with_cues(point: Point) -> Point:
     plain = without_derived(point.payload)
     if not _is_live(point) or point.payload.get("role", "memory") == "memory":
-        return Point(point.id, point.vector, plain)  # of a fact they are read in no time
+        return Point(point.id, point.vector, plain)  # those of a fact are computed quickly
     return Point(point.id, point.vector, {**plain, CUES: pack_cues(read_cues(plain))})

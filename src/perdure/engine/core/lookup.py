@@ -1,4 +1,4 @@
-"""Look up rows: by id inside of the walls, page by page, and those that belong to other memories."""
+"""Look up rows: by id inside the access scope, page by page, and rows that belong to other memories."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 SESSION = "session"
 """The source of summaries of a whole session, which no later fact overwrites."""
 AT_A_TIME = 500
-"""Ids that one filter names, and rows of a page."""
+"""Ids in one filter, and rows of a page."""
 
 
 async def live_row(kernel: Kernel, id: str, walls: Scope) -> tuple[MemoryItem, Point]:
-    """The memory with this id as it stands now, and its row; NotFoundError for any that is not inside of the walls."""
+    """Return the current memory with this id, and its row; NotFoundError if the access scope has none."""
     row = await kernel.store.get(kernel.collection, id)
     item = None if row is None else MemoryItem.from_payload(row.payload)
     if row is None or item is None or item.state != LIVE or not is_inside(walls, item):
@@ -36,7 +36,7 @@ async def live_row(kernel: Kernel, id: str, walls: Scope) -> tuple[MemoryItem, P
 async def scan(
     kernel: Kernel, within: Filter, *, page: int = AT_A_TIME, with_vectors: bool = False
 ) -> AsyncIterator[list[Point]]:
-    """Yield the rows that a filter lets through, oldest first, a page at a time."""
+    """Yield the rows that match a filter, oldest first, a page at a time."""
     cursor: str | None = None
     while True:
         found = await kernel.store.list(kernel.collection, within, page, cursor, with_vectors=with_vectors)
@@ -50,7 +50,7 @@ async def scan(
 async def scan_episodes(
     ledger: Ledger | None, scope: Scope, *, page: int = AT_A_TIME, include_hidden: bool = False
 ) -> AsyncIterator[list[Episode]]:
-    """Yield the messages kept inside of a scope, oldest first, a page at a time; none without a ledger."""
+    """Yield the messages of a scope, oldest first, a page at a time; none without a ledger."""
     cursor: str | None = None
     while ledger is not None:
         found = await ledger.list_episodes(scope, page, cursor, include_hidden=include_hidden)
@@ -62,16 +62,16 @@ async def scan_episodes(
 
 
 async def derived_from(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scope], walls: Scope) -> list[Point]:
-    """The rows, versions too, that name one of the memories in `derived_from` and stand inside of the walls.
+    """Return the rows, versions too, that name one of the memories in `derived_from`, inside the access scope.
 
-    `scopes` are those of the memories. What was made of a memory shares an axis of its scope at least: an insight of a
-    user may come from what one project of theirs holds.
+    `scopes` are those of the memories. A derived memory shares at least one field of their scopes: an insight of a user
+    may come from memories of one of their projects.
     """
     return await _naming(kernel, "derived_from", ids, scopes, walls)
 
 
 async def fragments_of(kernel: Kernel, ids: Iterable[str], walls: Scope) -> list[Point]:
-    """The rows inside of the walls that are fragments of these documents."""
+    """Return the rows inside the access scope that are fragments of these documents."""
     stated = Condition("unique", "in", (True, False))  # only an agent's runtime sets the flag
     found: list[Point] = []
     for some in _some(list(ids)):
@@ -81,7 +81,7 @@ async def fragments_of(kernel: Kernel, ids: Iterable[str], walls: Scope) -> list
 
 
 async def cut_from(kernel: Kernel, items: Iterable[MemoryItem], walls: Scope) -> list[Point]:
-    """The fragments of those of the memories that are documents: their own agent's, inside of the walls."""
+    """Return the fragments of the documents among the memories: their own agent's, inside the access scope."""
     of_agent: dict[str | None, list[str]] = {}
     for item in items:
         if item.meta_type == "document":
@@ -93,9 +93,9 @@ async def cut_from(kernel: Kernel, items: Iterable[MemoryItem], walls: Scope) ->
 
 
 async def summaries_of(kernel: Kernel, items: Sequence[MemoryItem], walls: Scope) -> list[Point]:
-    """The live summaries, inside of the walls, of sessions in which one of these memories was told.
+    """Return the live summaries, inside the access scope, of the memories' sessions.
 
-    They repeat what a caller has deleted or asked to forget.
+    They repeat text that a caller has deleted or asked to forget.
     """
     rows = await _naming(
         kernel, "derived_from", [item.id for item in items], [item.scope for item in items], walls,
@@ -105,7 +105,7 @@ async def summaries_of(kernel: Kernel, items: Sequence[MemoryItem], walls: Scope
 
 
 async def taken_in_by(kernel: Kernel, ids: Iterable[str], scopes: Iterable[Scope], walls: Scope) -> list[str]:
-    """The memories whose place one of these took, and that do not stand again since (`undo`), inside of the walls."""
+    """Return the memories that these replaced and that were not restored since, inside the access scope."""
     rows = await _naming(kernel, "replaced_by", ids, scopes, walls, eq("state", VERSION))
     replaced = list(dict.fromkeys(str(row.payload["version_of"]) for row in rows if "version_of" in row.payload))
     standing = {row.id for row in await kernel.store.get_many(kernel.collection, replaced)}
@@ -126,7 +126,7 @@ async def _naming(
 
 
 def _near(scopes: Iterable[Scope]) -> Filter | None:
-    """Rows that share the value of some axis with one of the scopes; None, which is any, for a scope without axes."""
+    """Return the filter for rows that share a scope field with one of the scopes; None (any) for an empty scope."""
     values: dict[str, dict[str, None]] = {}
     for scope in scopes:
         if not scope.given():

@@ -25,19 +25,19 @@ _SOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:[^\s\x00-\x1f\x7f]+")
 
 
 def is_source(value: object) -> bool:
-    """Whether a value names who or what wrote something, as `prefix:id`."""
+    """Whether a value names an author or a source, as `prefix:id`."""
     return isinstance(value, str) and _SOURCE.fullmatch(value) is not None
 
 
 def check_tags(changes: Iterable[Change]) -> None:
-    """Refuse changes after which a team's memory would stand without its tags, or tags without a team."""
+    """Reject changes that leave a team's memory without tags, or tags without a team."""
     for change in changes:
         if change.after is not None:
             check_item(change.after)
 
 
 def check_item(item: MemoryItem) -> MemoryItem:
-    """The memory, if it may stand; `check_tags` of one that comes from elsewhere as it is."""
+    """Return the memory if it is valid; `check_tags` for one that comes from elsewhere."""
     given = item.scope.given()
     if "team_id" not in given:
         if item.tags is not None:
@@ -70,13 +70,13 @@ def check_item(item: MemoryItem) -> MemoryItem:
     return item
 
 
-# What one batch of changes writes, computed before any of it is begun.
+# The writes of one batch of changes, computed before any of them is started.
 
 _KEPT = "the change is kept in the journal, and the next write or opening that can will make it: do not make it again"
 
 
 def tell_what_became(error: PerdureError, *, refused: bool) -> None:
-    """Say with a store's failure what became of the change: it never comes, or it comes later."""
+    """Add to a store's failure whether the change will never happen, or later."""
     if not refused:
         error.amend(_KEPT, code=KEPT)
     elif "nothing was changed" not in error.message:
@@ -85,7 +85,7 @@ def tell_what_became(error: PerdureError, *, refused: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What one batch writes: into the ledger, and the rows that this leaves in the store."""
+    """The writes of one batch: those of the ledger, and the resulting rows of the store."""
 
     batch: str
     entries: Sequence[JournalEntry]
@@ -94,23 +94,23 @@ class Write:
     puts: Sequence[Point]
     deletes: Sequence[str]
     jobs: Sequence[Job]
-    """What has to follow it."""
+    """The jobs that follow."""
 
 
 def puts_of(change: Change, vectors: Mapping[str, Vector | None]) -> list[Point]:
-    """The rows that a change writes: the memory as it now stands, and the version that keeps its old text."""
+    """Return the rows that a change writes: the current memory, and the version that keeps its old text."""
     return [Point(item.id, vectors.get(item.id), item.to_payload()) for item in (change.after, change.keep) if item]
 
 
 def deletes_of(change: Change) -> list[str]:
-    """The rows that a change removes: a deleted memory, or one that an update replaced under a new id."""
+    """Return the rows that a change removes: a deleted memory, or one replaced under a new id."""
     if change.before is None or (change.after is not None and change.after.id == change.before.id):
         return []
     return [change.before.id]
 
 
 def net_rows(changes: Sequence[Change], vectors: Mapping[str, Vector | None]) -> tuple[list[Point], list[str]]:
-    """The rows that a batch of changes, in order, leaves written and removed."""
+    """Return the rows that a batch of changes, in order, finally writes and removes."""
     puts: dict[str, Point] = {}
     deletes: dict[str, None] = {}
     for change in changes:
@@ -124,12 +124,12 @@ def net_rows(changes: Sequence[Change], vectors: Mapping[str, Vector | None]) ->
 
 
 def stored_as_said(changes: Sequence[Change]) -> set[str]:
-    """The messages that are memories themselves, and need no row of their own beside these."""
+    """Return the messages that are memories themselves, and need no separate row."""
     return {id for change in changes if change.after and change.after.role != "memory" for id in change.sources}
 
 
 def version_of(before: MemoryItem, *, untold_at: str, replaced_by: str | None = None) -> MemoryItem:
-    """The hidden row that keeps a text after it was replaced or deleted, with the span in which it was told."""
+    """Return the hidden row that keeps a replaced or deleted text, with the period in which it was current."""
     return before.with_(
         id=new_id(),
         state=VERSION,
@@ -143,7 +143,7 @@ def version_of(before: MemoryItem, *, untold_at: str, replaced_by: str | None = 
 
 
 def episode_item(episode: Episode) -> MemoryItem:
-    """A message as an item of kind `messages`, for stores in which messages are searched too."""
+    """Return a message as an item of kind `messages`, for stores in which messages are searched too."""
     return MemoryItem(
         id=episode.id,
         memory=episode.content,
@@ -166,7 +166,7 @@ def episode_item(episode: Episode) -> MemoryItem:
 def note_vectors(
     vectors: dict[str, Vector | None], change: Change, vector: Vector | None, keep_vector: Vector | None
 ) -> None:
-    """Note the vectors of the rows that a change leaves behind, by the ids of these rows."""
+    """Note the vectors of a change's rows by their ids."""
     if change.after is not None:
         vectors[change.after.id] = vector
     if change.keep is not None:

@@ -1,7 +1,7 @@
 """Check that the vector store is the one that the ledger was written for, and count what it lacks.
 
-The ledger notes for each place of a store (a file, a folder, a server) which store it found there. Another one at the
-same place means that the first is gone: deleted, or replaced. Places beside it share the ledger.
+For each place of a store (a file, a folder, a server) the ledger records the identity of the store. Another identity at
+the same place means that the first store is gone: deleted, or replaced. Stores at other places share the ledger.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ logger = logging.getLogger("perdure")
 PAGE = 500
 """Rows looked for at a time."""
 NOTED = "stores"
-"""The setting of the ledger that holds, for each place, the store's identity and those that are gone from there."""
+"""The ledger's setting with, for each place, the store's identity and those of stores that are gone."""
 _IN_FOLDER = {"sqlite": "memories.db", "markdown": ""}
-"""Where those lie in the memory's folder that are told no path."""
+"""The default location of a store in the memory's folder."""
 _TELLING = ("url", "host", "port", "address", "index", "prefix", "namespace", "schema", "database", "db_name")
-"""Settings that say where a store is."""
+"""Settings that locate a store."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """What the ledger knows of the place where the open store stands."""
+    """The ledger's knowledge of the open store's place."""
 
     place: str
     identity: str
     gone: tuple[str, ...] = ()
-    """Identities of stores that stood there before, whose memories were not brought over."""
+    """Identities of earlier stores there, whose memories were not copied over."""
     shared: bool = False
-    """Whether stores at other places write into the same ledger: what is not here may be there."""
+    """Whether stores at other places use the same ledger: what is missing here may be there."""
 
 
 class LossCheck:
-    """What the ledger knows and the store has lost."""
+    """Checks what the ledger knows and the store has lost."""
 
     def __init__(self, config: MemoryConfig) -> None:
         self._config = config
         self.store_place: StorePlace | None = None
-        """None where there is no ledger, or no store that outlives the process."""
+        """None without a ledger, or if the store does not outlive the process."""
         self.warning: str | None = None
         """A sentence, as long as memories are missing."""
 
     async def look(self, store: VectorStore, collection: str, ledger: Ledger, identity: str) -> None:
-        """See whether this is the store that the ledger was kept for, and say so where it lacks what that held."""
+        """Check whether this is the store that the ledger was written for, and warn about what it lacks."""
         found = await _look(ledger, self._config, identity)
         count = await _lost_count(store, collection, ledger, found)
-        if found.gone and not count:  # what those held has been brought over, or was forgotten
+        if found.gone and not count:  # their memories were copied over, or forgotten
             await ledger.settings.merge(NOTED, {found.place: {"identity": identity, "gone": []}})
             found = replace(found, gone=())
         self.store_place = found
@@ -67,17 +67,17 @@ class LossCheck:
             self.warn(_told(self._config, count))
 
     def warn(self, sentence: str) -> None:
-        """Say what is missing now, and with each search."""
+        """Warn now and with each search about what is missing."""
         self.warning = sentence
         logger.warning("%s", sentence)
 
 
 async def _look(ledger: Ledger, config: MemoryConfig, identity: str) -> StorePlace:
-    """Where the store stands, noted for the next time."""
+    """Return the store's place, and record it."""
     place = _place_of(config)
     noted = await ledger.settings.get(NOTED)
     was = noted.get(place, {})
-    gone = [id for id in was.get("gone", []) if id != identity]  # it was put back
+    gone = [id for id in was.get("gone", []) if id != identity]  # it was restored
     if was.get("identity") not in (None, identity, *gone):
         gone.append(was["identity"])
     others = {other: told for other, told in noted.items() if other != place}
@@ -90,9 +90,9 @@ async def _look(ledger: Ledger, config: MemoryConfig, identity: str) -> StorePla
 
 
 async def _lost_count(store: VectorStore, collection: str, ledger: Ledger, found: StorePlace) -> int:
-    """How many memories the ledger knows to stand that the store has not; looked for only where it seems replaced.
+    """Return how many memories the ledger knows and the store lacks; counted only if it seems replaced.
 
-    That is where another store stood before, or where this one is empty and no other shares the ledger.
+    That is if another store was there before, or if this one is empty and no other shares the ledger.
     """
     if not found.gone and (found.shared or await _holds_rows(store)):
         return 0
@@ -114,7 +114,7 @@ async def _holds_rows(store: VectorStore) -> bool:
 
 
 def _told(config: MemoryConfig, count: int) -> str:
-    """What is missing, and the command that brings it back."""
+    """Return what is missing, and the command that restores it."""
     provider, folder = config.vector_store.provider, config.ledger_path.absolute().parent
     where = f"the {provider} store in {config.home.absolute()}" if config.home else f"the {provider} store"
     known = "1 memory" if count == 1 else f"{count} memories"
@@ -125,7 +125,7 @@ def _told(config: MemoryConfig, count: int) -> str:
 
 
 def _place_of(config: MemoryConfig) -> str:
-    """The place of the configured store: a path, from the ledger's folder where it lies in it, or a digest."""
+    """Return the place of the configured store: a path, relative to the ledger's folder if inside it, or a digest."""
     provider, told = config.vector_store.provider, dict(config.vector_store.config)
     while provider == "cached" and isinstance(told.get("store"), dict):
         provider, told = str(told["store"].get("provider")), dict(told["store"].get("config") or {})
@@ -136,11 +136,11 @@ def _place_of(config: MemoryConfig) -> str:
         beside = config.ledger_path.absolute().parent
         return str(full.relative_to(beside)) if full.is_relative_to(beside) else str(full)
     where = json.dumps([provider, {name: str(told[name]) for name in _TELLING if name in told}], sort_keys=True)
-    return f"{provider}:{hashlib.sha256(where.encode()).hexdigest()[:24]}"  # an address may hold a key
+    return f"{provider}:{hashlib.sha256(where.encode()).hexdigest()[:24]}"  # an address may contain a key
 
 
 def _exists(place: str, config: MemoryConfig) -> bool:
-    """Whether something may stand at a place still; of what is no path nobody can tell."""
+    """Whether a place may still exist; unknown, and so True, for anything but a path."""
     provider, mark, _ = place.partition(":")
     if mark and provider.isidentifier():
         return True

@@ -1,7 +1,7 @@
-"""Access counts: how often memories were recalled, counted in memory and written to their rows from time to time.
+"""Access counts: how often memories were recalled, counted in memory and periodically written to their rows.
 
-A count is no belief: it makes no history, moves no `updated_at` and no index, and a crash may cost the last few. A
-search never waits for it, and a store that cannot be written is searched all the same (ADR 28).
+A count is not a change: it makes no history, changes no `updated_at` and no index, and a crash may lose the last few. A
+search never waits for it, and works if the store cannot be written (ADR 28).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from perdure.engine.aio.calls import degrade, guarded, shielded
 from perdure.engine.core.kernel import Kernel
 
 PAUSE = 5.0
-"""Seconds for which counts are gathered before they are written: one write of a row, however often it was recalled."""
+"""Seconds for which counts are collected before a write: one write of a row, however often it was recalled."""
 REST = 300.0
-"""Seconds without another try where they could not be written, as in a read-only folder."""
+"""Seconds before another attempt if they could not be written, as in a read-only folder."""
 CLOSING = 2.0
-"""Seconds that closing spends on them at most: another process may be writing in the same scope."""
+"""Maximum seconds that closing spends on them: another process may be writing in the same scope."""
 MOST_WAITING = 100_000
-"""Memories whose counts wait to be written; of more, those that have waited longest are dropped. 30 MB."""
+"""Maximum memories with unwritten counts; beyond it the oldest are dropped. 30 MB."""
 ROWS = 500
-"""Rows that are written under one lock: a few milliseconds."""
+"""Rows written under one lock: a few milliseconds."""
 ANSWERING = 0.5
 """The share of the best score from which a result of a search without a threshold counts as recalled. In doubt it
-counts: what is pruned by mistake is worse than what stays."""
+counts: a memory pruned by mistake is worse than one that stays."""
 
 
 def recalled(items: Sequence[MemoryItem], threshold: float | None) -> list[MemoryItem]:
-    """Which results of a search count as recalled: all of them where the caller said what is good enough.
+    """Return the results that count as recalled: all of them if the caller gave a threshold.
 
-    Else those that come near the best: a search gives a hundred by default, and its tail is company, not an answer.
-    Messages of the ledger are no memories, and stay whatever is recalled.
+    Otherwise those that come near the best: a search returns a hundred by default, and most of these are no answers.
+    Messages of the ledger are not memories, and never pruned.
     """
     items = [item for item in items if not item.is_said]
     if threshold:
@@ -53,7 +53,7 @@ def recalled(items: Sequence[MemoryItem], threshold: float | None) -> list[Memor
 
 @dataclass(frozen=True, slots=True)
 class _Recalled:
-    """How often a memory was recalled since its row was last written, and when last."""
+    """How often a memory was recalled since its row was last written, and the last time."""
 
     times: int
     last: str
@@ -75,9 +75,9 @@ class AccessCounts:
         self._rests_until = 0.0
 
     def note(self, items: Iterable[MemoryItem]) -> None:
-        """These memories were recalled now; call it on an event loop, which writes the counts a little later."""
+        """Count these memories as recalled now; call it on an event loop, which writes the counts a little later."""
         if self._process != os.getpid():
-            self._reset()  # a fork: what the parent counted is the parent's to write
+            self._reset()  # a fork: the parent process writes its own counts
         last = iso(self._kernel.clock.now())
         with self._guard:
             for item in items:
@@ -91,7 +91,7 @@ class AccessCounts:
             self._writing = loop.create_task(self._write_later())
 
     def counted(self, item: MemoryItem) -> MemoryItem:
-        """The memory with what its row does not tell yet."""
+        """Return the memory with its unwritten counts."""
         if self._process != os.getpid():
             self._reset()
         with self._guard:
@@ -102,11 +102,11 @@ class AccessCounts:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are counts of this process that are not written yet."""
+        """Whether this process has unwritten counts."""
         return self._process == os.getpid() and bool(self._recalled)
 
     async def close(self) -> None:
-        """Write what waits, as far as that takes no long time."""
+        """Write the waiting counts, within a time limit."""
         task, self._writing = self._writing, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             task.cancel()
@@ -135,7 +135,7 @@ class AccessCounts:
 
     @guarded
     async def write(self) -> None:
-        """Write the counts into the rows of the memories that still stand; one that has gone loses its own."""
+        """Write the counts into the rows of existing memories; those of deleted ones are dropped."""
         scopes: dict[Scope, list[str]] = {}
         with self._guard:
             for id, recalled in self._recalled.items():

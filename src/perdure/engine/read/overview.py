@@ -1,4 +1,4 @@
-"""Queries about a whole memory inside of walls: owners, counts, events, answers to idempotency keys."""
+"""Queries about a whole scope: owners, counts, events, results of idempotency keys."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import scan
 
 PAGE = 500
-"""Rows looked at at a time where everything inside of walls is walked."""
+"""Rows read at a time when a whole scope is processed."""
 
 
 class Overview:
-    """Answers queries about everything inside of walls; a team's memories appear inside of that team's walls alone."""
+    """Answers queries about a whole scope; a team's memories appear only in that team's scope."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     @guarded
     async def owners(self, walls: Scope) -> list[Owner]:
-        """Everybody that memories are kept for, by axis, the oldest first; reads every row inside of the walls."""
+        """Return the owners of memories by scope field, the oldest first; reads every row of the scope."""
         kernel = self._kernel
         within = visible(walls, now=kernel.clock.now(), kinds=("facts", "messages"), include_past=True)
         found: dict[tuple[str, str], Owner] = {}
@@ -40,14 +40,14 @@ class Overview:
 
     @guarded
     async def count(self, scope: Scope, filters: Filter | None = None, *, include_past: bool = False) -> int:
-        """How many memories `get_all` would give, page by page."""
+        """Return how many memories `get_all` would return in all pages."""
         kernel = self._kernel
         within = visible(scope, now=kernel.clock.now(), include_past=include_past, filters=filters)
         return await kernel.store.count(kernel.collection, within)
 
     @guarded
     async def events(self, scope: Scope, *, limit: int, after: int = 0) -> list[HistoryRecord]:
-        """What happened inside of a scope, in order; the last one's `sequence` is the next page's `after`."""
+        """Return the events of a scope in order; pass the last one's `sequence` as the next page's `after`."""
         ledger = self._ledger()
         told: list[HistoryRecord] = []
         while len(told) < limit:
@@ -60,13 +60,13 @@ class Overview:
 
     @guarded
     async def event(self, id: str, walls: Scope) -> HistoryRecord | None:
-        """One event by the id of its history record, if it happened inside of the walls."""
+        """Return one event by the id of its history record, if it happened inside the scope."""
         record = await self._ledger().history_record(id)
         return record if record is not None and reaches(walls, scope_of(record)) else None
 
     @guarded
     async def answer(self, idempotency_key: str, scope: Scope) -> AddResult | None:
-        """What an `add` with this key answered in exactly this scope in the last 24 hours."""
+        """Return the result of an `add` with this key in exactly this scope in the last 24 hours, or None."""
         return await self._kernel.remembered(idempotency_key, scope)
 
     def _ledger(self) -> Ledger:

@@ -1,4 +1,4 @@
-"""What stands for every question of a scope: directives on how to answer, and the profile of who is there."""
+"""The parts of a prompt that do not depend on the question: directives on how to answer, and the profile."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from perdure.pipeline.retrieval.standing_facts import is_standing
 _OF_ANSWERS = re.compile(r"\b(?:you|your|answers?|repl(?:y|ies)|responses?|explanations?)\b", re.IGNORECASE)
 
 MOST = 40
-"""Directives, and lines of the profile, that are told, the newest: more would fill a prompt."""
+"""Maximum directives, and lines of the profile, in a prompt, the newest."""
 LOOKED_AT = 2_000
-"""Newest memories that may be such, of which those are kept that are."""
+"""Newest memories that are examined for them."""
 _KNOWN = 2_000
-"""Messages that are not read twice, as each would be with every later one, and the characters of such a message."""
+"""Messages whose reading is cached, and the maximum characters of such a message."""
 
 
 def is_directive(item: MemoryItem) -> bool:
-    """Whether a memory tells how to answer: a fact that says so, or a message of the user's that did."""
+    """Whether a memory says how to answer: a fact that says so, or a message of the user that did."""
     if item.role == "memory":
         return is_standing(item.memory)
     return item.role == "user" and _instruction(item.memory) is not None
 
 
 def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
-    """The facts, and one for each standing instruction of the user's that none of them tells of; where the instruction
-    alone stands as a fact, in place of it."""
+    """Return the facts, with one for each of the user's standing instructions that no fact contains; it replaces a fact
+    that is nothing but the instruction."""
     kept = list(facts)
     for position, message in enumerate(messages):
         said = _instruction(message.content) if message.role == "user" else None
@@ -59,7 +59,7 @@ def unnoted(messages: Sequence[Message], facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _instruction(text: str) -> str | None:
-    """The sentence of a message that says how to answer; a preference counts where it is of answers."""
+    """Return the sentence of a message that says how to answer; a preference counts only if it is about answers."""
     return _known_instruction(text) if len(text) <= _KNOWN else _read_instruction(text)
 
 
@@ -77,16 +77,16 @@ def _read_instruction(text: str) -> str | None:
 
 
 class Profile:
-    """Looks up what does not depend on the question."""
+    """Looks up the parts of a prompt that do not depend on the question."""
 
     def __init__(self, kernel: Kernel, indexes: ScopeIndexes) -> None:
         self._kernel = kernel
         self._indexes = indexes
 
     async def directives(self, scope: Scope) -> list[MemoryItem]:
-        """The scope's standing instructions and preferences about answers, oldest first; of messages what says it.
+        """Return the scope's standing instructions and preferences about answers, oldest first.
 
-        They are for prompts: what is quarantined is not among them, and neither is it in the profile.
+        They are for prompts, so quarantined memories are left out, here and in the profile.
         """
         kernel = self._kernel
         within = visible(scope, now=kernel.clock.now(), kinds=self._indexes.kinds, filters=TRUSTED)
@@ -99,7 +99,7 @@ class Profile:
         return sorted(told, key=lambda item: (item.told_at, item.created_at, item.id))[-MOST:]
 
     async def _marked(self, held: CachedIndex) -> list[Point]:
-        """The memories that are marked as such: preferences of other things are among them, and looked at once."""
+        """Return the marked memories; other preferences among them are examined once."""
         kernel, stamps = self._kernel, held.index.stamps
         marked = held.marked(DIRECTIVE | PREFERENCE)[-LOOKED_AT:]
         asked = [id for id in marked if id not in held.plain or held.plain[id] != stamps.get(id)]
@@ -110,14 +110,14 @@ class Profile:
         return points
 
     async def _newest(self, within: Filter) -> list[Point]:
-        """The newest memories of a scope that has no index."""
+        """Return the newest memories of a scope that has no index."""
         points: list[Point] = []
         async for page in scan(self._kernel, within, page=LOOKED_AT):
             points = [*points, *page][-LOOKED_AT:]
         return points
 
     async def profile(self, scope: Scope) -> list[MemoryItem]:
-        """The scope's current facts of single-valued attributes, in an order that only a change of them changes."""
+        """Return the scope's current facts of single-valued attributes, in an order that only changes with them."""
         kernel = self._kernel
         attributes = tuple(sorted(words("profile_attributes.txt")))
         wanted = visible(
@@ -128,14 +128,14 @@ class Profile:
         page = await kernel.store.list(kernel.collection, wanted, LOOKED_AT)
         items = [MemoryItem.from_payload(point.payload) for point in page.points if matches(TRUSTED, point.payload)]
         held: dict[tuple[str, str], MemoryItem] = {}
-        for item in sorted(items, key=lambda item: (item.told_at, item.created_at)):  # runs may each know their own
+        for item in sorted(items, key=lambda item: (item.told_at, item.created_at)):  # each run may have its own
             if item.slots is not None and item.slots.polarity and not is_directive(item):
                 held[item.slots.subject, item.slots.attribute] = item
         return sorted(held.values(), key=lambda item: (item.created_at, item.id))[-MOST:]
 
 
 def _cut(item: MemoryItem) -> MemoryItem:
-    """A message with only the sentences that tell how to answer."""
+    """Return a message with only the sentences that say how to answer."""
     if item.role == "memory":
         return item
     said = _instruction(item.memory)

@@ -52,22 +52,23 @@ if TYPE_CHECKING:
 # The time filter of a question about the past, for presets that rank by similarity.
 
 SHARE: Final = 0.5
-"""Share of what a score lacks that is made good by having been told in the time asked about.
+"""The share of the missing score that is added to a memory from the period of the question.
 
-With it .2 reaches 001's threshold of .6. MiniLM gives "What did I do last week?" .25 to .38 against what somebody did,
-and .03 against what they like or own (measured)."""
+With it .2 reaches the threshold of .6. MiniLM gives "What did I do last week?" .25 to .38 against what somebody did,
+and .03 against what they like or own (measured).
+"""
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @dataclass(frozen=True, slots=True)
 class TimeFilter:
-    """A stretch of time that is over, and that a question asks about."""
+    """A past period that a question asks about."""
 
     window: Window
 
     @property
     def within(self) -> Filter:
-        """What was told inside of it."""
+        """Return the filter for what was said in the period."""
         start, end = self.window.start, self.window.end
         return all_of(
             None if start is None else Condition("told_at", "gte", Moment(iso(start))),
@@ -75,14 +76,14 @@ class TimeFilter:
         )
 
     def near(self, items: Sequence[MemoryItem]) -> dict[str, float]:
-        """How close each one's telling is to it, by id: 1 inside, 0 far off."""
+        """Return how close each memory's time is to the period, by id: 1 inside, 0 far away."""
         days = [_day(item) for item in items]
         found = closeness(self.window, np.array(days, np.float64))
         return {item.id: float(value) for item, value in zip(items, found, strict=True)}
 
 
 def time_filter(query: Query, now: datetime) -> TimeFilter | None:
-    """The time that the call or its question names, where it is over: "today" is no reason to tell all of today."""
+    """Return the past period in the call or its question, or None: "today" does not ask for everything of today."""
     window = query.time_window or parse(query.text, query.reference_time or now)
     if window is None or window.end is None or window.end > now:
         return None
@@ -90,7 +91,7 @@ def time_filter(query: Query, now: datetime) -> TimeFilter | None:
 
 
 def raised(score: float, nearness: float) -> float:
-    """A score in [0, 1] with what the time asked about adds to it."""
+    """Return a score in [0, 1] raised by the nearness to the period."""
     return score + (1 - score) * SHARE * nearness
 
 
@@ -99,13 +100,13 @@ def _day(item: MemoryItem) -> float:
     return float("nan") if told is None else (told - _EPOCH) / timedelta(days=1)
 
 
-# Reranking: a model reads question and memory together; where it fails the order stands as it was.
+# Reranking: a model reads question and memory together; if it fails the order stays as it was.
 
 
 async def relevance(
     kernel: Kernel, query: str, texts: Sequence[str], scores: Sequence[float], warnings: list[str]
 ) -> list[float]:
-    """The reranker's scores from 0 to 1 over the candidates; `scores`, likewise, where it fails."""
+    """Return the reranker's scores from 0 to 1 over the candidates; `scores`, scaled alike, if it fails."""
     if kernel.reranker is not None and texts:
         with degrade("the memories found are not reranked", warnings):
             found = await kernel.reranker.rerank(query, list(texts))
@@ -118,25 +119,25 @@ async def relevance(
 # Similarity search: the store's cosine and the steps that a preset names after it; words without vectors.
 
 MOST_TOLD = 50
-"""Candidates fetched beyond those wanted, where some may be messages that the reader has before them."""
+"""Extra candidates if some may be messages that the reader already has."""
 
 Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
-"""Makes the item that readers see of a payload, a score and a similarity."""
+"""Builds the returned item from a payload, a score and a similarity."""
 
 
 @dataclass(slots=True)
 class SimilaritySearch:
-    """Fetches candidates and takes the preset's steps."""
+    """Fetches candidates and applies the preset's steps."""
 
     kernel: Kernel
     shown: Shown
     warnings: list[str]
-    """What had to be given up."""
+    """Warnings of the search."""
     considered: int = field(default=0, init=False)
-    """Candidates that the steps of the last search chose from."""
+    """Candidates of the last search before its steps."""
 
     async def __call__(self, query: Query, text: str, *within: Filter) -> list[MemoryItem]:
-        """At most `limit` memories inside some of the filters, best first by `score`."""
+        """Return at most `limit` memories that match some of the filters, best first by `score`."""
         preset = query.preset
         now = query.as_of or self.kernel.clock.now()
         time = time_filter(query, now) if preset.timely else None
@@ -176,7 +177,7 @@ class SimilaritySearch:
     async def _candidates(
         self, query: Query, text: str, withins: Sequence[Filter]
     ) -> tuple[list[Hit], list[MemoryItem]]:
-        """The best of each filter, each memory once."""
+        """Return the best candidates of each filter, each memory once."""
         vector = await self.kernel.embedding.query(query.meaning or text)
         found: dict[str, Hit] = {}
         for within in withins:
@@ -194,7 +195,7 @@ class SimilaritySearch:
         asked = most + min(len(query.told), MOST_TOLD)
         hits = await self._ask(text, vector, asked, within)
         if query.trusted and not all(matches(TRUSTED, hit.payload) for hit in hits):
-            # Only now is the store asked for it: for each row it would have to look into the payload.
+            # Checked only now, because the store would have to read the payload of each row.
             hits = await self._ask(text, vector, asked, all_of(within, TRUSTED))
         if query.told:
             hits = [hit for hit in hits if not _is_told(hit.payload, query.told)]
@@ -209,7 +210,7 @@ class SimilaritySearch:
     async def _diverse(
         self, items: Sequence[MemoryItem], hits: Sequence[Hit], limit: int, trade: float
     ) -> list[MemoryItem]:
-        """MMR chooses who comes; the order stays that of the scores."""
+        """Select by MMR; the order stays that of the scores."""
         rows: list[Point] = await self.kernel.store.get_many(self.kernel.collection, [hit.id for hit in hits])
         vectors = {row.id: row.vector for row in rows}
         chosen = mmr([item.score or 0.0 for item in items], [vectors.get(item.id) for item in items], limit, trade)
@@ -229,7 +230,7 @@ def _best_first(items: Sequence[MemoryItem], scores: Sequence[float]) -> list[Me
 
 
 def _age(item: MemoryItem, now: datetime) -> float:
-    """Days since it was told."""
+    """Return the days since it was said."""
     told = read_moment(item.told_at)
     return 0.0 if told is None else max(0.0, (now - told).total_seconds() / 86_400)
 
@@ -244,7 +245,7 @@ def _reflected(items: Sequence[MemoryItem], reflection: Reflection, ages: Mappin
 
 
 def explain_similarity(item: MemoryItem, text: str, query: Query) -> dict[str, Any]:
-    """Of a preset that goes by cosine."""
+    """Explain the score of a preset that ranks by cosine."""
     return {
         "preset": query.preset.name,
         "query": text,
@@ -256,7 +257,7 @@ def explain_similarity(item: MemoryItem, text: str, query: Query) -> dict[str, A
 
 
 def explain_fused(item: MemoryItem, found: FusedMatches, number: int, query: Query) -> dict[str, Any]:
-    """Of fused search: what each arm and signal gave, as it was added, and where the memory ranked."""
+    """Explain the score of fused search: the contribution of each arm and signal, and the rank."""
     place = found.places[number]
     unit = found.ranked.units[place]
     shares = {name: round(float(values[unit]), 4) for name, values in found.ranked.shares.items() if values[unit]}
@@ -293,12 +294,12 @@ CONTEXT_CANDIDATES = 50
 """Memories that compete for a context block; ten lines fill the default budget of most prompts."""
 
 FAINT = 0.1
-"""Share of the best score under which a memory is no answer beside it. A person's single facts that have nothing to do
-with a question score 0.04 to 0.5 of the one that answers; on LoCoMo no evidence among the first ten is under 0.4."""
+"""Share of the best score below which a memory is not an answer. A person's single facts that have nothing to do with a
+question score 0.04 to 0.5 of the one that answers; on LoCoMo no evidence among the first ten is under 0.4."""
 
 
 class ReadPath:
-    """Finds, lists and tells the history of memories."""
+    """Searches and lists memories, and returns their history."""
 
     def __init__(self, kernel: Kernel, related: Related | None = None, accesses: AccessCounts | None = None) -> None:
         self._kernel = kernel
@@ -307,14 +308,14 @@ class ReadPath:
         self._fused = FusedSearch(kernel)
         self._standing = Profile(kernel, self._fused.indexes)
         self.erasures = 0
-        """How often something was erased by this process, for who keeps copies of what was read."""
+        """Number of erasures by this process, for callers that keep copies of results."""
 
     @guarded
     async def search(self, query: Query) -> SearchResult:
-        """The memories that answer the query, best first by `score`; they count as recalled once more."""
+        """Return the memories that answer the query, best first by `score`; they are counted as recalled."""
         warnings: list[str] = []
         found = await self.find(await self.rewritten(query, warnings))
-        if not query.reads_past:  # what stood then is looked up, and not used
+        if not query.reads_past:  # a search of the past is not a use
             self.access_counts.note(recalled(found.results, query.threshold))
         if self._kernel.loss_check.warning is not None:
             warnings.append(self._kernel.loss_check.warning)
@@ -322,11 +323,11 @@ class ReadPath:
 
     @guarded
     async def look(self, query: Query) -> SearchResult:
-        """`search` for a question that has been put anew already."""
+        """`search` for a question that has been rewritten already."""
         return await self.find(query)
 
     async def rewritten(self, query: Query, warnings: list[str]) -> Query:
-        """The query as the configuration has the model put it; as it is where that fails."""
+        """Return the query as the configured model rewrites it; unchanged if that fails."""
         llm, how = self._kernel.rewriter, self._kernel.config.rewrite
         if llm is None or how == "prepend" or (query.preset.gate and is_greeting(query.text)):
             return query
@@ -340,7 +341,7 @@ class ReadPath:
         return query
 
     async def find(self, query: Query) -> SearchResult:
-        """`search` for a call that is under way already."""
+        """`search` inside a running call."""
         if query.preset.gate and is_greeting(query.text):
             return SearchResult([])
         text = with_history(query.text, query.history)
@@ -405,7 +406,7 @@ class ReadPath:
         return await self._related(query, text, self._within(query), found, reached, shown=_shown, warnings=warnings)
 
     async def _reranked(self, text: str, items: list[MemoryItem], warnings: list[str]) -> list[MemoryItem]:
-        """The items by the mean of their rank's share and the reranker's; the best one's score stays the measure."""
+        """Return the items by the mean of their rank's share and the reranker's; the best score stays the scale."""
         scores = [item.score or 0.0 for item in items]
         best = max(scores, default=0.0)
         judged = await relevance(self._kernel, text, [item.memory for item in items], scores, warnings)
@@ -430,7 +431,7 @@ class ReadPath:
         )
 
     async def _hydrated(self, query: Query, items: list[MemoryItem]) -> list[MemoryItem]:
-        """The memories with the messages that they came from, as these were said; hidden ones stay hidden."""
+        """Return the memories with their source messages; hidden ones stay hidden."""
         ledger = self._kernel.ledger
         if not query.hydrate or ledger is None:
             return items
@@ -442,7 +443,7 @@ class ReadPath:
 
     @guarded
     async def get(self, id: str, walls: Scope = UNRESTRICTED) -> MemoryItem | None:
-        """The memory with this id as it now stands, or None; so too where it lies outside of the walls."""
+        """Return the current memory with this id, or None, also if it is outside the access scope."""
         kernel = self._kernel
         point = await kernel.store.get(kernel.collection, id)
         if point is None:
@@ -462,7 +463,7 @@ class ReadPath:
         include_past: bool,
         kinds: tuple[str, ...] = ("facts",),
     ) -> ListResult:
-        """A page of the scope's memories, oldest first by (created_at, id)."""
+        """Return a page of the scope's memories, oldest first by (created_at, id)."""
         kernel = self._kernel
         within = visible(
             scope, now=kernel.clock.now(), kinds=kinds, as_of=as_of, include_past=include_past, filters=filters
@@ -474,12 +475,12 @@ class ReadPath:
 
     @guarded
     async def history(self, id: str, walls: Scope = UNRESTRICTED) -> list[HistoryRecord]:
-        """Every event of the memory, and of its whole line where updates make new memories, oldest first."""
+        """Return every event of the memory, and of its line of replacements, oldest first."""
         return records_inside(walls, await self._kernel.history(id))
 
     @guarded
     async def context(self, query: Query, *, max_tokens: int) -> str:
-        """What stands for every question and what is remembered of this one, as a block for a prompt."""
+        """Return the profile and the memories that answer the query as a block for a prompt."""
         directives = await self._standing.directives(query.scope)
         profile = await self._standing.profile(query.scope)
         found = await self.find(await self.rewritten(replace(query, trusted=True, files=False), []))
@@ -491,7 +492,7 @@ class ReadPath:
 
     @guarded
     async def directives(self, scope: Scope) -> list[MemoryItem]:
-        """How the user wants to be answered, oldest first: for prompts, so without what is quarantined."""
+        """Return the user's wishes for how to be answered, oldest first, without quarantined ones."""
         return await self._standing.directives(scope)
 
     @property
@@ -506,29 +507,29 @@ class ReadPath:
 
     @property
     def index_bytes(self) -> int:
-        """What recall's indexes take of the process's memory."""
+        """The memory that recall's indexes take, in bytes."""
         return self._fused.indexes.size
 
     def forget_copies(self) -> None:
-        """Something was erased: let go of what was kept in memory of the store's text."""
+        """Drop cached text of the store after an erasure."""
         self.erasures += 1
         self._fused.indexes.forget()
 
 
 def _worth_showing(items: list[MemoryItem], threshold: float | None) -> list[MemoryItem]:
-    """The items that reach the threshold; where none is given, those that are not faint beside the best one."""
+    """Return the items that reach the threshold; without one, those that are not faint beside the best one."""
     best = max((item.score or 0.0 for item in items), default=0.0)
     floor = FAINT * best if threshold is None else threshold
     return [item for item in items if (item.score or 0.0) >= floor]
 
 
 def _same_matter(newer: MemoryItem, older: MemoryItem) -> bool:
-    """Whether a newer memory may have replaced an older one: both speak of one attribute of one subject."""
+    """Whether a newer memory may have replaced an older one: both give one attribute of one subject."""
     return of_one_attribute(newer.memory, older.memory)
 
 
 def _calling(named: LLMConfig | None) -> Calling:
-    """How the model of the role `memory_rewrite` is asked."""
+    """Return the call settings for the model of the role `memory_rewrite`."""
     own = asked_by_role(named, max_tokens=MAX_TOKENS, temperature=TEMPERATURE)
     most = named.config.get("max_tokens") if named is not None else None
     longest = most * CHARACTERS_PER_TOKEN if isinstance(most, int) else 0
@@ -536,11 +537,11 @@ def _calling(named: LLMConfig | None) -> Calling:
 
 
 def _earlier_texts(items: list[MemoryItem]) -> int:
-    """Texts of these memories that later ones have replaced."""
+    """Return the number of earlier texts of these memories."""
     return sum(item.version - 1 for item in items)
 
 
 def _shown(payload: dict[str, Any], score: float | None = None, similarity: float | None = None) -> MemoryItem:
-    """The item as readers see it: an earlier version answers under the id of its memory."""
+    """Build the returned item: an earlier version has the id of its memory."""
     item = MemoryItem.from_payload(payload, score=score, similarity=similarity)
     return item if item.version_of is None else item.with_(id=item.version_of)

@@ -25,9 +25,9 @@ class WhyNot:
         self._read = read
 
     async def __call__(self, id: str, query: Query) -> Absence:
-        """Why the search does not give the memory; `returned` where it does.
+        """Return why the search does not return the memory; `returned` if it does.
 
-        A memory of another scope is answered like one that never was: its being there is nobody else's matter.
+        A memory of another scope is answered like an unknown one, so that its existence stays private.
         """
         query = await self._read.rewritten(query, [])
         found = (await self._read.find(replace(query, explain=True))).results
@@ -56,7 +56,7 @@ class WhyNot:
         return None if None in reasons else reasons[-1]
 
     def _hidden(self, item: MemoryItem, query: Query) -> Absence | None:
-        """Which part of the filter leaves it out, looked at one by one."""
+        """Return which part of the filter excludes it."""
         payload = item.to_payload()
         now = self._kernel.clock.now()
         see = partial(visible, query.scope, now=now, kinds=(item.kind,), as_of=query.as_of)
@@ -77,7 +77,7 @@ class WhyNot:
         return _absence("kind", f"it is one of the {item.kind}, and {' and '.join(self._read.searched)} are searched")
 
     async def _ranked(self, id: str, query: Query, came: list[MemoryItem]) -> Absence:
-        """Which of threshold and limit kept it away, by its place among all."""
+        """Return whether the threshold or the limit excludes it, from its rank among all."""
         found = (await self._read.find(replace(query, limit=EVERY, threshold=0.0, explain=True))).results
         place = next((place for place, item in enumerate(found) if item.id == id), None)
         if place is None:
