@@ -1,6 +1,6 @@
-"""The group of all commands: it knows their names and lines of help, and imports one when it runs.
+"""The group of all commands: it has their names and help lines, and imports a command when it runs.
 
-Making every command takes longer than everything else that `perdure --help` does.
+Importing every command takes longer than everything else that `perdure --help` does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Command(NamedTuple):
     place: str
     """Its module below `commands`, a colon, and the function; or the Typer app of a group."""
     line: str
-    """What it does, for the list of commands."""
+    """Its line in the list of commands."""
 
     def load(self) -> Any:
         """Import it."""
@@ -39,7 +39,7 @@ class Command(NamedTuple):
 
 
 class Commands(MutableMapping[str, Any]):
-    """Commands by name, in the order of the table; each is imported when it is first asked for."""
+    """Commands by name, in the order of the table; each is imported when it is first requested."""
 
     def __init__(self, table: tuple[Command, ...]) -> None:
         self.lines = {each.name: each.line for each in table}
@@ -67,7 +67,7 @@ class Commands(MutableMapping[str, Any]):
 
 
 def group_of(table: tuple[Command, ...]) -> type[TyperGroup]:
-    """A class of groups that has the commands of a table."""
+    """Return a class of groups with the commands of a table."""
 
     class Group(TyperGroup):
         """A group whose list of commands imports none of them."""

@@ -1,4 +1,4 @@
-"""What commands read from the outside: text from arguments or standard input, messages from a file."""
+"""Read the input of commands: text from arguments or standard input, messages from a file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import typer
 from perdure.domain.errors import InvalidInputError
 
 STDIN = "-"
-"""The argument that stands for standard input."""
+"""The argument for standard input."""
 
 
 def read_words(words: Sequence[str], what: str) -> str:
-    """The text of an argument that may be given in several words; `-` alone is standard input."""
+    """Return the text of an argument that may be several words; `-` alone is standard input."""
     if list(words) == [STDIN]:
         return read_bytes(Path(STDIN), what).rstrip("\n")
     return " ".join(words)
 
 
 def read_bytes(path: Path, what: str) -> str:
-    """The whole text of a file or of standard input."""
+    """Return the content of a file or of standard input."""
     try:
         data = sys.stdin.buffer.read() if str(path) == STDIN else path.expanduser().read_bytes()
     except OSError as error:
@@ -36,7 +36,7 @@ def read_bytes(path: Path, what: str) -> str:
 
 
 def read_conversation(path: Path) -> list[Any]:
-    """The messages of a file: a JSON list, one message, an object with `messages`, or one message a line."""
+    """Return the messages of a file: a JSON list, one message, an object with `messages`, or one message a line."""
     text = read_bytes(path, "messages")
     try:
         value = json.loads(text)

@@ -1,4 +1,4 @@
-"""`perdure`: the program, and what its statuses mean.
+"""`perdure`: the program, and its exit statuses.
 
 0 done, 1 failed, 2 usage, 3 not found, 130 interrupted.
 """
@@ -21,7 +21,7 @@ from perdure.frontends.cli.options import CONTEXT, DEFAULT_FOLDER
 
 FAILED, USAGE, NOT_FOUND, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
-# Typer carries a Click of its own in some versions and imports it in others; this is the base of its usage errors.
+# Typer bundles Click in some versions and imports it in others; this is the base of its usage errors.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 COMMANDS = (
@@ -133,7 +133,7 @@ def _use_one_blas_thread() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program with these arguments (else the process's, which it then is) and return its status."""
+    """Run the program with these arguments (default: the process's) and return its status."""
     if arguments is None:
         _use_one_blas_thread()
     logging.basicConfig(level=logging.WARNING, format="perdure: %(message)s", stream=sys.stderr)

@@ -1,6 +1,6 @@
 """Open the memory of a folder; `PATH/perdure.toml` is read if it exists.
 
-The imports inside functions bring pydantic, NumPy and the backends: `perdure --help` must not wait for them.
+The imports inside functions load pydantic, NumPy and the backends, which `perdure --help` must not wait for.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONFIG_FILE = "perdure.toml"
-"""The file that `init` writes into the memory's folder and every command reads."""
+"""The settings file in the memory's folder, which `init` writes and every command reads."""
 
 
 def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
-    """The configuration of a memory's folder, or of another file; `path` is the folder unless the file says so.
+    """Return the configuration of a memory's folder, or of another file; `path` defaults to the folder.
 
-    Without a file it goes by what lies there: a clone of a memory in files has no settings (they may hold keys).
+    Without a file the folder's content decides: a clone of a memory in files has no settings (they may contain keys).
     """
     from perdure.engine.config.config import read_file, read_folder, read_tables  # heavy, see above
 
@@ -41,9 +41,9 @@ def read_settings(folder: Path, file: Path | None = None) -> MemoryConfig:
 
 
 def read_standing(folder: Path) -> MemoryConfig:
-    """The same of a memory that is there: what does not write into one must not make one where a path is mistyped.
+    """The same for an existing memory: commands that do not write must not create one at a mistyped path.
 
-    NotFoundError where all of it would lie in a folder that does not exist.
+    NotFoundError if the folder does not exist.
     """
     config = read_settings(folder)
     if config.home is not None and not config.home.exists():
@@ -55,7 +55,7 @@ def read_standing(folder: Path) -> MemoryConfig:
 
 
 def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]], *, makes: bool = False) -> T:
-    """Open the memory of a folder, do something with it, and close it again; `makes` one where there is none."""
+    """Open the memory of a folder, run `work`, and close it; `makes` creates a missing one."""
     from perdure.frontends.library.memory import AsyncMemory  # heavy, see above
 
     async def run() -> T:
@@ -68,7 +68,7 @@ def with_memory(folder: Path, work: Callable[[AsyncMemory], Awaitable[T]], *, ma
 def with_engine(
     folder: Path, work: Callable[[Engine], Awaitable[T]], *, makes: bool = False, any_embedder: bool = False
 ) -> T:
-    """The same for the commands that look behind a memory: export, import, doctor and reindex."""
+    """The same for commands that need the engine: export, import, doctor and reindex."""
     from perdure.engine.build import build  # heavy, see above
 
     async def run() -> T:
@@ -82,7 +82,7 @@ def with_engine(
 
 
 def need_server() -> None:
-    """DependencyError with the pip line where a package of the extra `server` is not installed."""
+    """Raise DependencyError with the pip line if a package of the extra `server` is missing."""
     try:
         for name in (
             "fastapi",

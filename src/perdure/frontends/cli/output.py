@@ -1,4 +1,4 @@
-"""What commands print: JSON alone on standard output, tables for people, everything else on standard error."""
+"""Output of commands: JSON alone on standard output, tables for people, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its title, whether it is kept on one line, and its style on a terminal."""
+    """A column of a table: its title, whether it stays on one line, and its style on a terminal."""
 
     title: str
     whole: bool = False
@@ -36,27 +36,27 @@ SCORE = Column("score", whole=True, style="green", right=True)
 
 
 def print_json(value: Any) -> None:
-    """Print a result as JSON; what UTF-8 cannot carry leaves `main`'s streams as JSON's own escape."""
+    """Print a result as JSON; characters that UTF-8 cannot encode become JSON escapes."""
     print_text(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_text(text: str) -> None:
-    """Print a line on standard output; what would steer a terminal is shown as its escape."""
+    """Print a line on standard output; terminal control characters are escaped."""
     sys.stdout.write(f"{visible(text)}\n")
 
 
 def note(text: str) -> None:
-    """Tell a person something, on standard error."""
+    """Print a note for people, on standard error."""
     sys.stderr.write(f"perdure: {visible(text)}\n")
 
 
 def visible(text: str) -> str:
-    """A text without control characters, which what was remembered may hold: a line break and a tab stay."""
+    """Return a text without control characters, which memories may contain; line breaks and tabs stay."""
     return _STEERING.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: drawn on a terminal, else a line for each row with its cells between tabs."""
+    """Print a table: drawn on a terminal, else a line for each row with tabs between cells."""
     if not sys.stdout.isatty():
         for row in rows:
             print_text("\t".join(" ".join(cell.split()) for cell in row))
@@ -80,7 +80,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 
 
 def tell_usage(usage: Usage) -> None:
-    """Tell a person what models took, if they took anything; a price only where it is known."""
+    """Print the usage of models, if any; a price only if it is known."""
     if usage.calls or usage.embedding_tokens:
         embedded = f", {usage.embedding_tokens} embedded" if usage.embedding_tokens else ""
         price = "" if usage.cost is None else f", ${usage.cost:.4f}"
@@ -89,13 +89,13 @@ def tell_usage(usage: Usage) -> None:
 
 
 def day(moment: str | None) -> str:
-    """The date of a stored time."""
+    """Return the date of a stored time."""
     return moment[:10] if moment else ""
 
 
 @contextmanager
 def progress(what: str, total: float | None = None) -> Iterator[Progress | None]:
-    """A bar on standard error while something long runs, and None where no person watches."""
+    """Yield a bar on standard error during a long operation, or None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

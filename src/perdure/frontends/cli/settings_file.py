@@ -1,4 +1,4 @@
-"""The text of perdure.toml: every setting with its meaning and default, made from the settings themselves."""
+"""The text of perdure.toml: every setting with its meaning and default, generated from the settings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ HEAD = """\
 """
 
 _PLACED = ("vector_store", "history")
-"""Sections whose providers lie in the memory's folder unless told otherwise."""
+"""Sections whose providers use the memory's folder by default."""
 
 
 def settings_text(folder: Path, store: str = "sqlite") -> str:
-    """The file for a folder, with everything commented out: it changes nothing until a line of it is changed.
+    """Return the file for a folder, with everything commented out, so that it changes nothing at first.
 
-    Of another vector store than the default it names the provider, and for `markdown` what a memory in files is opened
-    with; ConfigError where there is none of that name.
+    For another vector store than the default it names the provider, and for `markdown` the settings of a memory in
+    files; ConfigError for an unknown name.
     """
     told = IN_FILES if store == IN_FILES["vector_store"]["provider"] else {}
     own = {"path": f"# path = {toml(folder)}"}
@@ -53,7 +53,7 @@ def _section(name: str, field: FieldInfo, section: type[BaseModel], chosen: str 
     is_told = chosen is not None and chosen != default.provider
     meaning = field.description or (inspect.getdoc(section) or "").partition("\n\n")[0]
     yield f"# {' '.join(meaning.split())}"
-    # An empty table inside another would be a setting of its own.
+    # An empty table inside another would count as a setting.
     unset = all(inner.get_default(call_default_factory=True) is None for inner in section.model_fields.values())
     yield f"# [{name}]" if default is None or ("." in name and unset) else f"[{name}]"
     nested = {key: _section_of(inner) for key, inner in section.model_fields.items()}
@@ -61,7 +61,7 @@ def _section(name: str, field: FieldInfo, section: type[BaseModel], chosen: str 
         if key != "config" and nested[key] is None:
             line = None if default is not None else f'# {key} = "..."'
             yield from _entry(key, inner, f"provider = {toml(chosen)}" if is_told and key == "provider" else line)
-    for key, table in nested.items():  # what follows a table's name in TOML belongs to it
+    for key, table in nested.items():  # everything after a table's name in TOML belongs to it
         if table is not None:
             yield ""
             yield from _section(f"{name}.{key}", section.model_fields[key], table)
@@ -70,7 +70,7 @@ def _section(name: str, field: FieldInfo, section: type[BaseModel], chosen: str 
 
 
 def _provider_settings(name: str, provider: str | None) -> Iterator[str]:
-    """The settings of the provider that a section has; others have others."""
+    """Yield the settings of a section's current provider."""
     if provider is None:
         yield "# config is a table with the provider's own settings"
         return
@@ -86,7 +86,7 @@ def _provider_settings(name: str, provider: str | None) -> Iterator[str]:
 
 
 def _entry(name: str, field: FieldInfo, line: str | None = None) -> Iterator[str]:
-    """The meaning of a setting, and its default as a line that could stand as it is."""
+    """Yield the meaning of a setting, and its default as a commented line."""
     value = field.get_default(call_default_factory=True)
     choices = _choices(field.annotation)
     if field.description:
@@ -104,14 +104,14 @@ def _entry(name: str, field: FieldInfo, line: str | None = None) -> Iterator[str
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it."""
+    """Return a value in TOML."""
     if isinstance(value, Path):
         value = str(value)
-    return json.dumps(value, ensure_ascii=False)  # text, numbers and truth values are written in TOML as in JSON
+    return json.dumps(value, ensure_ascii=False)  # text, numbers and booleans are the same in TOML and JSON
 
 
 def _choices(annotation: Any) -> str:
-    """The words that a setting may be, if it may only be some."""
+    """Return the allowed words of a setting, if it is limited to some."""
     for kind in (annotation, *get_args(annotation)):
         if get_origin(kind) is Literal:
             return ", ".join(toml(choice) for choice in get_args(kind))

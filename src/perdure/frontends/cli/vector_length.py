@@ -18,9 +18,9 @@ PATIENCE = 120.0
 
 
 def length_of(folder: Path, model: str, base_url: str, api_key: str | None) -> int | None:
-    """Return the vector length of a server's model; None if it is a well-known model, or runs here.
+    """Return the vector length of a server's model; None if it is a well-known model, or runs locally.
 
-    The folder's stored vectors are read before the server is asked. ConfigError if neither tells.
+    The folder's stored vectors are checked before the server is asked. ConfigError if neither helps.
     """
     if model in MODELS or not is_served(model):
         return None

@@ -1,1 +1,1 @@
-"""The gateway: OpenAI's dialect, before any model that speaks it."""
+"""The gateway: OpenAI's API in front of any compatible model server."""

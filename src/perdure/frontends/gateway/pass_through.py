@@ -1,4 +1,4 @@
-"""Pass-through: what is neither memory's nor a model's route goes to the model's server as it came."""
+"""Pass-through: requests that are neither perdure's own nor a model route are forwarded unchanged."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ router = APIRouter()
 
 @router.api_route(ANYTHING, methods=METHODS, include_in_schema=False)
 async def pass_on(request: Request) -> Response:
-    """Send a request on, and its answer back, both piece by piece; never one for a path that is ours.
+    """Forward a request and its answer, both piece by piece; never for a path of our own.
 
-    InvalidInputError (400) for a path with `.` or `..` for a part, in whatever spelling: servers disagree on what such
-    a path names.
+    InvalidInputError (400) for a path with a `.` or `..` segment, in any spelling, because servers disagree on its
+    target.
     """
     gateway = gateway_of(request)
     scope = request.scope
@@ -36,7 +36,7 @@ async def pass_on(request: Request) -> Response:
         raise InvalidInputError("the path must not hold . or .. as a part", field="path", value=scope["path"])
     if not gateway.takes(scope["path"]):
         _refuse(request)
-    request.state.dialect = "openai"  # whoever asks here speaks to the model's server
+    request.state.dialect = "openai"  # the request is meant for the model's server
     caller_of(request)
     upstream = gateway.upstream
     headers = headers_up(request, gateway)
@@ -70,7 +70,7 @@ async def _exchange(
 
 
 def _refuse(request: Request) -> None:
-    """A path of ours that no route of ours took: 405 where one would with another method, else 404."""
+    """Reject a path of our own without a matching route: 405 if another method would match, else 404."""
     routes = request.app.router.routes
     partial = any(route.matches(request.scope)[0] == Match.PARTIAL for route in routes)
     raise HTTPException(405 if partial else 404)

@@ -1,4 +1,4 @@
-"""Read server-sent events from bytes that are cut anywhere, while the bytes pass on."""
+"""Parse server-sent events from bytes that may be split anywhere, while the bytes are forwarded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perdure.engine.chat.conversation_step import first_choice
 DONE = "[DONE]"
 """The data of the last event of a chat's stream."""
 _LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of a line without an end after which a stream is no longer read; it passes all the same."""
+"""Bytes of an unfinished line after which a stream is no longer parsed, only forwarded."""
 
 
 def json_object(data: str | bytes) -> dict[str, Any] | None:
@@ -24,7 +24,7 @@ def json_object(data: str | bytes) -> dict[str, Any] | None:
 
 
 class Events:
-    """The events of a stream, from bytes that may be cut anywhere: inside of lines, of CR LF, and of characters."""
+    """The events of a stream, from bytes that may be split inside of lines, of CR LF, and of characters."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -33,7 +33,7 @@ class Events:
         self._lost = False
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The data of each event that ends in this piece."""
+        """Yield the data of each event that ends in this piece."""
         if self._lost:
             return
         if self._after_return and chunk.startswith(b"\n"):
@@ -54,12 +54,12 @@ class Events:
                 yield b"\n".join(data).decode("utf-8", "replace")
 
     def end(self) -> Iterator[str]:
-        """The data of an event that the stream ended in, without the empty line after it."""
+        """Yield the data of an event that ended without the empty line after it."""
         yield from self.feed(b"\n\n")
 
 
 class ChatStream:
-    """What a streamed chat completion says: the text of its first choice."""
+    """The text of the first choice of a streamed chat completion."""
 
     def __init__(self) -> None:
         self._events = Events()
@@ -67,22 +67,22 @@ class ChatStream:
 
     @property
     def text(self) -> str:
-        """What the assistant has said so far; tool calls and thoughts of their own field are no text."""
+        """The assistant's text so far, without tool calls and separate reasoning."""
         return "".join(self._texts)
 
     def feed(self, chunk: bytes) -> None:
-        """Read a piece."""
+        """Parse a piece."""
         for data in self._events.feed(chunk):
             self._take(data)
 
     def end(self) -> str:
-        """The stream has ended: all of its text."""
+        """End the stream and return its text."""
         for data in self._events.end():
             self._take(data)
         return self.text
 
     def _take(self, data: str) -> None:
-        delta = (first_choice(json_object(data)) or {}).get("delta")  # [DONE] is no object
+        delta = (first_choice(json_object(data)) or {}).get("delta")  # [DONE] is not an object
         if isinstance(delta, dict):
             said = delta.get("content")
             said = delta.get("text") if said is None else said

@@ -1,6 +1,6 @@
-"""Requests and answers between a client and the model's server: headers, bodies piece by piece, cancelled requests.
+"""Requests and answers between a client and the model's server: headers, streamed bodies, cancellation.
 
-Headers for one connection alone, or for this server, end here; all others pass.
+Headers for a single connection, or for this server, are not forwarded; all others are.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ _ONE_CONNECTION = frozenset(
 _OUR_KEY = re.compile(f"{api_keys.PREFIX}[0-9a-f]{{16}}", re.IGNORECASE)
 _REWRITTEN = frozenset({"host", "content-length", "expect"})
 OURS = ("x-memory-", "x-disable-router-memory", "x-authz-user-id", "x-team-scope")
-"""What headers begin with that speak to this server alone."""
+"""Prefixes of headers that are meant for this server only."""
 
 
 def upward(
     scope: Scope, *, consumed: Iterable[str] = (), authorization: str | None = None, identity: bool = False
 ) -> Pairs:
-    """A request's headers as they go upstream.
+    """Return a request's headers for upstream.
 
-    `consumed` are the names of those that held a key of ours, `authorization` is what stands in their place, or where
-    there was none; a key of ours in any other place ends here too. `identity` asks for an answer that is not
-    compressed, so that it can be read. InvalidInputError for a value that is no UTF-8: no client library sends it on
-    as it came.
+    `consumed` are the names of those that contained a key of ours, `authorization` is the replacement; a key of ours in
+    any other place is removed too. `identity` requests an uncompressed answer, so that it can be read.
+    InvalidInputError for a value that is not UTF-8, which no client library could forward unchanged.
     """
     found = _decoded(scope["headers"])
     dropped = _ONE_CONNECTION | _REWRITTEN | _named(found) | {*consumed}
@@ -68,13 +67,13 @@ def upward(
 
 
 def body_length(scope: Scope) -> str | None:
-    """The length that a request's body was announced with; None where it comes in chunks, which overrule that."""
+    """Return the announced length of a request's body; None if it is chunked, which overrides the length."""
     told = {name.lower(): value for name, value in _decoded(scope["headers"])}
     return None if "transfer-encoding" in told else told.get("content-length")
 
 
 def downward(headers: Pairs, *, is_changed: bool = False) -> list[tuple[bytes, bytes]]:
-    """An answer's headers as they go to the client; `is_changed` where its body no longer has the length it had."""
+    """Return an answer's headers for the client; `is_changed` if the length of its body has changed."""
     dropped = _ONE_CONNECTION | _named(headers) | {"date"} | ({"content-length"} if is_changed else set())
     return [
         (_down(name).encode("latin-1"), value.encode("latin-1"))
@@ -84,7 +83,7 @@ def downward(headers: Pairs, *, is_changed: bool = False) -> list[tuple[bytes, b
 
 
 def _down(name: str) -> str:
-    """Answers have our own X-Request-Id: the upstream's stands beside it."""
+    """Rename the upstream's X-Request-Id, because answers have our own."""
     return "x-upstream-request-id" if name.lower() == "x-request-id" else name
 
 
@@ -93,7 +92,7 @@ def _carries(headers: Pairs) -> bool:
 
 
 def _named(headers: Pairs) -> set[str]:
-    """What Connection says is for one connection alone."""
+    """Return the headers that Connection limits to a single connection."""
     return {
         each.strip().lower() for name, value in headers if name.lower() == "connection" for each in value.split(",")
     }
@@ -106,19 +105,19 @@ def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
 RawHeaders = list[tuple[bytes, bytes]]
 Tee = Callable[[bytes], None]
 _WAITING = 16
-"""Pieces of a body that may wait for the model's server to take them."""
+"""Maximum pieces of a body that wait for the model's server."""
 
 logger = logging.getLogger("perdure.gateway")
 
 
 class Inflow:
-    """The body of a request, piece by piece as it comes, and behind it the word that the client has gone."""
+    """The body of a request, piece by piece, and the client's disconnect after it."""
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
 
     async def watch(self, receive: Receive) -> None:
-        """Take what comes, until the client has gone; what `receive` raises goes through."""
+        """Receive pieces until the client disconnects; exceptions of `receive` pass through."""
         while (message := await receive())["type"] != "http.disconnect":
             if message.get("body"):
                 await self._pieces.put(message["body"])
@@ -126,16 +125,16 @@ class Inflow:
                 await self._pieces.put(None)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body, to its end."""
+        """Yield the body to its end."""
         while (piece := await self._pieces.get()) is not None:
             yield piece
 
 
 class Relay(Response):
-    """A response whose work begins when it is sent, and is cancelled as soon as the client has gone.
+    """A response whose work starts when it is sent, and is cancelled when the client disconnects.
 
-    Without an `inflow` the request's body must have been read. What the work raises before it has sent anything is
-    told as an error.
+    Without an `inflow` the request's body must have been read. An exception before anything was sent becomes an error
+    response.
     """
 
     def __init__(self, work: Callable[[Send], Awaitable[None]], inflow: Inflow | None = None) -> None:
@@ -144,23 +143,23 @@ class Relay(Response):
         self._inflow = inflow
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Do the work until it is done, or nobody waits for it any more."""
+        """Run the work until it is done, or the client disconnects."""
         work = asyncio.ensure_future(self._work(send))
         gone = asyncio.create_task(self._inflow.watch(receive) if self._inflow else _until_gone(receive))
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                if work.cancelled():  # by something that it waited for: the request itself is wanted as before
+                if work.cancelled():  # something that it waited for was cancelled, not the request itself
                     raise UpstreamError("the answer was given up before its end")
                 work.result()
                 return
             work.cancel()
             with suppress(asyncio.CancelledError):
                 await work
-            gone.result()  # a body that is too large is no client that left
+            gone.result()  # a body that is too large is not a disconnect
         finally:
             gone.cancel()
-            if not work.done():  # the server itself is giving this request up
+            if not work.done():  # the server itself cancels this request
                 work.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await work
@@ -177,7 +176,7 @@ async def begin(send: Send, status: int, headers: RawHeaders) -> None:
 
 
 async def whole(send: Send, status: int, headers: RawHeaders, body: bytes) -> None:
-    """Send an answer that is all here."""
+    """Send a complete answer."""
     await begin(send, status, headers)
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -189,10 +188,10 @@ async def stream(
     tee: Tee | None = None,
     ended: Callable[[], None] | None = None,
 ) -> bool:
-    """Send an answer on piece by piece, each as it comes; whether it came to its end.
+    """Forward an answer piece by piece as it arrives; return whether it ended by itself.
 
-    Where it breaks off, the client's connection is closed in the middle too, so that nobody takes it for whole. `tee`
-    sees each piece after it was sent; `ended` is called when all have been, before the client is told so.
+    If it breaks off, the client's connection is closed without a proper end, so that nobody takes it for complete.
+    `tee` gets each piece after it was sent; `ended` is called after the last one, before the client learns of the end.
     """
     await begin(send, answer.status, headers)
     try:

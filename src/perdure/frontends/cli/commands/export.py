@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perdure.engine.transfer.report import ExportReport
 
 EVERY = 200
-"""Lines between two movements of the bar."""
+"""Lines between two updates of the bar."""
 
 
 def export(
@@ -62,7 +62,7 @@ def export(
 
     with progress("export") as bar:
         if output is None:
-            # A reader may be slow, and writers wait until all has been read: hence the file in between.
+            # Writers wait until everything is read, and a pipe may be slow: hence a temporary file.
             with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as file:
                 write(file, bar)
                 file.seek(0)
@@ -76,7 +76,7 @@ def export(
 
 
 class _Writer:
-    """Writes lines into a file and moves the bar."""
+    """Writes lines into a file and updates the bar."""
 
     def __init__(self, file: IO[str], bar: Progress | None) -> None:
         self._file = file
@@ -91,7 +91,7 @@ class _Writer:
 
 
 def _write_whole(place: Path, write: Callable[[IO[str]], ExportReport]) -> ExportReport:
-    """Write beside the place, and give the file its name when it is whole."""
+    """Write to a temporary file, and rename it when it is complete."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

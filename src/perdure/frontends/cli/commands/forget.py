@@ -180,5 +180,5 @@ def demand_yes(yes: bool, what: str) -> None:
 
 
 def words_of(scope: Scope) -> str:
-    """A scope in words; `everybody` for none."""
+    """Describe a scope in words; `everybody` for an empty one."""
     return ", ".join(f"{name} {value!r}" for name, value in scope.given().items()) or "everybody"

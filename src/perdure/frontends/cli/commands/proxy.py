@@ -130,9 +130,9 @@ def proxy(
 def stand(
     config: MemoryConfig, place: Path, *, log_level: str, as_json: bool, made: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve this memory before its model's server until told to stop; the address is printed when it is known.
+    """Serve this memory in front of its model's server until told to stop; print the address when it is known.
 
-    `made` is called once it is known that the memory can be served so.
+    `made` is called once the memory can be served.
     """
     from perdure.frontends.server import logging as logs  # heavy: FastAPI; `perdure --help` must not wait for it
     from perdure.frontends.server.app import create_app
@@ -159,12 +159,12 @@ def stand(
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given."""
+    """Return the options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def _config(config: MemoryConfig, gateway: dict[str, Any], upstream: dict[str, Any]) -> MemoryConfig:
-    """The configuration as it is served, with a model's server in any case; ConfigError names a setting."""
+    """Return the configuration to serve, with a model's server in any case; ConfigError names a setting."""
     from pydantic import ValidationError  # heavy, see above
 
     from perdure.backends.validation import config_error
@@ -181,7 +181,7 @@ def _config(config: MemoryConfig, gateway: dict[str, Any], upstream: dict[str, A
 
 
 def _not_itself(base_url: str, url: str) -> None:
-    """ConfigError where the model's server would be this one: a shell that clients were told of it in, for one."""
+    """Raise ConfigError if the model's server is this server, for example from the clients' environment."""
     there, here = urlsplit(base_url), urlsplit(url)
     if there.port == here.port and there.hostname in (*_LOOPBACK, here.hostname):
         raise ConfigError(

@@ -134,7 +134,7 @@ def _settings_of(target: Path) -> MemoryConfig:
 
 
 def _mover(bar: Progress | None) -> Callable[[int, int], None]:
-    """Moves a bar to a share of the whole."""
+    """Return a function that moves a bar to a share of the whole."""
 
     def move(done: int, total: int) -> None:
         if bar is not None:

@@ -43,7 +43,7 @@ def distrust(
 
 
 def marked(item: MemoryItem) -> str:
-    """A memory's text with what a reader should know of it: that it is kept out of prompts, or may replace others."""
+    """Return a memory's text with marks: whether it is quarantined, or may replace others."""
     marks = []
     if item.quarantined is not None:
         marks.append(f"[quarantined: {item.quarantined}]")

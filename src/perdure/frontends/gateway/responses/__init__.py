@@ -1,1 +1,1 @@
-"""OpenAI's Responses API with memory, before model servers that have one and before those that have only chat."""
+"""OpenAI's Responses API with memory, for model servers with that API and for those with chat only."""

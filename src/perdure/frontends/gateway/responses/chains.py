@@ -1,4 +1,4 @@
-"""Chains of responses in the ledger: found inside of their owner's walls, written beside the answer."""
+"""Chains of responses in the ledger: looked up within their owner's scope, written in the background."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from perdure.engine.chat.turn_log import PendingTurn
 from perdure.frontends.gateway.gateway import Gateway
 from perdure.frontends.gateway.responses.items import CALLS, OUTPUTS, Item, kind_of
 
-# Chains of responses as the ledger keeps them: what went in and came out, never what memory put into a request.
+# Stored chains of responses: inputs and outputs, never injected memories.
 
 _HEAD = "perdure.response"
-"""The type of a link's first item: the response object without its output, and how many items went in."""
+"""The type of a link's first item: the response object without its output, and the number of input items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One response that was kept."""
+    """One stored response."""
 
     link: Link
 
     @property
     def inputs(self) -> list[Item]:
-        """What went in."""
+        """Its input items."""
         head, items = self._split()
         return items[: head["inputs"]] if head else []
 
     @property
     def outputs(self) -> list[Item]:
-        """What came out."""
+        """Its output items."""
         head, items = self._split()
         return items[head["inputs"] :] if head else []
 
@@ -49,7 +49,7 @@ class Kept:
 
     @property
     def response(self) -> dict[str, Any] | None:
-        """The response object; None where it is an upstream's own, or was forgotten."""
+        """The response object; None if it is an upstream's own, or was forgotten."""
         head, _ = self._split()
         return {**head["response"], "output": self.outputs} if head and head["response"] else None
 
@@ -68,7 +68,7 @@ def link_of(
     episodes: Sequence[str] = (),
     is_native: bool = False,
 ) -> Link:
-    """A response as it is kept; of an upstream's own one, which keeps the rest itself, only the items."""
+    """Build the stored form of a response; for an upstream's own one, which the server stores, only the items."""
     told = {name: value for name, value in response.items() if name != "output"}
     head = {"type": _HEAD, "inputs": len(inputs), "response": None if is_native else told}
     return Link(
@@ -84,10 +84,10 @@ def link_of(
 
 
 def earlier_items(chain: Sequence[Kept]) -> list[Item]:
-    """All that was said in a chain, oldest first.
+    """Return all items of a chain, oldest first.
 
-    Of a chain whose beginning was forgotten, what tools gave back for calls that are gone goes too: no model's server
-    takes the one without the other.
+    If the beginning of a chain was forgotten, results of tool calls that are gone are left out too, because model
+    servers accept no result without its call.
     """
     found: list[Item] = []
     calls: set[object] = set()
@@ -104,17 +104,17 @@ def earlier_items(chain: Sequence[Kept]) -> list[Item]:
 T = TypeVar("T")
 
 LONGEST_ID = 256
-"""Characters of an id that is looked for."""
+"""Maximum characters of an id that is looked up."""
 MOST_UNDER_WAY = 200
-"""Responses that wait for the ledger; of more none is kept. One that is not locked takes hundreds a second."""
+"""Maximum responses that wait for the ledger; beyond it none is stored. An unlocked ledger takes hundreds a second."""
 LATE_AT_ONCE = 16
-"""Looks that may be under way after nobody waits for them any more."""
+"""Lookups that may still run after their request stopped waiting."""
 
 logger = logging.getLogger("perdure")
 
 
 class Chains:
-    """The chains of one gateway; LedgerError where they cannot be read."""
+    """The chains of one gateway; LedgerError if they cannot be read."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -123,16 +123,16 @@ class Chains:
         self._under_way = 0
 
     async def chain(self, response_id: str, walls: Scope) -> list[Kept]:
-        """A response and all that it goes on from, oldest first; none for an id that is unknown inside the walls.
+        """Return a response and those that it continues, oldest first; none for an id unknown in the scope.
 
-        One that is being written counts: whoever was given it may go on from it at once.
+        A response that is being written counts, because its client may continue from it at once.
         """
         written: list[Kept] = []
         seen: set[str] = set()
         at: str | None = response_id
         while at is not None and (writing := self._writing.get(at)) is not None:
             link = writing[1]
-            if at in seen or not walls.holds(link.scope):  # a server may give the same id again
+            if at in seen or not walls.holds(link.scope):  # a server may use the same id again
                 return written
             seen.add(at)
             written.insert(0, Kept(link))
@@ -143,14 +143,14 @@ class Chains:
         return [*(Kept(link) for link in await ledger.chains.chain(at, walls)), *written]
 
     async def chain_in_time(self, response_id: str, walls: Scope, seconds: float) -> list[Kept]:
-        """The same, for what memory makes of it alone: none where that cannot be read in so many seconds."""
+        """The same with a time limit, for memory only: empty if it cannot be read in time."""
         try:
             return await self._looking(self.chain(response_id, walls), seconds)
         except PerdureError:
             return []
 
     async def get(self, response_id: str, walls: Scope) -> Kept | None:
-        """One response, also while it is being written; None for one that is unknown inside the walls."""
+        """Return one response, even while it is being written; None if it is unknown in the scope."""
         link: Link | None
         if (writing := self._writing.get(response_id)) is not None:
             link = writing[1]
@@ -162,10 +162,9 @@ class Chains:
         return Kept(link) if link else None
 
     async def is_anothers(self, response_id: str, walls: Scope | None, seconds: float) -> bool:
-        """Whether a response is known to be another's: then our upstream key must not open it to who asks.
+        """Whether a response belongs to another caller: our upstream key must not open it then.
 
-        Not where that cannot be read in so many seconds, nor for one that was never kept here: its id is nobody's to
-        guess.
+        False if that cannot be read in time, or if it was never stored here: its id cannot be guessed.
         """
         try:
             kept = await self._looking(self.get(response_id, Scope()), seconds)
@@ -174,7 +173,7 @@ class Chains:
         return kept is not None and (walls is None or not walls.holds(kept.link.scope))
 
     async def delete(self, response_id: str, walls: Scope) -> bool:
-        """Let go of one response; whether there was one."""
+        """Delete one response; return whether there was one."""
         if (writing := self._writing.get(response_id)) is not None:
             await asyncio.wait({writing[0]})
         if not can_be_id(response_id):
@@ -183,9 +182,9 @@ class Chains:
         return await ledger.chains.delete(response_id, walls)
 
     def put(self, link: Link, turn: PendingTurn | None) -> asyncio.Task[bool] | None:
-        """Begin to keep a response, with the ids of what the turn kept of it; the task tells whether it was kept.
+        """Start storing a response, with the ids of its turn's messages; the task says whether it was stored.
 
-        A failure is given up: an answer is not lost because nobody can go on from it. None, and nothing is kept, where
+        Failures are ignored: an answer is not lost because it cannot be continued. Returns None, and stores nothing, if
         too many wait for the ledger.
         """
         if self._under_way >= MOST_UNDER_WAY:
@@ -197,9 +196,10 @@ class Chains:
         return task
 
     async def kept(self, link: Link, turn: PendingTurn | None) -> bool:
-        """Keep a response whose end is told after this, for the next request may go on from it at once; whether it is.
+        """Store a response before its end is sent, because the next request may continue it; return whether it is
+        stored.
 
-        No longer than memory may delay a request: then it is kept later, as one hopes.
+        Waits no longer than memory may delay a request; after that it is stored later.
         """
         task = self.put(link, turn)
         if task is None:
@@ -226,9 +226,9 @@ class Chains:
         return is_kept
 
     def name(self, response_id: str, turn: PendingTurn | None) -> None:
-        """Name all that a turn keeps of a response, its answer too, once it is kept: so that erasures find it.
+        """Add the ids of a turn's messages to a response once they are stored, so that erasures find it.
 
-        For one that is being kept, or was.
+        For one that is being stored, or was.
         """
         if turn is not None:
             self._later(self._name(response_id, turn), response_id)
@@ -250,7 +250,7 @@ def can_be_id(given: str) -> bool:
 
 
 def unknown_previous(response_id: str) -> InvalidInputError:
-    """What OpenAI says of a previous_response_id that it does not know."""
+    """Return OpenAI's error for an unknown previous_response_id."""
     error = InvalidInputError(
         f"Previous response with id '{response_id[:LONGEST_ID]}' not found.",
         field="previous_response_id",

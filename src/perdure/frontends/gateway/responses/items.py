@@ -1,4 +1,4 @@
-"""Items of the Responses API: what goes in and comes out of a model, as JSON objects."""
+"""Items of the Responses API: inputs and outputs of a model, as JSON objects."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from perdure.domain.message import Message
 from perdure.engine.chat.conversation_step import words
 
 Item = dict[str, Any]
-"""One item; its `type` says what it is, and a message may leave it out."""
+"""One item; `type` is its kind, which a message may leave out."""
 
 ROLES = ("user", "assistant", "system", "developer")
-"""Who speaks in a message item."""
+"""The roles of a message item."""
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
-"""What a tool gave back."""
+"""Results of tools."""
 CALLS = ("function_call", "custom_tool_call")
-"""What asks for a tool of the client's."""
+"""Calls of the client's tools."""
 
 
 def new_response_id() -> str:
-    """An id for a response that is made here."""
+    """Return a new id for a response made here."""
     return f"resp_{uuid.uuid4().hex}"
 
 
 def item_id(response_id: str, kind: str, number: int) -> str:
-    """The id of the item of a response: its prefix says what it is, and the rest which response it belongs to."""
+    """Return the id of a response's item: its prefix says the kind, the rest names the response."""
     return f"{kind}_{response_id.removeprefix('resp_')}{number:04x}"
 
 
 def response_of(item: str) -> str | None:
-    """The response that an item made here belongs to; None for an id that `item_id` did not make."""
+    """Return the response of an item made here; None for an id that `item_id` did not make."""
     digits = item.rpartition("_")[2]
     whole = len(digits) == _HEX + _NUMBER and all(letter in "0123456789abcdef" for letter in digits)
     return f"resp_{digits[:_HEX]}" if whole else None
 
 
 def kind_of(item: Mapping[str, Any]) -> str:
-    """The type of an item: that of one without `type` is told by what it has."""
+    """Return the type of an item; without `type` it follows from the item's fields."""
     given = item.get("type")
     if isinstance(given, str):
         return given
@@ -47,12 +47,12 @@ def kind_of(item: Mapping[str, Any]) -> str:
 
 
 def asks_for_tools(output: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether an answer waits for what tools of the client's say."""
+    """Whether an answer waits for results of the client's tools."""
     return any(kind_of(item) in CALLS for item in output)
 
 
 def read_input(value: object) -> list[Item]:
-    """The items of a request's `input`: text is one message of the user; InvalidInputError names what is neither."""
+    """Return the items of a request's `input`: text is one user message; InvalidInputError for anything else."""
     if isinstance(value, str):
         return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": value}]}]
     if value is None:
@@ -66,7 +66,7 @@ def read_input(value: object) -> list[Item]:
 
 
 def with_ids(items: Sequence[Item], response_id: str) -> list[Item]:
-    """The input items of a response, each with an id and a type; those that have one keep it."""
+    """Return the input items of a response, each with an id and a type; existing ids stay."""
     found = []
     for number, item in enumerate(items):
         kind = kind_of(item)
@@ -77,7 +77,7 @@ def with_ids(items: Sequence[Item], response_id: str) -> list[Item]:
 
 
 def resolved(items: Sequence[Item], known: Iterable[Item]) -> list[Item]:
-    """The items with each reference replaced by the known item of that id; InvalidInputError names an unknown one."""
+    """Replace each reference by the known item of that id; InvalidInputError names an unknown one."""
     by_id = {str(item["id"]): item for item in known if "id" in item}
     found = []
     for item in items:
@@ -94,12 +94,12 @@ def resolved(items: Sequence[Item], known: Iterable[Item]) -> list[Item]:
 
 
 def references(items: Iterable[Item]) -> list[str]:
-    """The ids that items refer to."""
+    """Return the ids that items refer to."""
     return [str(item.get("id")) for item in items if kind_of(item) == "item_reference"]
 
 
 def listed(item: Item) -> Item:
-    """An input item as it is told of later: text as the part that it is short for."""
+    """Return an input item in its full form: text as a part."""
     if kind_of(item) != "message" or not isinstance(item.get("content"), str):
         return item
     is_output = item.get("role") == "assistant"
@@ -109,7 +109,7 @@ def listed(item: Item) -> Item:
 
 
 def messages_of(items: Iterable[Item]) -> list[Message]:
-    """What was said in items, oldest first: texts of users and models, and what tools gave back."""
+    """Return the messages in items, oldest first: texts of users and models, and results of tools."""
     found = []
     for item in items:
         kind = kind_of(item)
@@ -125,17 +125,17 @@ def messages_of(items: Iterable[Item]) -> list[Message]:
 
 
 def holds_history(items: Iterable[Item]) -> bool:
-    """Whether items tell of an earlier answer: who sends them holds what was said, and goes on from no response."""
+    """Whether items contain an earlier answer: then the client holds the history itself."""
     return any(kind_of(item) != "message" or item.get("role") == "assistant" for item in items)
 
 
 def ends_with_tool(items: Sequence[Item]) -> bool:
-    """Whether the result of a tool stands last, which a model is to go on from."""
+    """Whether a tool's result comes last, which a model is to continue from."""
     return bool(items) and kind_of(items[-1]) in OUTPUTS
 
 
 def last_words(spoken: Sequence[Message]) -> tuple[Message | None, list[Message], list[Message]]:
-    """The user's last message, None where there is none; what was said before it; what tools said at the very end."""
+    """Return the user's last message or None, the messages before it, and tools' results at the very end."""
     at = next((at for at in reversed(range(len(spoken))) if spoken[at].role == "user"), None)
     tools: list[Message] = []
     for message in reversed(spoken):

@@ -1,4 +1,4 @@
-"""What every request of the Responses API has, whatever the model's server speaks: its chain, memory and turn."""
+"""The common part of all Responses requests, with any model server: chain, memory and turn."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from perdure.frontends.gateway.responses.items import (
 )
 from perdure.pipeline.prompting.context_block import ahead, before_words, system_block, user_and_team_block
 
-# Where memory stands in a request of the Responses API.
+# The position of memory in a Responses request.
 
 
 def placed(body: Mapping[str, Any], recalled: Recalled, injection: Injection, max_tokens: int) -> dict[str, Any]:
-    """The body with what is remembered in it; the same gives the same.
+    """Return the body with the recalled memories; equal input gives equal output.
 
-    `system` is into the instructions: these are of one request alone, so that nothing piles up in a chain that the
-    model's server keeps. The client's own come first, word for word, so that what a server has cached of them holds.
-    The two others are with or before the user's last message, where a request has one; what a team holds for CANONICAL
-    stands in the instructions always. No other field and no other item is touched.
+    `system` uses the instructions: they hold for one request only, so memories do not accumulate in a chain on the
+    model's server. The client's own instructions come first, unchanged, so that a server's prompt cache stays valid.
+    The two other positions are with or before the user's last message, if there is one. A team's CANONICAL facts always
+    go into the instructions. No other field and no other item is changed.
     """
     remembered = recalled.block_arguments(max_tokens)
     if injection == "system":
@@ -47,7 +47,7 @@ def placed(body: Mapping[str, Any], recalled: Recalled, injection: Injection, ma
 
 
 def can_be_placed(body: Mapping[str, Any]) -> bool:
-    """Whether memory has a place in a body: not where its instructions or input are of no known shape."""
+    """Whether memory can be placed into a body: not if its instructions or input have an unknown shape."""
     instructions, given = body.get("instructions"), body.get("input")
     if instructions is not None and not isinstance(instructions, str):
         return False
@@ -94,14 +94,14 @@ def _before(item: Item, block: str) -> Item:
     return {**item, "content": [{"type": "input_text", "text": ahead(block)}, *content]}
 
 
-# Which responses and sessions a caller may know of: what is kept of the same user, whatever conversation it is of.
+# Which responses and sessions a caller may see: those of the same user, in any conversation.
 
 
 def reach(conversation: Conversation, caller: Caller, gateway: Gateway) -> Scope:
-    """The scope inside of which ids are known to who speaks in a conversation.
+    """Return the scope in which the speaker of a conversation may look up ids.
 
-    A user's own responses are known to them in every project and conversation of theirs. Who is nobody knows those of
-    the conversation, which is their name; where any user may be named, nobody need be.
+    A user sees their own responses in every project and conversation. Callers without a user see those of the
+    conversation, by its name; callers who may name any user need not name one.
     """
     given, own = conversation.scope.given(), caller.walls.given()
     if conversation.scope.user_id is not None or gateway.trust_client_user_id:
@@ -115,31 +115,31 @@ def reach_of(context: RequestContext, conversation: Conversation) -> Scope:
 
 
 CHAIN_SHARE = 0.5
-"""Of the time that memory may take, what a chain may take to be read that the model's server has itself."""
+"""Share of memory's time for reading a chain that the model's server holds itself."""
 
 
 @dataclass(kw_only=True)
 class ResponsesRequest:
-    """One request, with all that is known of it before the model is asked."""
+    """One request, with everything known before the model is called."""
 
     context: RequestContext
     recalled: Recalled
     conversation: Conversation | None
-    """None where nobody's: then nothing is kept, and nothing can be gone on from."""
+    """None without a user: then nothing is stored, and nothing can be continued."""
     chain: list[Kept] = field(default_factory=list)
-    """The responses that it goes on from, oldest first."""
+    """The responses that it continues, oldest first."""
     user: Message | None = None
-    """What the user said last."""
+    """The user's last message."""
     tools: list[Message] = field(default_factory=list)
-    """What tools said since."""
+    """Tools' results since then."""
     goes_on: bool = False
-    """Whether it only brings results of tools: what the user said was kept when it was said."""
+    """Whether it only brings tools' results: the user's message is stored already."""
     is_named: bool = False
-    """Whether the request itself says which session it is of."""
+    """Whether the request itself names its session."""
     is_held: bool = False
-    """Whether the client holds what was said and sends it along: its sessions are known as a chat's are."""
+    """Whether the client holds the history and sends it: its sessions are identified as a chat's are."""
     is_barred: bool = False
-    """Whether it has no memory at all."""
+    """Whether it gets no memory."""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -148,29 +148,29 @@ class ResponsesRequest:
 
     @property
     def previous_id(self) -> str | None:
-        """The response that it goes on from."""
+        """The response that it continues."""
         given = self.body.get("previous_response_id")
         return given if isinstance(given, str) and given else None
 
     @property
     def earlier(self) -> list[Item]:
-        """What was said in the chain."""
+        """The items of the chain."""
         return earlier_items(self.chain)
 
     @property
     def keeps_response(self) -> bool:
-        """Whether the response may be gone on from: `store` is true by default, as OpenAI has it."""
+        """Whether the response can be continued: `store` is true by default, as with OpenAI."""
         return self.conversation is not None and self.body.get("store") is not False and may_store(self.context.caller)
 
     def placed(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A body with what is remembered in it."""
+        """Return a body with the recalled memories."""
         settings = self.context.gateway.settings
         if self.recalled.is_empty:
             return dict(body)
         return placed(body, self.recalled, settings.responses_injection, settings.injected_tokens)
 
     async def shortened(self, items: list[Item]) -> list[Item]:
-        """The items of the whole conversation without those that its state stands for; the same list where none does.
+        """Return the conversation's items without those that its state replaces; the same list without a state.
 
         Only a session that is older than the request can have a state.
         """
@@ -180,13 +180,13 @@ class ResponsesRequest:
         return await self.context.gateway.shortened(self.in_session(None), items, began=self.context.began)
 
     def note(self, body: bytes) -> None:
-        """Remember what of memory stands in a body that went up, before the turn ends, whose answer may repeat it."""
+        """Record the memories in a body before the turn ends, because its answer may repeat them."""
         if self.conversation is not None:
             self.context.gateway.note(self.conversation, self.recalled, body)
 
     def turn(self, response_id: str | None = None) -> PendingTurn | None:
-        """What is to be kept of the turn; a session that has no name is called after its chain's first response."""
-        # Results of tools alone go on with the turn of the user's words, which were kept when they were said.
+        """Return the turn to store; a session without a name is named after its chain's first response."""
+        # Tools' results alone continue the turn of the user's message, which is stored already.
         user = self.user if not self.goes_on else Message("user", "") if self.tools else None
         if self.conversation is None or user is None or not self.context.stores or self.is_barred:
             return None
@@ -206,7 +206,7 @@ class ResponsesRequest:
         )
 
     def in_session(self, response_id: str | None) -> Conversation:
-        """The conversation, in the session that a response of this id is of."""
+        """Return the conversation in the session of the response with this id."""
         assert self.conversation is not None, "who keeps something is somebody"
         if self.is_named or self.is_held:
             return self.conversation
@@ -215,10 +215,10 @@ class ResponsesRequest:
 
 
 async def read_responses_request(context: RequestContext, chains: Chains, *, needs_chain: bool) -> ResponsesRequest:
-    """Find the chain and what is remembered for a request.
+    """Look up the chain and the memories for a request.
 
-    A chain that a model's server keeps itself is only read for what memory needs, and a failure to do so is given up;
-    with `needs_chain` it is LedgerError. InvalidInputError where that server would go on from another's response.
+    A chain that a model's server holds is read only for memory, and a failure is ignored; with `needs_chain` it is
+    LedgerError. InvalidInputError if that server would continue another caller's response.
     """
     items, named = _items(context.body), _server_conversation(context.body)
     spoken = messages_of(items)
@@ -255,7 +255,7 @@ async def read_responses_request(context: RequestContext, chains: Chains, *, nee
 
 
 def _server_conversation(body: Mapping[str, Any]) -> str | None:
-    """The id of the conversation that the model's server keeps, where the request names one."""
+    """Return the id of the model server's conversation, if the request names one."""
     given = body.get("conversation")
     given = given.get("id") if isinstance(given, dict) else given
     return given if isinstance(given, str) and can_be_id(given) else None
@@ -266,7 +266,7 @@ def _items(body: Mapping[str, Any]) -> Sequence[Item]:
 
 
 def _shown(body: Mapping[str, Any]) -> list[str]:
-    """All that a request's own instructions and messages say."""
+    """Return the texts of a request's own instructions and messages."""
     own = body.get("instructions")
     return [*([own] if isinstance(own, str) else []), *(words(item.get("content")) for item in _items(body))]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EMBEDDING_MODEL = "text-embedding-3-small"
 MAX_ENTRIES = 500
-"""Defaults of this command, which differ from perdure's own."""
+"""Defaults of this command that differ from perdure's own."""
 ENVIRONMENT = {
     "host": "MEMORY_HOST",
     "port": "MEMORY_PORT",
@@ -50,20 +50,20 @@ ENVIRONMENT = {
     "api_key": "OPENAI_API_KEY",
     "log_level": "LOG_LEVEL",
 }
-"""Variables of the environment that stand for options; MEMORY_PATH is the option's own."""
+"""Environment variables for options; the option itself declares MEMORY_PATH."""
 WRITTEN = "# Written by `perdure memory proxy` with each start, so that other commands open this memory as it does."
-"""First line of the settings that it writes."""
+"""First line of the settings file that it writes."""
 
 
 def _layered(context: typer.Context, file: Path | None) -> Path | None:
-    """Lay what a file and the environment say below the options; the environment stands above the file."""
+    """Apply values of a file and of the environment below the options; the environment overrides the file."""
     told = {name: value for name, key in ENVIRONMENT.items() if (value := os.environ.get(key, "").strip())}
     context.default_map = {**_of_file(context, file), **told}
     return file
 
 
 def _of_file(context: typer.Context, file: Path | None) -> dict[str, Any]:
-    """The table [memory.proxy] of a file, by the names of parameters; ConfigError names what is wrong."""
+    """Return the table [memory.proxy] of a file, by parameter names; ConfigError names an error."""
     if file is None:
         return {}
     from perdure.engine.config.config import read_tables  # heavy: pydantic; `perdure --help` must not wait for it
@@ -192,14 +192,14 @@ def proxy(
         git=git is not False,
         gateway=given(gateway),
     )
-    # In one process: what is told here, the key first of all, is told to no other.
+    # In one process: its values, above all the key, are passed to no other process.
     served = given({"host": host, "port": port, "workers": 1, "open": is_open or None})
     config = config.model_copy(update={"server": {**config.server, **served}})
     proxying.stand(config, folder, log_level=log_level, as_json=as_json, made=lambda: _tell_others(folder, config))
 
 
 def _tell_others(folder: Path, config: MemoryConfig) -> None:
-    """Write settings for the other commands, where the folder has none but these: never a key."""
+    """Write settings for the other commands, if the folder has none of the user's: never a key."""
     from perdure.frontends.cli.settings_file import toml  # heavy: pydantic; `perdure --help` must not wait for it
 
     file = folder / CONFIG_FILE
@@ -223,7 +223,7 @@ def _tell_others(folder: Path, config: MemoryConfig) -> None:
 
 
 def _tell(context: typer.Context) -> None:
-    """All options in force, from wherever they come; of a key only that there is one."""
+    """Print all options in force; of a key only that there is one."""
     for each in context.command.params:
         if each.name in context.params and each.opts and each.name not in ("print_args", "help"):
             value = context.params[each.name]
