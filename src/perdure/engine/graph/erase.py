@@ -25,13 +25,13 @@ LATER = "the graph cannot be reached: a job erases it as soon as it can"
 
 
 class GraphErasure:
-    """Takes memories out of the graph of one engine."""
+    """Erases memories from the graph of one engine."""
 
     def __init__(self, keeper: GraphSync) -> None:
         self._keeper = keeper
 
     async def found(self, memory_ids: Sequence[str]) -> ErasedPlace:
-        """How much the graph holds of memories; of a graph that is down nothing is known."""
+        """Return how much the graph holds of memories; unknown while it is down."""
         count: int | None = None
         with degrade("the graph could not be asked what it holds"):
             store = await self._keeper.store()
@@ -41,9 +41,9 @@ class GraphErasure:
         return ErasedPlace("graph", count, "found" if count else "none")
 
     async def erase(self, memory_ids: Sequence[str], whole: Scope | None = None) -> bool:
-        """Remove all that memories, and those of a whole scope, ever stated; whether it is gone.
+        """Remove all statements of memories, and of a whole scope; return whether they are gone.
 
-        If not, call `later` once the ledger has let go of their jobs.
+        If not, call `later` once the ledger has deleted their jobs.
         """
         done = False
         with degrade("the graph is erased later"):
@@ -56,9 +56,9 @@ class GraphErasure:
         return done
 
     async def later(self, memory_ids: Iterable[str], scope: Scope) -> None:
-        """Keep jobs that erase memories when the graph is back; they carry ids and no text.
+        """Enqueue jobs that erase memories when the graph is back; they contain ids and no text.
 
-        GraphError without a ledger, or where it fails: then nobody would ever do it.
+        GraphError without a ledger, or if it fails: then nothing would ever erase them.
         """
         queue = self._keeper.queue
         if queue is None:
@@ -70,7 +70,7 @@ class GraphErasure:
         self._keeper.wake()
 
     async def reset(self) -> bool:
-        """Remove everything; whether it is gone."""
+        """Remove everything; return whether it is gone."""
         done = False
         with degrade("the graph is cleared later"):
             await (await self._keeper.store()).reset()
@@ -79,14 +79,14 @@ class GraphErasure:
 
 
 def with_status(place: ErasedPlace, status: Literal["erased", "kept", "pending"]) -> ErasedPlace:
-    """What became of the graph's share of an erasure."""
+    """Return the place with the result for the graph."""
     if status == "pending":
         return ErasedPlace(place.place, place.count, "pending", LATER)
     return ErasedPlace(place.place, place.count, status if place.count else "none")
 
 
 async def all_memory_ids(ledger: Ledger) -> list[str]:
-    """The ids of all memories that a ledger ever heard of, erased ones too."""
+    """Return the ids of all memories that a ledger ever recorded, erased ones too."""
     ids: dict[str, None] = {}
     async for records in history_pages(ledger):
         ids.update(dict.fromkeys(record.memory_id for record in records))
@@ -98,27 +98,27 @@ def _pages(ids: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 EVERY = 10**9
-"""A limit that no graph reaches."""
+"""A limit above the size of any graph."""
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Memories of which graph and store disagree, and why a comparison could not be made."""
+    """Memories on which graph and store disagree, and why a comparison failed."""
 
     unsaid: list[str] = field(default_factory=list)
-    """Memories that state something of which the graph holds nothing."""
+    """Memories with statements that the graph lacks."""
     gone: list[str] = field(default_factory=list)
-    """Memories of which the graph holds something and that do not stand."""
+    """Memories with statements in the graph that no longer exist."""
     waiting: int = 0
-    """Jobs that are not done: what they are about is not compared."""
+    """Unfinished jobs, whose memories are not compared."""
     parked: int = 0
     """Jobs that failed too often."""
     problem: str = ""
-    """Why the graph could not be asked."""
+    """Why the graph could not be read."""
 
 
 class GraphCheck:
-    """Holds the graph of one engine against its memories."""
+    """Compares the graph of one engine with its memories."""
 
     def __init__(self, kernel: Kernel, keeper: GraphSync) -> None:
         self._kernel = kernel
@@ -126,7 +126,7 @@ class GraphCheck:
         self._reading = StatementReader(kernel)
 
     async def compare(self) -> Comparison:
-        """What disagrees; only reads, and while jobs wait only counts them."""
+        """Return what disagrees; only reads, and while jobs wait only counts them."""
         found = Comparison()
         queue = self._keeper.queue
         if queue is not None:
@@ -145,7 +145,7 @@ class GraphCheck:
         return found
 
     async def look_again(self, memory_ids: Sequence[str]) -> int:
-        """Make the graph conform to memories, and try again what was parked; how many jobs are left."""
+        """Update the graph from memories, and retry parked jobs; return how many jobs are left."""
         kinds, cause, wanted = self._keeper.kinds, new_id(), set(memory_ids)
         scopes = {item.id: item.scope async for item in self._standing() if item.id in wanted}
         jobs = [

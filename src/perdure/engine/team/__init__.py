@@ -1,1 +1,1 @@
-"""Teams: memories that members share, each as visible and as trusted as its tags say (spec 004)."""
+"""Teams: memories shared by members, with a visibility and a truth level."""

@@ -1,4 +1,4 @@
-"""What an export and an import tell of themselves."""
+"""Reports of exports and imports."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from perdure.domain.event import Usage
 from perdure.domain.memory import Answer
 
 TOLD = 1000
-"""Refused lines and warnings that a report names one by one; it counts them all."""
+"""Maximum rejected lines and warnings that a report lists; it counts them all."""
 EXAMPLES = 5
-"""Places that a report names for each reason why something was left out."""
+"""Maximum places listed for each reason why something was left out."""
 
 
 @dataclass(slots=True)
 class Tally(Answer):
-    """How many lines of a kind brought something new, and how many were known already or not to be taken."""
+    """How many lines of a kind were new, and how many were known already or skipped."""
 
     new: int = 0
     skipped: int = 0
@@ -25,21 +25,21 @@ class Tally(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Refusal(Answer):
-    """A line that could not be taken, by its number from 1, and why."""
+    """A rejected line, by its number from 1, and the reason."""
 
     line: int
     reason: str
     where: str = ""
-    """Its place in another tool's export: the file, and what the thing is called there."""
+    """Its place in another tool's export: the file, and the item's name there."""
 
     def model_dump(self) -> dict[str, Any]:
-        """The line, the place if one is known, and the reason."""
+        """Return the line, the place if it is known, and the reason."""
         return {"line": self.line, **({"where": self.where} if self.where else {}), "reason": self.reason}
 
 
 @dataclass(slots=True)
 class Left(Answer):
-    """How much of an export was left out for one reason, and where the first of it stands."""
+    """How much of an export was left out for one reason, with examples of the places."""
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
@@ -47,44 +47,44 @@ class Left(Answer):
 
 @dataclass(slots=True)
 class ImportReport(Answer):
-    """What an import read and what became of it."""
+    """What an import read, and the result."""
 
     lines: int = 0
-    """Lines that were not blank; of another tool's export, items."""
+    """Non-blank lines; in another tool's export, items."""
     formats: dict[str, int] = field(default_factory=dict)
-    """Items by the format that they were read as, where it was looked for."""
+    """Items by their detected format."""
     kinds: dict[str, Tally] = field(default_factory=dict)
     """memories (rows, versions too), history, episodes, conversations, facts."""
     events: dict[str, int] = field(default_factory=dict)
-    """What the conversations did, by event."""
+    """Events from the conversations, by kind."""
     refused: int = 0
     refusals: list[Refusal] = field(default_factory=list)
-    """The first of the refused lines."""
+    """The first rejected lines."""
     ignored: list[str] = field(default_factory=list)
-    """Keys that some conversations or facts had and nobody reads, sorted."""
+    """Unknown keys of conversations or facts, sorted."""
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, Left] = field(default_factory=dict)
-    """By reason, what is sound and was not taken: tools' messages, images, what stands here already in other words."""
+    """Valid items that were not imported, by reason: tools' messages, images, differing facts under the same id."""
     usage: Usage = field(default_factory=Usage)
-    """What models took for the conversations."""
+    """Usage of models for the conversations."""
     dry: bool = False
-    """Whether nothing was written: then `new` is what would be taken if none of it is here yet."""
+    """Whether nothing was written: then `new` counts everything as new."""
 
     def refuse(self, line: int, reason: str, where: str = "") -> None:
-        """Note that a line could not be taken."""
+        """Note a rejected line."""
         self.refused += 1
         if len(self.refusals) < TOLD:
             self.refusals.append(Refusal(line, reason, where))
 
     def leave(self, reason: str, where: str = "") -> None:
-        """Note that something was left out."""
+        """Note a left-out item."""
         left = self.left_out.setdefault(reason, Left())
         left.count += 1
         if where and len(left.examples) < EXAMPLES and where not in left.examples:
             left.examples.append(where)
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Note what was given up."""
+        """Note warnings."""
         self.warnings.extend(list(warnings)[: TOLD - len(self.warnings)])
 
     def count(self, kind: str, *, new: int = 0, skipped: int = 0) -> None:
@@ -95,12 +95,12 @@ class ImportReport(Answer):
 
     @property
     def new(self) -> int:
-        """Lines that brought something new."""
+        """Lines with something new."""
         return sum(tally.new for tally in self.kinds.values())
 
     @property
     def skipped(self) -> int:
-        """Lines whose content was there already, or was deleted or changed here since."""
+        """Lines whose content existed already, or was deleted or changed here since."""
         return sum(tally.skipped for tally in self.kinds.values())
 
     def model_dump(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class ImportReport(Answer):
 
 @dataclass(slots=True)
 class ExportReport(Answer):
-    """How much an export wrote."""
+    """The size of an export."""
 
     memories: int = 0
     """Rows: memories and their earlier versions."""
