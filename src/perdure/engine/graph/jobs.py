@@ -1,4 +1,4 @@
-"""The graph jobs of a change, and when failed jobs are tried again."""
+"""The graph jobs of a change, and the retries of failed jobs."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from perdure.domain.scope import Scope
 from perdure.engine.core.kernel import store_mark
 
 ENTITIES = "entities"
-"""Make the graph hold what the caller's own list of entities says."""
+"""Update the graph from the caller's own list of entities."""
 TEMPORAL = "temporal"
-"""Make the graph hold what the text says."""
+"""Update the graph from the text."""
 ERASE = "erase"
-"""Remove all that the memory ever stated."""
+"""Remove all statements of the memory."""
 KINDS = (ENTITIES, TEMPORAL, ERASE)
 
 PARKED_AFTER = 5
-"""Tries that may fail before a job waits for `revive`."""
+"""Failures after which a job waits for `revive`."""
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
-"""Seconds until the next try while the graph, or the model, cannot be reached."""
+"""Maximum seconds until the next attempt while the graph, or the model, is unreachable."""
 GROWTH = 4.0
-"""How much longer each pause after a failed try is than the one before."""
+"""Factor by which each pause after a failure is longer than the one before."""
 
 
 class JobKinds:
-    """The kinds of one store's jobs: ledgers are shared, and another store's memories are not here to be looked at."""
+    """The kinds of one store's jobs: ledgers are shared, and other stores' memories are not available here."""
 
     def __init__(self, store_identity: str, collection: str) -> None:
         self.store = store_mark(store_identity, collection)
 
     def named(self, kind: str) -> str:
-        """The kind as the ledger keeps it."""
+        """Return the kind as the ledger stores it."""
         return f"{kind}@{self.store}"
 
     @staticmethod
     def bare(kind: str) -> str:
-        """The kind as people know it."""
+        """Return the kind as people know it."""
         return kind.partition("@")[0]
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every kind, as the ledger keeps them."""
+        """Return every kind as the ledger stores it."""
         return tuple(self.named(kind) for kind in KINDS)
 
     def status(self, status: QueueStatus) -> QueueStatus:
-        """The state of the queue by the kinds as people know them; the graph's two are always there."""
+        """Return the state of the queue by readable kinds; the graph's two are always present."""
         by_kind = {ENTITIES: 0, TEMPORAL: 0}
         for kind, count in status.by_kind.items():
             if count:
@@ -61,12 +61,12 @@ class JobKinds:
         return replace(status, by_kind=by_kind)
 
     def job(self, kind: str, memory_id: str, scope: Scope, cause: str, payload: dict[str, Any] | None = None) -> Job:
-        """A job whose id is of its cause: the same change makes the same job, however often it is applied."""
+        """Build a job whose id is derived from its cause: the same change always makes the same job."""
         id = str(uuid5(NAMESPACE_URL, f"perdure:{self.named(kind)}:{memory_id}:{cause}"))
         return Job(id=id, kind=self.named(kind), memory_id=memory_id, scope=scope, payload=payload or {})
 
     def of_changes(self, changes: Iterable[Change]) -> list[Job]:
-        """What the changes of a batch make of work: each memory that they touch is looked at again."""
+        """Return the jobs for the changes of a batch: each affected memory is read again."""
         jobs: dict[str, Job] = {}
         for change in changes:
             if change.item.kind != "facts":
@@ -79,24 +79,24 @@ class JobKinds:
         return list(jobs.values())
 
     def of_items(self, items: Iterable[MemoryItem], cause: str) -> list[Job]:
-        """Jobs that look at memories again for another cause than a change."""
+        """Return jobs that read memories again for another cause than a change."""
         return [self.job(kind, item.id, item.scope, cause) for item in items for kind in _kinds_of([item])]
 
     def erasing(self, memories: Iterable[tuple[str, Scope]], cause: str) -> list[Job]:
-        """Jobs that erase memories from a graph that could not be reached."""
+        """Return jobs that erase memories from a graph that could not be reached."""
         return [self.job(ERASE, id, scope, cause) for id, scope in memories]
 
 
 def _kinds_of(items: Sequence[MemoryItem]) -> tuple[str, ...]:
-    """Which readers a memory concerns that stands, or stood, like this."""
+    """Return the extractors that a memory's states concern."""
     return (ENTITIES, TEMPORAL) if any("entities" in item.metadata for item in items) else (TEMPORAL,)
 
 
 def later(seconds: float) -> str:
-    """The moment that many seconds from now, by the machine's clock, as queues go by."""
+    """Return the time so many seconds from now, by the machine's clock, which queues use."""
     return iso(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def pause_after(attempts: int, growth: float = 2.0) -> float:
-    """Seconds to wait after so many tries, from 1 on."""
+    """Return the seconds to wait after so many failures, from 1 on."""
     return float(min(LONGEST_PAUSE, FIRST_PAUSE * growth ** max(0, attempts - 1)))

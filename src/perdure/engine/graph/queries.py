@@ -26,12 +26,12 @@ from perdure.pipeline.curation.rules.relations.names import read_mentions, type_
 from perdure.pipeline.curation.rules.relations.validity import edges
 
 WIDEST = 5_000
-"""Entities and relations that one question looks at."""
+"""Maximum entities and relations that one query reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleGraph:
-    """What a caller sees around an entity: the entities by key, edges that hold, and the memories behind them."""
+    """What a caller sees around an entity: entities by key, current edges, and the memories behind them."""
 
     entities: Mapping[str, Entity]
     edges: Sequence[Edge]
@@ -40,7 +40,7 @@ class VisibleGraph:
 
 
 class GraphReads:
-    """Questions to the graph of one engine; NoGraphError where none is configured, GraphDownError where it is down."""
+    """Queries to the graph of one engine; NoGraphError without a graph, GraphDownError while it is down."""
 
     def __init__(self, kernel: Kernel, keeper: GraphSync | None) -> None:
         self._kernel = kernel
@@ -50,21 +50,21 @@ class GraphReads:
     async def entities(
         self, asked: GraphQuery, *, names: Sequence[str] | None = None, limit: int = 100
     ) -> list[Entity]:
-        """The entities of a scope, those named by most of the caller's memories first; with names only these."""
+        """Return the entities of a scope, the most mentioned first; with names only these."""
         store, sight = await self._begin(asked), self._sight(asked)
         wide = limit
         while True:
             found = await store.entities(asked.scope, names=names, limit=wide, as_of=_text(asked.as_of))
             items = await sight.items(id for entity in found for id in entity.memory_ids)
             seen = [known for entity in found if (known := sight.entity(entity, items)) is not None]
-            if len(seen) >= limit or len(found) < wide:  # what others have must not use up the limit
+            if len(seen) >= limit or len(found) < wide:  # entities of others must not use up the limit
                 seen.sort(key=lambda entity: (-len(entity.memory_ids), entity_key(entity.name)))
                 return seen[:limit]
             wide *= 4
 
     @guarded
     async def relations(self, asked: GraphQuery, name: str, *, depth: int = 1) -> list[Edge]:
-        """The edges from and to an entity, or `depth` away, by their time; NotFoundError for an unknown one."""
+        """Return the edges of an entity, or `depth` away, ordered by time; NotFoundError if it is unknown."""
         around = await self.around(asked, [name], depth)
         near = _within(around.edges, _known(around, name), depth - 1)
         found = [edge for edge in around.edges if near & {*_ends(edge)}]
@@ -72,7 +72,7 @@ class GraphReads:
 
     @guarded
     async def neighbors(self, asked: GraphQuery, name: str, *, depth: int = 1) -> list[Neighbor]:
-        """Who is reached over at most `depth` edges, and who is named beside the entity, nearest first."""
+        """Return entities at most `depth` edges away, and those mentioned together with it, nearest first."""
         around = await self.around(asked, [name], depth)
         key = _known(around, name)
         found = [*_walked(around, key, depth), *_beside(around, key, asked.at or asked.as_of or self._now())]
@@ -80,7 +80,7 @@ class GraphReads:
 
     @guarded
     async def queue_status(self, scope: Scope) -> QueueStatus:
-        """How much work waits for the graph inside a scope."""
+        """Return how much work waits for the graph inside a scope."""
         keeper = self._configured()
         if keeper.queue is None:
             return QueueStatus(pending=0, processing=0, failed=0, oldest_pending_at=None, by_kind={})
@@ -88,17 +88,17 @@ class GraphReads:
 
     @guarded
     async def revive(self) -> int:
-        """Let everything that waits for another try, or is parked, be done now; how much that is."""
+        """Make all waiting and parked jobs due now; return how many."""
         keeper = self._configured()
         count = 0 if keeper.queue is None else await keeper.queue.revive(keeper.kinds.all)
         keeper.wake()
         return count
 
     async def around(self, asked: GraphQuery, names: Sequence[str], depth: int) -> VisibleGraph:
-        """What the caller sees around entities; for a call that is under way."""
+        """Return what the caller sees around entities, inside a running call."""
         store, sight, as_of = await self._begin(asked), self._sight(asked), _text(asked.as_of)
         near = await store.neighbourhood(asked.scope, names, depth=depth, limit=WIDEST, as_of=as_of)
-        # What ends an edge may start outside: who leads the project now is two edges away from who led it.
+        # The statement that ends an edge may lie outside: the new lead is two edges away from the former one.
         reached = [entity.name for entity in near.entities]
         wider = await store.neighbourhood(asked.scope, reached, depth=1, limit=WIDEST, as_of=as_of) if reached else near
         relations = list(dict.fromkeys((*near.relations, *wider.relations)))
@@ -140,7 +140,7 @@ def _ends(edge: Edge) -> tuple[str, str]:
 
 
 def _within(edges: Sequence[Edge], start: str, depth: int) -> set[str]:
-    """The entities that are at most `depth` edges away."""
+    """Return the entities that are at most `depth` edges away."""
     reached = {start}
     for _ in range(depth):
         reached |= {end for edge in edges if reached & {*_ends(edge)} for end in _ends(edge)}
@@ -148,7 +148,7 @@ def _within(edges: Sequence[Edge], start: str, depth: int) -> set[str]:
 
 
 def _walked(around: VisibleGraph, start: str, depth: int) -> Iterator[Neighbor]:
-    """The neighbours over edges that hold: each edge once, from the end that was reached first."""
+    """Yield the neighbours over current edges: each edge once, from the end that was reached first."""
     reached, walked = {start}, set[Edge]()
     for away in range(1, depth + 1):
         here = set(reached)
@@ -172,7 +172,7 @@ def _walked(around: VisibleGraph, start: str, depth: int) -> Iterator[Neighbor]:
 
 
 def _beside(around: VisibleGraph, start: str, moment: datetime) -> Iterator[Neighbor]:
-    """Entities that memories valid at a moment name beside one, where they do not relate the two."""
+    """Yield entities mentioned together with one in memories valid at a time, if no edge relates the two."""
     related: dict[str, set[frozenset[str]]] = {}
     for each in around.relations:
         pair = frozenset((each.relation.source_key, each.relation.target_key))
@@ -210,7 +210,7 @@ AT_A_TIME = 500
 
 @dataclass(frozen=True, slots=True)
 class GraphVisibility:
-    """One caller's: a scope, and of what stands there the memories that a filter lets through."""
+    """One caller's view: a scope, and a filter for the memories in it."""
 
     kernel: Kernel
     scope: Scope
@@ -218,7 +218,7 @@ class GraphVisibility:
     as_of: datetime | None = None
 
     async def items(self, memory_ids: Iterable[str]) -> dict[str, MemoryItem]:
-        """Those of the memories that stand, or stood by then, and may be read; by id."""
+        """Return the readable memories that exist, or existed at that time, by id."""
         kernel, ids = self.kernel, list(dict.fromkeys(memory_ids))
         within = self._within()
         found: dict[str, MemoryItem] = {}
@@ -243,15 +243,14 @@ class GraphVisibility:
         return visible(self.scope, now=now, as_of=self.as_of, include_past=True, filters=shown)
 
     def stated(self, relations: Sequence[StatedRelation], items: Mapping[str, MemoryItem]) -> list[StatedRelation]:
-        """The relations that these memories state; of an earlier moment, as if nothing had been taken back since."""
+        """Return the relations that these memories state; for an earlier time without later withdrawals."""
         return [replace(each, untold_at=None) for each in relations if each.memory_id in items]
 
     def entity(self, entity: Entity, items: Mapping[str, MemoryItem]) -> Entity | None:
-        """The entity as these memories know it; None where none of them names it.
+        """Return the entity as these memories describe it; None if none mentions it.
 
-        What others say of it is not told: its description, its type and how it is written may be theirs. Whose sight
-        has a filter is told what the memories that pass it say, whether or not there are others: else the difference
-        would tell that there are.
+        Data from other memories (description, type, spelling) is left out. With a filter this always applies, whether
+        or not there are other memories: otherwise the difference would reveal them.
         """
         ids = tuple(id for id in entity.memory_ids if id in items)
         if not ids:
@@ -265,7 +264,7 @@ class GraphVisibility:
 
 
 def _as_told(entity: Entity, items: Sequence[MemoryItem]) -> Entity:
-    """The entity as some memories tell of it, the newest first: as they list it, or write it in their text."""
+    """Return the entity as some memories describe it, the newest first: as they list it, or spell it in their text."""
     key = entity_key(entity.name)
     listed = [each for item in items for each in read_mentions(item.metadata.get("entities")) if each.key == key]
     written = re.compile(re.escape(entity.name), re.IGNORECASE)

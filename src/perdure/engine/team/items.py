@@ -1,4 +1,4 @@
-"""Team members and the items and patches that they write, checked; every wrong field is named."""
+"""Team members, and their items and patches, validated; every wrong field is named."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from perdure.engine.core.rows import is_source
 from perdure.engine.requests import invalid, read_one_of, read_share, read_text
 
 TRUSTED: tuple[Role, ...] = ("admin", "service")
-"""They see the memories of every project, and may write what a team holds for validated."""
+"""Roles that see the memories of every project, and may write validated facts."""
 WRITERS: tuple[Role, ...] = ("member", "admin", "service")
 MOST_TRUSTED_INSERT = level_of("WORKING")
-"""The highest level at which any member may put a memory in."""
+"""The highest level at which any member may insert a memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member of one team, checked."""
+    """One member of one team, validated."""
 
     team: str
     name: str
     role: Role = "member"
     projects: frozenset[str] = frozenset()
     walls: Scope
-    """The team, and the one project that their key may be used for if it names one."""
+    """The team, and the one project that the member's key is limited to, if any."""
 
     def need(self, *roles: Role, to: str) -> None:
-        """ForbiddenError where this member has none of the roles."""
+        """Raise ForbiddenError unless this member has one of the roles."""
         if self.role not in roles:
             raise ForbiddenError(f"to {to} takes the role {' or '.join(roles)}, and {self.name} has {self.role}")
 
     def sees(self) -> Filter:
-        """The memories of the team that this member sees: a filter, so that a store finds no others."""
+        """The filter of the team's memories that this member may see; stores apply it."""
         shared: list[Filter] = [
             eq("visibility", "team"),
             And((eq("visibility", "private"), eq("written_by", self.name))),
@@ -64,14 +64,14 @@ class Member:
         return Or(tuple(shared))
 
     def may_vouch(self, truth_level: str) -> bool:
-        """Whether what this member writes may stand at a level without anybody's approval."""
+        """Whether this member's memories may be at a level without anybody's approval."""
         return level_of(truth_level) <= MOST_TRUSTED_INSERT or self.role in TRUSTED
 
 
 def read_member(
     *, team: object, member: object, role: object = "member", projects: object = (), walls: Scope = UNRESTRICTED
 ) -> Member:
-    """A member of a caller's arguments; ForbiddenError where walls stand between them and the team."""
+    """Build a member from a caller's arguments; ForbiddenError if the scope excludes the team."""
     if not isinstance(team, str) or not team:
         raise invalid("team", "text", team)
     if not isinstance(member, str) or not member.strip():
@@ -94,16 +94,16 @@ def read_member(
 
 
 PUBLISHED = all_of(eq("truth_level", "PUBLIC"), Not(eq("visibility", "private")))
-"""What everybody sees, of any team and without one; an author may still take their own back."""
+"""What everybody sees, with or without a team; an author may still withdraw their own."""
 
 
 def at_least(truth_level: str) -> Filter:
-    """Memories of a level or a higher one."""
+    """Return the filter for memories of a level or a higher one."""
     return Condition("truth_level", "in", TRUTH_LEVELS[level_of(truth_level) :])
 
 
 def ledger_of(kernel: Kernel) -> Ledger:
-    """The ledger that keeps promotions and the audit; LedgerError where there is none."""
+    """Return the ledger with promotions and audit; LedgerError if there is none."""
     if kernel.ledger is None:
         raise LedgerError(
             "there is no ledger: it could not be opened (see the log), and a team changes nothing that is not on record"
@@ -112,7 +112,7 @@ def ledger_of(kernel: Kernel) -> Ledger:
 
 
 def audit_entry(kernel: Kernel, member: Member, action: str, subject_id: str, **details: Any) -> AuditEntry:
-    """A line of the audit, dated now; the details hold ids, levels and names of fields, and no text."""
+    """Build a line of the audit, dated now; the details contain ids, levels and field names, and no text."""
     return AuditEntry(
         id=new_id(), at=kernel.clock.tick(), team=member.team, actor=member.name, action=action,
         subject_id=subject_id, details=details,
@@ -120,28 +120,28 @@ def audit_entry(kernel: Kernel, member: Member, action: str, subject_id: str, **
 
 
 def tags_of(item: MemoryItem) -> Tags:
-    """The tags of a team's memory, which the guard lets in with them alone."""
+    """Return the tags of a team's memory, which always has them."""
     assert item.tags is not None, "see guard.check_tags"
     return item.tags
 
 
 def with_tags(tags: Tags, **changes: str) -> Tags:
-    """A copy of tags with some of them changed."""
+    """Return a copy of tags with some of them changed."""
     return replace(tags, **changes)
 
 
 TAG_FIELDS = (
     "team_scope", "project_scope", "visibility", "confidence", "truth_level", "source", "validation_status",
 )  # fmt: skip
-"""Spec 004's seven: an item without one of them is refused."""
+"""The seven tags: an item without one of them is rejected."""
 PATCHABLE = ("content", "project_scope", "visibility", "confidence", "validation_status", "metadata")
-"""What a patch may change."""
+"""Fields that a patch may change."""
 BY_PROMOTION = "truth_level is only moved by a promotion: POST /v1/promotions, or request_promotion in the library"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamItem:
-    """One item as a member gives it, checked."""
+    """One item from a member, validated."""
 
     content: str
     team_scope: str
@@ -152,11 +152,11 @@ class TeamItem:
     source: str
     validation_status: str
     metadata: dict[str, Any] | None = None
-    """None where none was given: an item that is there keeps its own."""
+    """None if not given: an existing item keeps its own."""
 
 
 def read_item(value: object, team: str) -> TeamItem:
-    """The item of a caller's object; ForbiddenError where it names another team than the caller asks for."""
+    """Read the item of a caller's object; ForbiddenError if it names another team than the caller's."""
     if isinstance(value, TeamItem):
         item = value
     else:
@@ -168,7 +168,7 @@ def read_item(value: object, team: str) -> TeamItem:
 
 
 def read_patch(value: object) -> dict[str, Any]:
-    """The changes of a caller's object, also where it holds them under `patch`; PromotionRequiredError for a level."""
+    """Read the changes of a caller's object, or of its `patch`; PromotionRequiredError for a level."""
     if isinstance(value, Mapping) and {*value} == {"patch"}:
         value = value["patch"]
     if isinstance(value, Mapping):
@@ -192,7 +192,7 @@ def _names_level(value: Mapping[Any, Any]) -> bool:
 
 
 def check_placed(visibility: str, project: str | None) -> None:
-    """InvalidInputError where a memory would be for the members of no project."""
+    """Raise InvalidInputError for a memory that is visible to the members of no project."""
     if visibility == "project" and project is None:
         raise InvalidInputError(
             "visibility project needs a project_scope: without one the memory is for the members of no project",
@@ -242,7 +242,7 @@ def _read_wall(value: object, field: str) -> str:
 
 
 def read_project(value: object, field: str = "project_scope") -> str | None:
-    """A project's name; None is the whole team."""
+    """Read a project's name; None is the whole team."""
     return None if value is None else _read_wall(value, field)
 
 

@@ -1,4 +1,4 @@
-"""Search, list and history of a team's memory: a member learns only of the memories that they may see."""
+"""Search, list and history of a team's memory: a member sees only the memories that they may see."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from perdure.pipeline.retrieval.presets import PLAIN
 MOST_RESULTS = 100
 """The largest limit of a team search."""
 FACT_CHARACTERS = 280
-"""Characters of each fact that is put into a system prompt."""
+"""Maximum characters of each fact in a system prompt."""
 _FACT_TOKENS = 2 * FACT_CHARACTERS
-"""More than a fact of that length can take, whatever its script."""
+"""More tokens than a fact of that length can take, in any script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamSearchOptions:
-    """What a member looks for, checked."""
+    """A member's search options, validated."""
 
     truth_level_min: str = "EPHEMERAL"
     project_scope: str | None = None
@@ -40,7 +40,7 @@ class TeamSearchOptions:
     limit: int = 10
 
     def filter(self) -> And:
-        """The memories that it may be."""
+        """The filter of the matching memories."""
         project = None if self.project_scope is None else eq("project_id", self.project_scope)
         level = None if self.visibility is None else eq("visibility", self.visibility)
         return all_of(at_least(self.truth_level_min), project, level)
@@ -49,7 +49,7 @@ class TeamSearchOptions:
 def read_team_search(
     *, truth_level_min: object, project_scope: object, visibility: object, limit: object, most: int = MOST_RESULTS
 ) -> TeamSearchOptions:
-    """The arguments of a search or list, checked; InvalidInputError names the one that is wrong."""
+    """Validate the arguments of a search or list; InvalidInputError names the wrong one."""
     if not isinstance(truth_level_min, str):
         raise invalid("truth_level_min", "text", truth_level_min)
     try:
@@ -72,14 +72,14 @@ def read_team_search(
 
 @dataclass(frozen=True, slots=True)
 class SystemAddendum(Answer):
-    """What a team holds for true about a question, as a block for a system prompt; empty where there is nothing."""
+    """A team's facts about a question, as a block for a system prompt; empty if there are none."""
 
     system_addendum: str
     fact_count: int
 
 
 class TeamReader:
-    """Searches, lists and tells the history of a team's memories."""
+    """Searches and lists a team's memories, and returns their history."""
 
     def __init__(self, kernel: Kernel, read_path: ReadPath) -> None:
         self._kernel = kernel
@@ -87,25 +87,25 @@ class TeamReader:
 
     @guarded
     async def search(self, member: Member, query: str, looking: TeamSearchOptions) -> SearchResult:
-        """What answers the query of what the member sees, best first by `score`."""
+        """Return the memories visible to the member that answer the query, best first by `score`."""
         found = await self._search(member.walls, query, all_of(member.sees(), looking.filter()), looking.limit)
         return self._noted(found)
 
     @guarded
     async def public_search(self, query: str, looking: TeamSearchOptions) -> SearchResult:
-        """What answers the query of what any team has published."""
+        """Return the PUBLIC memories of any team that answer the query."""
         filters = all_of(PUBLISHED, looking.filter())
         return self._noted(await self._search(Scope(), query, filters, looking.limit, related=False))
 
     def _noted(self, found: SearchResult) -> SearchResult:
-        """What was found, which counts as recalled once more."""
+        """Count the results as recalled, and return them."""
         self._read_path.access_counts.note(recalled(found.results, None))
         return found
 
     async def _search(
         self, scope: Scope, query: str, filters: Filter, limit: int, *, related: bool = True, trusted: bool = False
     ) -> SearchResult:
-        """By meaning alone; `related` adds what a graph leads to, which depends on how far its work is."""
+        """Search by meaning alone; `related` adds the graph's results, which depend on its progress."""
         asked = Query(
             text=read_text(query, "query"),
             scope=scope,
@@ -119,13 +119,13 @@ class TeamReader:
 
     @guarded
     async def get(self, member: Member, id: str) -> MemoryItem | None:
-        """The memory with this id, or None; so too where the member does not see it, or it has expired."""
+        """Return the memory with this id, or None, also if the member cannot see it, or it has expired."""
         found = await self.standing(member, id)
         return None if found is None else found[0]
 
     @guarded
     async def get_all(self, member: Member, looking: TeamSearchOptions, cursor: str | None) -> ListResult:
-        """A page of what the member sees, oldest first."""
+        """Return a page of what the member sees, oldest first."""
         kernel = self._kernel
         within = self._shown_to(member, looking.filter())
         page = await kernel.store.list(kernel.collection, within, looking.limit, cursor)
@@ -133,10 +133,10 @@ class TeamReader:
 
     @guarded
     async def history(self, member: Member, id: str) -> list[HistoryRecord]:
-        """What happened to a memory, oldest first, as far as the member sees; empty where they do not see it now.
+        """Return a memory's history, oldest first, as far as the member sees; empty if they cannot see it now.
 
-        Of a memory that was deleted it goes by how it last stood. A text that the member could not see when it stood
-        is left out of its record.
+        For a deleted memory its last state decides. A text that the member could not see at the time is left out of its
+        record.
         """
         kernel = self._kernel
         records = await kernel.history(read_memory_id(id))
@@ -155,7 +155,7 @@ class TeamReader:
         ]
 
     async def _told(self, member: Member, record: HistoryRecord, stands: bool) -> _Told:
-        """What of a record the member sees; of one without its change, erased or imported, only that it was."""
+        """Return the visible part of a record; of one without its change, erased or imported, only its existence."""
         ledger = self._kernel.ledger
         change = None if record.erased or ledger is None else await ledger.event(record.id)
         if change is None:
@@ -168,7 +168,7 @@ class TeamReader:
 
     @guarded
     async def system_addendum(self, member: Member, query: str, *, top_k: int, min_level: str) -> SystemAddendum:
-        """The facts that bear on a query, of a level or above it, quoted and delimited as data."""
+        """Return the facts about a query, of a level or above it, quoted and delimited as data."""
         looking = read_team_search(truth_level_min=min_level, project_scope=None, visibility=None, limit=top_k)
         filters = all_of(member.sees(), looking.filter())
         facts = await self._for_prompts(member, query, filters, looking.limit)
@@ -177,7 +177,7 @@ class TeamReader:
 
     @guarded
     async def canonical(self, member: Member, query: str, limit: int) -> list[MemoryItem]:
-        """The CANONICAL facts, and those of a higher level, that bear on a message of the member's."""
+        """Return the facts about a member's message that are CANONICAL or higher."""
         return await self._for_prompts(member, query, all_of(member.sees(), at_least("CANONICAL")), limit)
 
     async def _for_prompts(self, member: Member, query: str, filters: Filter, limit: int) -> list[MemoryItem]:
@@ -186,11 +186,11 @@ class TeamReader:
 
     # ------------------------------------------------------------------ for calls under way
     async def standing(self, member: Member, id: str) -> tuple[MemoryItem, Point] | None:
-        """A memory that stands and that the member sees, with its row."""
+        """Return a current memory that the member sees, with its row."""
         kernel = self._kernel
         try:
             point = await kernel.store.get(kernel.collection, read_memory_id(id))
-        except NotFoundError:  # text that no memory can have as its id
+        except NotFoundError:  # text that cannot be an id
             return None
         if point is None or not matches(self._shown_to(member), point.payload):
             return None
@@ -204,7 +204,7 @@ class TeamReader:
         return found
 
     async def seen_of(self, member: Member, ids: Sequence[str]) -> set[str]:
-        """Which of these memories stand and are seen by the member."""
+        """Return which of these memories exist and are visible to the member."""
         kernel = self._kernel
         shown_to = self._shown_to(member)
         points = await kernel.store.get_many(kernel.collection, list(dict.fromkeys(ids)))
@@ -216,7 +216,7 @@ class TeamReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """What of one record of history a member sees."""
+    """The visible part of one history record."""
 
     is_seen: bool
     sees_before: bool
@@ -224,6 +224,6 @@ class _Told:
 
 
 def _cut(text: str) -> str:
-    """The text on one line, and of a long one the beginning."""
+    """Return the text on one line, shortened if it is long."""
     line = " ".join(text.split())
     return line if len(line) <= FACT_CHARACTERS else line[: FACT_CHARACTERS - 1].rstrip() + "…"

@@ -35,7 +35,7 @@ from perdure.engine.core.rows import check_item
 from perdure.engine.requests import Addition, invalid, read_addition, read_flag, read_share, read_text
 
 FORMAT = 1
-"""The version of the lines that this perdure writes; it refuses a higher one."""
+"""The format version that this perdure writes; it rejects a higher one."""
 
 ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
 ROWS = ("before", "after", "keep")
@@ -52,7 +52,7 @@ _FACT = frozenset(
     {
         "memory", "id", "metadata", "timestamp", "told_at", "created_at", "updated_at", "valid_from", "valid_to",
         "expires_at", "type", "importance", "source", "tags", "confidence", *SCOPE_FIELDS,
-        # Parts of a listed memory that are made anew here.
+        # Parts of a listed memory that are recomputed here.
         "hash", "score", "similarity", "explanation", "kind", "access_count", "last_accessed_at", "sources",
     }
 )  # fmt: skip
@@ -64,21 +64,21 @@ class Header:
 
     format: int
     embedder: str = ""
-    """Whose vectors the rows bring, if they bring any."""
+    """The embedder of the rows' vectors, if there are any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The last line of a backup, of which `upkeep.sealed` knows what it says."""
+    """The last line of a backup; `sealed_file` checks its contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a store, whole."""
+    """A complete row of a store."""
 
     payload: dict[str, Any]
     vector: Vector | None = None
-    """Its vector, of the embedder that the header names; then the payload has what is made of it, too."""
+    """Its vector, by the header's embedder; then the payload also has the derived data."""
 
     @property
     def id(self) -> str:
@@ -87,27 +87,27 @@ class Row:
 
     @property
     def memory_id(self) -> str:
-        """The memory that the row is, or is an earlier version of."""
+        """The id of the memory whose current or earlier state the row is."""
         return str(self.payload.get("version_of") or self.payload["id"])
 
     @property
     def is_live(self) -> bool:
-        """Whether the row is what the memory now says."""
+        """Whether the row is the current state of the memory."""
         return bool(self.payload.get("state", LIVE) == LIVE)
 
     @property
     def is_message(self) -> bool:
-        """Whether the row is an episode made searchable, which has no history of its own."""
+        """Whether the row is a searchable episode, which has no history of its own."""
         return self.payload.get("kind") == "messages" and self.payload.get("id") in self.payload.get("sources", ())
 
     def says_the_same(self, payload: Mapping[str, Any]) -> bool:
-        """Whether another row of the same id is of the same text and moment."""
+        """Whether another row of the same id has the same text and time."""
         return all(self.payload.get(name) == payload.get(name) for name in ("memory", "updated_at", "state"))
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A history record, and the change behind it unless that was erased or never known."""
+    """A history record, and its change unless that was erased or never known."""
 
     record: HistoryRecord
     change: Change | None
@@ -115,38 +115,38 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ConversationLine:
-    """One conversation, to be added; `digest` is the line's, by which a second import knows it."""
+    """One conversation to add; `digest` is the line's, which identifies it in a repeated import."""
 
     addition: Addition
     digest: str
     ignored: tuple[str, ...] = ()
     is_part: bool = False
-    """Whether it is a stretch of another tool's conversation, of which the messages are counted."""
+    """Whether it is a part of another tool's conversation, whose messages are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactLine:
-    """One fact, to be stored as it is; `item` lacks its slots, and the moment of its storing where none was given."""
+    """One fact to store as it is; `item` has no slots yet, nor a time if none was given."""
 
     item: MemoryItem
     has_own_id: bool = True
-    """Whether the line gave the id; one that was made from the text stands for "this text in this scope"."""
+    """Whether the line gave the id; a derived id means "this text in this scope"."""
     ignored: tuple[str, ...] = ()
     where: str = ""
     """Its place in another tool's export, for people."""
 
 
 Line = Header | Seal | Row | Event | Episode | ConversationLine | FactLine
-"""What a line may be."""
+"""The kinds of lines."""
 
 
 # ------------------------------------------------------------------ reading
 
 
 def read_line(text: str, default: Scope) -> Line:
-    """What a line is; InvalidInputError says what is wrong with it.
+    """Parse a line; InvalidInputError says what is wrong with it.
 
-    `default` fills in the axes of scope that a conversation or a fact does not name.
+    `default` fills in the scope fields that a conversation or a fact does not name.
     """
     value = _read_json(text)
     record = value.pop("record", None)
@@ -171,7 +171,7 @@ def read_line(text: str, default: Scope) -> Line:
 
 
 def read_foreign(value: dict[str, Any], where: str, default: Scope) -> ConversationLine | FactLine:
-    """What a reader of another tool's export has said as a line: a stretch of a conversation, or a fact."""
+    """Convert the result of another tool's reader into a line: a part of a conversation, or a fact."""
     text = _checked(value)
     if "messages" in value:
         return replace(_read_said(value, text, default), is_part=True)
@@ -193,7 +193,7 @@ def _read_json(text: str) -> dict[str, Any]:
 
 
 def _checked(value: Any) -> str:
-    """The text of a value that can be written again; InvalidInputError for one that cannot."""
+    """Return a value's text if it can be written again; else InvalidInputError."""
     try:
         text = ENCODE(value)
         text.encode()
@@ -230,7 +230,7 @@ def _read_vector(packed: object) -> Vector | None:
 
 
 def _read_row(payload: dict[str, Any]) -> dict[str, Any]:
-    """A payload that can be a row: the fields that others rely on are there and are what they must be."""
+    """Validate the payload of a row."""
     _check_texts(payload, ("id", "memory", "hash", "created_at", "updated_at", "told_at"), _ROW_TEXTS)
     for name in ("id", "version_of"):
         if payload.get(name) is not None and read_id(payload[name]) != payload[name]:
@@ -349,7 +349,7 @@ def _read_stated(value: dict[str, Any], default: Scope) -> FactLine:
 
 
 def _stated_id(given: object, text: str, scope: Scope, told: str) -> str:
-    """The id given, else one that the same fact always gets, so that a second import knows it."""
+    """Return the given id, else one derived from the fact, so that a repeated import recognises it."""
     if given is not None:
         id = read_id(given)
         if id is None:
@@ -376,7 +376,7 @@ def _scope_of(value: Mapping[str, Any], default: Scope | None = None) -> Scope:
 
 
 def at_moment(item: MemoryItem, moment: str) -> MemoryItem:
-    """The item, with the moment of its storing where nothing else was said; nothing is told later than that."""
+    """Return the item with the given time where it has none; no fact is dated later than that."""
     created = item.created_at or moment
     dated = item.told_at or moment
     return item.with_(
@@ -387,20 +387,20 @@ def at_moment(item: MemoryItem, moment: str) -> MemoryItem:
     )
 
 
-# Writing an archive: each thing of a memory as a line of text (see `archive` for what they are).
+# Writing an archive, one item a line.
 
 _SEPARATORS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-"""Characters that JSON lets stand in a text and that many readers take for the end of a line."""
+"""Characters that JSON allows in a text and that many readers take for the end of a line."""
 
 
 def header_line(*, written_by: str, written_at: str, scope: Scope, embedder: str) -> str:
-    """The first line: which format this is, who wrote it and what was asked for."""
+    """Write the first line: the format, the writer and the exported scope."""
     told = {"written_by": written_by, "written_at": written_at, "scope": scope.given(), "embedder": embedder}
     return _line({"perdure": FORMAT}, told)
 
 
 def row_line(payload: Mapping[str, Any], vector: Vector | None = None) -> str:
-    """A row of the store, whole; without a vector it is made again from the text, and so is what is made of both."""
+    """Write a complete row of the store; without a vector, an import recomputes it and the derived data."""
     if vector is None:
         return _line({"record": "memory"}, without_derived(payload))
     packed = base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode("ascii")
@@ -408,7 +408,7 @@ def row_line(payload: Mapping[str, Any], vector: Vector | None = None) -> str:
 
 
 def event_line(record: HistoryRecord, change: Change | None) -> str:
-    """A history record, with the rows of its change; the order of the lines stands for `sequence`."""
+    """Write a history record with the rows of its change; the order of the lines replaces `sequence`."""
     fields = {name: value for name in RECORD if (value := getattr(record, name)) is not None}
     if change is not None:
         fields |= {name: list(value) for name in ("sources", "hides") if (value := getattr(change, name))}
@@ -417,15 +417,15 @@ def event_line(record: HistoryRecord, change: Change | None) -> str:
 
 
 def episode_line(episode: Episode) -> str:
-    """A message as it was said."""
+    """Write a message."""
     fields = {name: value for name in EPISODE if (value := getattr(episode, name)) is not None}
     fields |= {name: True for name in ("hidden", "pending") if getattr(episode, name)}
     return _line({"record": "episode"}, {**fields, **episode.scope})
 
 
 def _line(head: dict[str, Any], rest: Mapping[str, Any]) -> str:
-    """What kind of line it is, then the rest by name, so that the same content is always the same text."""
+    """Write the kind of the line, then the fields by name, so that equal content gives equal text."""
     text = f"{ENCODE(head)[:-1]},{ENCODE(dict(rest))[1:]}"
     for separator, escape in _SEPARATORS.items():
         text = text.replace(separator, escape)
-    return text.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair becomes JSON's own escape
+    return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate becomes a JSON escape

@@ -1,4 +1,4 @@
-"""Back up a whole memory, with its vectors, into one file, and restore it from there."""
+"""Back up a whole memory, with its vectors, into one file, and restore it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from perdure.engine.transfer.transfer import export_archive, import_archive
 
 @dataclass(frozen=True, slots=True)
 class BackupReport(Answer):
-    """Where a backup lies and what it holds."""
+    """The place and contents of a backup."""
 
     file: str
     at: str
@@ -38,7 +38,7 @@ class BackupReport(Answer):
     bytes: int
     held: ExportReport
     removed: tuple[str, ...] = ()
-    """Older scheduled backups that went for it."""
+    """Older scheduled backups that were deleted."""
 
     def model_dump(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -47,19 +47,19 @@ class BackupReport(Answer):
 
 
 def backup_folder(engine: Engine) -> Path:
-    """Where backups are written that name no place."""
+    """Return the default folder of backups."""
     config = engine.kernel.config
     folder = config.upkeep.backup_folder or config.path / "backups"
     return folder.expanduser()
 
 
 async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool = False) -> BackupReport:
-    """Write all of the memory into a file: memories, versions, history, messages and vectors, as of one moment.
+    """Write the whole memory into a file: memories, versions, history, messages and vectors, at one time.
 
-    Writers wait meanwhile. `place` is a file, or a folder for a file that is named by the moment. The file is there
-    whole or not at all, readable by its owner alone, and the ledger remembers it, so that `forget` reaches it.
-    InvalidInputError where another file than a backup is there, which stays; PerdureError where it cannot be written,
-    LedgerError where there is no ledger to remember it.
+    Writers wait meanwhile. `place` is a file, or a folder for a file named by the time. The file is complete or absent,
+    and only its owner can read it. The ledger records it, so that `forget` reaches it. InvalidInputError if a file
+    other than a backup exists there, which stays; PerdureError if it cannot be written, LedgerError without a ledger to
+    record it.
     """
     kernel = engine.kernel
     await kernel.ready()
@@ -82,7 +82,7 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
         raise _unwritable(file, error) from error
 
     async def seal() -> None:
-        # Before any writer goes on: what is forgotten from now on is looked for in this file, too.
+        # Before any writer continues: later erasures must search this file, too.
         nonlocal checksum
         made = BackupEntry(file, at, platform.node(), scheduled)
         await note_backups(kernel, ledger, [made])
@@ -112,8 +112,8 @@ def _unwritable(file: Path, error: OSError) -> PerdureError:
 
 
 async def _let_go_of_old(engine: Engine, newest: str) -> tuple[str, ...]:
-    """Remove the oldest scheduled backups beyond those that are kept; one of later than the newest is of a wrong clock,
-    and goes before them."""
+    """Delete the oldest scheduled backups beyond the number to keep; one later than the newest comes from a wrong
+    clock, and goes first."""
     kernel = engine.kernel
     ledger = await kernel.required_ledger()
     known = sorted(await made_backups(kernel, ledger), key=lambda made: made.at <= newest)
@@ -130,12 +130,12 @@ _UNDER_WAY = "restoring"
 
 
 async def restore(engine: Engine, file: Path, *, into_existing: bool = False, reembed: bool = False) -> ImportReport:
-    """Bring back what a backup holds: ids, times, history, versions, messages and vectors.
+    """Restore a backup: ids, times, history, versions, messages and vectors.
 
-    The file is read to its end before anything is written: InvalidInputError where it is cut off, damaged or foreign.
-    A memory that holds something already is a ConflictError, unless `into_existing` lays the backup over it as an
-    import does: what was changed, deleted or forgotten here since stays so. ConfigError where the backup's vectors are
-    of another embedder, unless `reembed` makes them anew. What was killed half way is finished by the same call again.
+    The file is read to its end before anything is written: InvalidInputError if it is truncated, damaged or foreign. A
+    memory that is not empty is a ConflictError, unless `into_existing` merges the backup as an import does: later
+    changes, deletions and erasures stay. ConfigError if the backup's vectors are of another embedder, unless `reembed`
+    computes them again. The same call finishes an interrupted restore.
     """
 
     def look(number: int, line: str) -> None:

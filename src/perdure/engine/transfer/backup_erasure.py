@@ -1,4 +1,4 @@
-"""Erase forgotten memories from backups: rewrite the files that were made here without them."""
+"""Erase forgotten memories from backups: rewrite the files made on this machine without them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.engine.core.kernel import Kernel, store_mark
 from perdure.engine.transfer.sealed_file import SealedWriter, alone_in, clear_left_over, read_sealed
 
-# The list of backups, kept in the ledger, so that an erasure can reach them.
+# The list of backups in the ledger, through which an erasure reaches them.
 
 
 @dataclass(frozen=True, slots=True)
 class PendingErasure:
-    """What is to be taken out of a backup: memories, messages, and all of some scopes."""
+    """What is to be erased from a backup: memories, messages, and whole scopes."""
 
     memories: frozenset[str] = frozenset()
     episodes: frozenset[str] = frozenset()
@@ -37,12 +37,12 @@ class PendingErasure:
         return PendingErasure(self.memories | other.memories, self.episodes | other.episodes, tuple(scopes))
 
     def model_dump(self) -> dict[str, Any]:
-        """The same as plain values: ids and names of scopes, no text."""
+        """Return it as plain values: ids and names of scopes, no text."""
         return {"memories": sorted(self.memories), "episodes": sorted(self.episodes), "scopes": list(self.scopes)}
 
     @classmethod
     def read(cls, value: Any) -> PendingErasure:
-        """What `model_dump` wrote; nothing for anything else."""
+        """Parse the output of `model_dump`; empty for anything else."""
         if not isinstance(value, dict):
             return cls()
         memories, episodes = (frozenset(value.get(name) or ()) for name in ("memories", "episodes"))
@@ -58,26 +58,26 @@ class BackupEntry:
     host: str
     is_scheduled: bool = False
     owed: PendingErasure = field(default_factory=PendingErasure)
-    """What could not be taken out of it yet."""
+    """What could not be erased from it yet."""
 
     @property
     def is_here(self) -> bool:
-        """Whether it was written on this machine."""
+        """Whether it was made on this machine."""
         return self.host == platform.node()
 
     def model_dump(self) -> dict[str, Any]:
-        """The backup as the ledger keeps it."""
+        """Return the entry for the ledger."""
         owed = {"owed": self.owed.model_dump()} if self.owed else {}
         return {"at": self.at, "host": self.host, "scheduled": self.is_scheduled, **owed}
 
 
 def settings_name(kernel: Kernel, what: str) -> str:
-    """The name of settings of this store alone, in a ledger that stores may share."""
+    """Return the name of this store's own settings in a ledger that stores may share."""
     return f"{what}@{store_mark(kernel.identity, kernel.config.vector_store.collection_name)}"
 
 
 async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
-    """The backups of this memory that the ledger knows of, oldest first."""
+    """Return the known backups of this memory, oldest first."""
     known = await ledger.settings.get(settings_name(kernel, "backups"))
     found = [
         BackupEntry(
@@ -92,7 +92,7 @@ async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
 async def note_backups(
     kernel: Kernel, ledger: Ledger, made: Iterable[BackupEntry] = (), gone: Iterable[Path] = ()
 ) -> None:
-    """Keep these in the list, and let go of those that are not there any more."""
+    """Add or update these in the list, and remove those that are gone."""
     values: dict[str, Any] = {str(place): None for place in gone}
     values.update({str(each.place): each.model_dump() for each in made})
     if values:
@@ -101,18 +101,18 @@ async def note_backups(
 
 PLACE = "backups"
 _CHANGE_KEYS = ("before", "after", "keep", "old_value", "new_value", "sources", "hides")
-"""What a record of history has beside who, when and which: gone with its text."""
+"""Fields of a history record that are erased with its text."""
 
 
 async def erase_from_backups(
     kernel: Kernel, memories: Collection[str], episodes: Collection[str], whole: Scope | None = None, *, dry_run: bool
 ) -> ErasedPlace | None:
-    """Take memories, messages, or all of a scope out of every backup that was made here; None where none was.
+    """Erase memories, messages, or a whole scope from every backup made on this machine; None if there is none.
 
-    A file is written anew beside the old one and takes its place whole. `count` is how many lines named what goes. One
-    that cannot be reached (another machine, a folder that is not there, a disk that fails) is `pending`: the ledger
-    remembers what is owed, and the next erasure or backup on that machine pays it. One that was moved or deleted is
-    told of, because a copy elsewhere keeps its text. Call it after the ledger has forgotten.
+    A file is rewritten beside the old one and replaces it whole. `count` is the number of lines that named erased data.
+    An unreachable one (another machine, a missing folder, a failing disk) is `pending`: the ledger records what is
+    owed, and the next erasure or backup on that machine finishes it. A file that was moved or deleted is reported,
+    because a copy elsewhere keeps its text. Call it after the ledger has been erased.
     """
     ledger = kernel.ledger
     made = [] if ledger is None else await made_backups(kernel, ledger)
@@ -154,7 +154,7 @@ def _why(made: BackupEntry, error: Exception) -> str:
 
 
 def _in_file(made: BackupEntry, owed: PendingErasure, dry_run: bool) -> int:
-    """How many lines of a file name what goes; unless dry, it is written anew without them."""
+    """Return how many lines of a file name erased data; unless dry, rewrite it without them."""
     if not made.is_here or not made.place.parent.is_dir():
         raise OSError(0, "it cannot be reached from here")
     with alone_in(made.place.parent):
@@ -185,11 +185,11 @@ def _rewrite(place: Path, owed: PendingErasure) -> None:
 
 
 _SAME: dict[str, Any] = {}
-"""Stands for a line in which nothing is to go."""
+"""Marks a line without erased data."""
 
 
 def _without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | None:
-    """What is left of a line: itself (`_SAME`), a changed one, or None where all of it goes."""
+    """Return the rest of a line: itself (`_SAME`), a changed one, or None if all of it is erased."""
     record = value.get("record")
     if record == "memory":
         return _row_without(value, owed)
@@ -222,7 +222,7 @@ def _event_without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any
 
 
 def _sourceless(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any]:
-    """A line without the messages that go among its sources."""
+    """Return a line without the erased messages in its sources."""
     cut = {
         name: [id for id in value[name] if id not in owed.episodes]
         for name in ("sources", "hides")

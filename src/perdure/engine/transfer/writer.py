@@ -1,8 +1,8 @@
-"""Intake: the writing half of an import, a chunk of lines of one kind at a time, each chunk idempotent.
+"""The writing half of an import, a chunk of lines of one kind at a time, each chunk idempotent.
 
-Rows go into the store first, then their history, then the messages: a kill in between leaves a state in which the
-same import, run again, skips what is there and writes what is not. Nothing that was changed, deleted or forgotten here
-after the archive was written is brought back: the store that is being written to knows better.
+Rows are written first, then their history, then the messages: after a kill in between, the same import skips what
+exists and writes the rest. Nothing that was changed, deleted or forgotten here after the archive was written comes
+back: the target's state wins.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAGE = 500
 """Episodes read at a time."""
 
 Kept = Callable[[ImportReport], object]
-"""Told what an import has come to, each time that more of it is kept."""
+"""Called with the report each time that more is stored."""
 T = TypeVar("T")
 
 
@@ -48,7 +48,7 @@ class Numbered(Generic[T]):
 
 
 class ImportWriter:
-    """Writes lines into an engine, and remembers of one import what its later lines depend on."""
+    """Writes lines into an engine, and keeps the state of one import."""
 
     def __init__(self, engine: Engine, report: ImportReport, kept: Kept | None = None) -> None:
         self._engine = engine
@@ -56,34 +56,34 @@ class ImportWriter:
         self._kernel = engine.kernel
         self._report = report
         self._has_past = False
-        """Whether the ledger held history before: only then can anything have happened here to a memory."""
+        """Whether the ledger had history before: only then can anything have happened to a memory here."""
         self._seen: set[str] = set()
-        """Live memories of the archive that stand here too now."""
+        """Live memories of the archive that now exist here too."""
         self._untold: set[str] = set()
-        """Those of them of which no history was read yet."""
+        """Those of them without any history so far."""
         self._ahead: set[str] = set()
         """Memories that were changed, deleted or forgotten here since: left as they are."""
         self._forgotten: set[str] = set()
-        """Messages that were erased here with the memories that came from them."""
+        """Messages that were erased here with their memories."""
         self._repeats: Counter[str] = Counter()
         self._brings_vectors = False
-        """Whether the rows bring vectors of the embedder in use."""
+        """Whether the rows have vectors of the current embedder."""
 
     def begin(self, header: Header) -> None:
-        """An archive begins: its vectors are taken where they are of the embedder in use."""
+        """Begin an archive: its vectors are used if they are of the current embedder."""
         self._brings_vectors = header.embedder == self._kernel.embedding.embedder.label
 
     async def prepare(self) -> None:
-        """Look at what is here before the first line."""
+        """Read the target's state before the first line."""
         if self._kernel.ledger is not None:
             self._has_past = (await self._kernel.ledger.stats())["history"] > 0
         else:
             self._report.warn(["there is no ledger (it could not be opened): history and messages are not imported"])
 
     async def known_messages(self, scope: Scope) -> set[str]:
-        """The ids that the messages kept in exactly this scope had where they come from; hidden messages too.
+        """Return the original ids of the messages stored in exactly this scope, hidden ones too.
 
-        They outlive idempotency keys, so that an export that is taken in again next year brings what is new in it.
+        They outlive idempotency keys, so a repeated export adds only what is new even after a year.
         """
         known: set[str] = set()
         async for episodes in scan_episodes(self._kernel.ledger, scope, include_hidden=True):
@@ -91,7 +91,7 @@ class ImportWriter:
         return known
 
     async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
-        """Write lines of one kind; one that is refused costs that line alone."""
+        """Write lines of one kind; a rejected one does not affect the others."""
         if not chunk:
             return
         try:
@@ -104,7 +104,7 @@ class ImportWriter:
                 await self.take([numbered])
 
     async def finish(self) -> None:
-        """Give a history to memories of which the archive had none, so that none stands here unexplained."""
+        """Write a history for memories without one in the archive."""
         ledger = self._kernel.ledger
         if ledger is None:
             return
@@ -140,7 +140,7 @@ class ImportWriter:
     # ------------------------------------------------------------------ rows
     async def _rows(self, rows: Sequence[Row]) -> None:
         kernel = self._kernel
-        wanted = await self._fresh(rows)  # looked at twice, so that embedding holds nobody off
+        wanted = await self._fresh(rows)  # checked twice, so that nobody waits during the embedding
         bare = [row for row in wanted if not self._is_embedded(row)]
         embedded = await kernel.embedding.texts([row.payload["memory"] for row in bare])
         vectors = {row.id: vector for row, vector in zip(bare, embedded.vectors, strict=True)}
@@ -152,7 +152,7 @@ class ImportWriter:
                 with_kept(Point(row.id, row.vector, row.payload), dimension) for row in fresh if self._is_embedded(row)
             ]
             points = [*brought, *await with_derived(kernel.embedding, made)]
-            if points:  # the vectors of their words are made when they are first searched
+            if points:  # the vectors of their words are computed at their first search
                 await kernel.store.apply(kernel.collection, points)
         if kernel.change_observer is not None:
             live = [row for row in fresh if row.is_live and not row.is_message]
@@ -165,9 +165,9 @@ class ImportWriter:
         return self._brings_vectors and row.vector is not None and len(row.vector) == dimension
 
     async def _fresh(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows that are neither here nor made obsolete by what happened here."""
+        """Return the rows that do not exist here and are not obsolete."""
         known = {point.id: point.payload for point in await self._stored([row.id for row in rows])}
-        self._has_past = self._has_past or bool(known)  # another import may be at work
+        self._has_past = self._has_past or bool(known)  # another import may be running
         for row in rows:
             if row.is_live and not row.is_message and row.id in known and row.id not in self._ahead:
                 if row.says_the_same(known[row.id]):
@@ -187,7 +187,7 @@ class ImportWriter:
         return row.memory_id in self._ahead or await self._has_ended(row)
 
     async def _has_ended(self, row: Row) -> bool:
-        """Whether the memory of a row that is not here was here once, and was deleted (a live row) or forgotten."""
+        """Whether a missing row's memory existed here once, and was deleted (a live row) or forgotten."""
         last = await self._last_event(row.memory_id)
         if last is None or not (last.erased or (row.is_live and last.event == "DELETE")):
             return False
@@ -204,7 +204,7 @@ class ImportWriter:
         return own[-1] if own else None
 
     async def _note_moved_on(self, memory_ids: Iterable[str]) -> None:
-        """Of memories that no longer live in the archive, those that live here are ahead of it."""
+        """Note memories that live here and no longer in the archive."""
         asked = sorted({id for id in memory_ids if id not in self._seen and id not in self._ahead})
         self._ahead.update(point.id for point in await self._stored(asked))
 
@@ -237,7 +237,7 @@ class ImportWriter:
         self._report.count("history", new=new, skipped=len(events) - new)
 
     async def _open_events(self, events: Sequence[Event]) -> list[Event]:
-        """The events of memories that stand here as they do in the archive."""
+        """Return the events of memories whose state here equals the archive's."""
         await self._note_moved_on(event.record.memory_id for event in events)
         taken = [event for event in events if event.record.memory_id not in self._ahead]
         if not self._has_past:
@@ -276,7 +276,7 @@ class ImportWriter:
         self._report.count("episodes", new=new, skipped=len(episodes) - new)
 
     async def _make_searchable(self, episodes: Sequence[Episode]) -> None:
-        """Put messages into the store that an archive written without `episodes = "search"` has not put there."""
+        """Index messages of an archive written without `episodes = "search"`."""
         ids = [episode.id for episode in episodes]
         known = {point.id for point in await self._stored(ids)}
         as_said = all_of(Condition("sources", "in", tuple(ids)), Not(eq("role", "memory")))
@@ -294,7 +294,7 @@ class ImportWriter:
 
     # ------------------------------------------------------------------ lines of others
     async def _stated(self, facts: Sequence[FactLine]) -> None:
-        """Store facts as they are, as additions like any other: journal, store, history."""
+        """Store facts as they are, as ordinary additions: journal, store, history."""
         kernel = self._kernel
         here = {point.id: point.payload for point in await self._stored(sorted({fact.item.id for fact in facts}))}
         wanted: dict[str, FactLine] = {}
@@ -305,7 +305,7 @@ class ImportWriter:
                 self._note_differing(fact, wanted.setdefault(fact.item.id, fact).item.to_payload())
         embedded = await kernel.embedding.texts([fact.item.memory for fact in wanted.values()])
         vectors = dict(zip(wanted, embedded.vectors, strict=True))
-        slots = {id: read_slots(fact.item.memory) for id, fact in wanted.items()}  # slow: of what is new alone
+        slots = {id: read_slots(fact.item.memory) for id, fact in wanted.items()}  # slow, so only for new ones
         async with kernel.lock(Scope()):
             known = {point.id for point in await self._stored(list(wanted))}
             said = await self._said_already([fact.item for fact in facts if not fact.has_own_id])
@@ -326,13 +326,13 @@ class ImportWriter:
         self._report.count("facts", new=len(changes), skipped=len(facts) - len(changes))
 
     def _note_differing(self, fact: FactLine, payload: Mapping[str, Any]) -> None:
-        """Tell of a fact that is not taken because another stands under its id."""
+        """Report a fact that is skipped because another exists under its id."""
         told = {"memory": fact.item.memory, **fact.item.scope.given()}
         if any(payload.get(name) != value for name, value in told.items()):
             self._report.leave("here already under its id, with another text or scope: that one stays", fact.where)
 
     async def _said_already(self, items: Sequence[MemoryItem]) -> set[tuple[Scope, str]]:
-        """The scopes and hashes of texts that stand here in the same words."""
+        """Return the scopes and hashes of texts that already exist here."""
         hashes: dict[Scope, list[str]] = {}
         for item in items:
             hashes.setdefault(item.scope, []).append(item.hash)
@@ -348,7 +348,7 @@ class ImportWriter:
         return last is not None and last.event == "DELETE"
 
     async def _said(self, said: ConversationLine) -> None:
-        """Add one conversation; the same line, where it occurs in the same place again, is known by its key."""
+        """Add one conversation; its key identifies the same line at the same place."""
         self._repeats[said.digest] += 1
         key = f"import:{said.digest}:{1 if said.is_part else self._repeats[said.digest]}"
         kind, count = ("messages", len(said.addition.messages)) if said.is_part else ("conversations", 1)
@@ -377,7 +377,7 @@ def _import_of(item: MemoryItem, moment: str) -> Change:
 
 
 def _runs(events: Sequence[Event]) -> list[list[Event]]:
-    """Runs that the ledger keeps in the given order: with a change, or bare and with times that do not go back."""
+    """Split events into runs that the ledger stores in the given order: with a change, or bare with ascending times."""
     runs: list[list[Event]] = []
     for has_change, group in groupby(events, key=lambda event: event.change is not None):
         for event in group:

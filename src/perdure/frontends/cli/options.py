@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import typer
 
 DEFAULT_FOLDER = Path("~/.memory")
-"""Where a memory lies unless `--path` or PERDURE_PATH says otherwise; the engine's own default."""
+"""The memory's folder unless `--path` or PERDURE_PATH is set; the engine's own default."""
 
 
 def _chosen_folder(context: typer.Context, value: Path | None) -> Path:
-    """The folder given after the command, else the one given before it, else the default."""
+    """Return the folder given after the command, else the one given before it, else the default."""
     return value or context.find_root().params.get("path") or DEFAULT_FOLDER
 
 
 def folder(path: Path | None) -> Path:
-    """The value of a `PathOption`, which its callback has filled in."""
+    """Return the value of a `PathOption`, which its callback has filled in."""
     return path or DEFAULT_FOLDER
 
 

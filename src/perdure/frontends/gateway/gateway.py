@@ -1,4 +1,4 @@
-"""Gateway: what every route that speaks to a model works with."""
+"""Gateway: the shared state of all routes that call a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.engine import Engine
 from perdure.frontends.faults import NoUpstreamError
 
-# Metrics and spans of the gateway; no label holds a value that a client chose.
+# Metrics and spans of the gateway; clients cannot choose the values of any label.
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _FOUND = (0, 1, 2, 3, 5, 10, 20, 50, 100)
@@ -72,17 +72,17 @@ class GatewayMetrics:
         )
 
     def watches(self, *, waiting: Callable[[], int], indexed: Callable[[], int]) -> None:
-        """What counts that which waits, and the bytes of indexes, whenever they are asked for."""
+        """Register functions for the number of waiting turns and the bytes of indexes."""
         self._waiting.set_function(waiting)
         self._indexed.set_function(indexed)
 
     def unkept(self, why: str) -> None:
-        """Something that was said is not kept: `no_room` where too much waits, `failed` where it cannot be."""
+        """Count a message that is not stored: `no_room` if the queue is full, `failed` otherwise."""
         self._unkept.labels(why).inc()
 
     @contextmanager
     def recalling(self) -> Iterator[Callable[[str, str, int], None]]:
-        """One look into memory: its time, its span, and what it tells of its status, reason and number of memories."""
+        """Measure one recall: time, span, and the status, reason and number of memories that it reports."""
         began = time.perf_counter()
 
         def told(status: str, reason: str, count: int) -> None:
@@ -98,7 +98,7 @@ class GatewayMetrics:
                 self._seconds.observe(time.perf_counter() - began)
 
     def looked(self, *, is_hit: bool) -> None:
-        """The response cache was asked."""
+        """Count a lookup in the response cache."""
         (self._cached if is_hit else self._uncached).inc()
 
 
@@ -106,7 +106,7 @@ class GatewayMetrics:
 
 
 class BackgroundTasks:
-    """Work in the background, in order within each line and behind recalls; it lasts as long as the server does."""
+    """Background work, in order within each line and after recalls; it lives as long as the server."""
 
     def __init__(self, way: PriorityGate) -> None:
         self._way = way
@@ -114,7 +114,7 @@ class BackgroundTasks:
         self._last: dict[str, asyncio.Task[Any]] = {}
 
     def spawn(self, work: Coroutine[Any, Any, T], line: str) -> asyncio.Task[T]:
-        """Begin some work when what was begun before it in its line has ended, however it ended."""
+        """Start work once the earlier work of its line has ended, in whatever way."""
         task = asyncio.create_task(self._after(self._last.get(line), work), name="perdure-gateway")
         self._under_way.add(task)
         self._last[line] = task
@@ -132,12 +132,12 @@ class BackgroundTasks:
         return await self._way.behind(work)
 
     async def so_far(self) -> None:
-        """Wait until what has been begun by now is done."""
+        """Wait until all work started so far is done."""
         if self._under_way:
             await asyncio.wait(set(self._under_way))
 
     async def finish(self) -> None:
-        """Wait until all of it is done, also what is begun meanwhile."""
+        """Wait until all work is done, including work started meanwhile."""
         while self._under_way:
             await asyncio.wait(set(self._under_way))
 
@@ -151,8 +151,8 @@ class BackgroundTasks:
 class ResponseCache:
     """Keeps answers in this process for some seconds.
 
-    An answer may tell of what is forgotten since: after an erasure in this process, which `erasures` counts, none is
-    given that was asked for before it.
+    An answer may contain text that was forgotten since: after an erasure in this process, which `erasures` counts,
+    older answers are not returned.
     """
 
     def __init__(self, seconds: float, erasures: Callable[[], int]) -> None:
@@ -163,18 +163,18 @@ class ResponseCache:
 
     @property
     def now(self) -> int:
-        """What `put` wants to know of the moment at which an answer was asked for."""
+        """Return the current number of erasures, to pass to `put`."""
         return self._erasures()
 
     def get(self, key: str) -> bytes | None:
-        """The answer to a request, if it is known."""
+        """Return the cached answer to a request, or None."""
         if self._seen != self._erasures():
             self._seen = self._erasures()
             self._cache.close()
         return self._cache.get([key])[0]
 
     def put(self, key: str, answer: bytes, asked: int) -> None:
-        """Keep an answer to a request that was `asked` then."""
+        """Cache an answer to a request that began at `asked`."""
         if asked == self._erasures():
             self._cache.put({key: answer}, self._seconds)
 
@@ -182,18 +182,18 @@ class ResponseCache:
 T = TypeVar("T")
 
 MODEL_ROUTES = ("/v1/chat/completions", "/v1/responses", "/chat/completions", "/responses")
-"""The routes that have memory, for clients whose base URL has no /v1 too; what stands below them is theirs as well."""
+"""The routes with memory, also for clients whose base URL has no /v1; paths below them count too."""
 
 BEGINNING_SHARE = 0.5
-"""Of the time that memory may take, what may go by until earlier conversations are read."""
+"""Share of memory's time that may be spent on reading earlier conversations."""
 _ENCODED = 3
-"""Times that a path may be encoded and is still known."""
+"""Maximum levels of percent-encoding that are decoded."""
 
 logger = logging.getLogger("perdure.gateway")
 
 
 class Gateway:
-    """The model's server, the memory's two sides, and the work between them; on `app.state.gateway`."""
+    """The model's server, both sides of the memory, and background work; on `app.state.gateway`."""
 
     def __init__(
         self,
@@ -206,29 +206,29 @@ class Gateway:
         self.engine = engine
         self.settings = settings
         self.trust_client_user_id = trust_client_user_id
-        """Whether the user that a request's body names is believed."""
+        """Whether a request's body may name the user."""
         self.recalling = MemoryReader(engine, settings)
         self.counting = GatewayMetrics(registry)
         self.remembering = MemoryWriter(engine, settings, way=self.recalling.way, lost=self.counting.unkept)
         self.turns = self.remembering.turns
-        """Where routes put the turns that are to be kept."""
+        """The queue of turns."""
         self.compressing = Compaction(engine, settings, self.turns.enqueue_injected)
         self.counting.watches(waiting=lambda: self.remembering.waiting, indexed=lambda: engine.read.index_bytes)
         seconds = settings.response_cache_seconds
         self.cache = ResponseCache(seconds, lambda: engine.read.erasures) if seconds else None
-        """Answers to the very same requests; None where none is given twice."""
+        """The response cache; None if it is off."""
         self._tasks = BackgroundTasks(self.recalling.way)
         self._upstream = _upstream(settings)
         self._own: frozenset[str] = frozenset()
 
     @property
     def passes(self) -> bool:
-        """Whether what is not ours is passed on to the model's server: where there is one."""
+        """Whether unknown paths are forwarded: if there is a model's server."""
         return self._upstream is not None
 
     @property
     def upstream(self) -> HttpUpstream:
-        """The model's server; NoUpstreamError where no setting names one."""
+        """The model's server; NoUpstreamError if none is configured."""
         if self._upstream is None:
             raise NoUpstreamError(
                 "no model's server is set: gateway.upstream.base_url in perdure.toml, PERDURE_GATEWAY__UPSTREAM__"
@@ -238,7 +238,7 @@ class Gateway:
 
     # ------------------------------------------------------------------ what is ours
     def keep_own(self, paths: Sequence[str]) -> None:
-        """Take the templates of this server's own routes: nothing at or below them is ever passed on."""
+        """Register this server's own path templates: nothing at or below them is ever forwarded."""
         fixed = {path.partition("{")[0].rstrip("/") for path in paths}
         self._own = frozenset(path for path in fixed if path and not path.startswith(MODEL_ROUTES))
 
@@ -246,11 +246,11 @@ class Gateway:
         """Whether a request goes to the model's server, with memory or without."""
         if not path.startswith("/") or self.is_own(path):
             return False
-        # In another spelling a model's route would pass without what is looked at there.
+        # In another spelling a model's route would bypass the checks of that route.
         return is_model_route(path) or (self.passes and not is_model_route("/" + "/".join(_plain(path))))
 
     def is_own(self, path: str) -> bool:
-        """Whether a path is this server's, or below one that is, in whichever of its spellings."""
+        """Whether a path is this server's own, or below one, in any spelling."""
         spellings = (path.split("/")[1:], _plain(path))
         return any(
             "/" + "/".join(parts[:count]) in self._own for parts in spellings for count in range(1, len(parts) + 1)
@@ -258,10 +258,10 @@ class Gateway:
 
     # ------------------------------------------------------------------ memory
     async def recall(self, ask: RecallRequest, *, within: float) -> Recalled:
-        """What is remembered for a request, in so many seconds at most.
+        """Recall memories for a request, in at most so many seconds.
 
-        One that begins a conversation waits for what is unread of the same user's others, for a part of that time.
-        Where much that was said waits to be kept, the request waits too, for the rest of it.
+        A request that begins a conversation waits, for a part of that time, until the user's other sessions are read.
+        If many messages wait to be stored, it waits for these too, for the rest of the time.
         """
         until = time.monotonic() + within
         if not ask.history and self.settings.enabled:
@@ -276,32 +276,31 @@ class Gateway:
     async def shortened(
         self, conversation: Conversation, messages: list[dict[str, Any]], *, began: float
     ) -> list[dict[str, Any]]:
-        """A request's messages without those that its state stands for; the very same list where none does.
+        """Return a request's messages without those that its state replaces; the same list if there is no state.
 
-        `began` is when the request came, by the monotonic clock: what recall took of the time that memory may take is
-        gone.
+        `began` is when the request came, by the monotonic clock: the time that recall took is subtracted.
         """
         return await self.compressing(conversation, messages, within=began + self.settings.recall_seconds)
 
     def note(self, conversation: Conversation, recalled: Recalled, body: bytes) -> None:
-        """Remember what of this was put into a body, so that no echo of it is learned; what is kept after it waits."""
+        """Record what was injected into a body, so that a repetition is not learned; later writes wait for it."""
         if not recalled.is_empty:
             with never_fail("what was injected is not noted: an echo of it may be read as something said", []):
                 items, summary = standing_in(body, recalled)
                 self.turns.enqueue_injected(conversation.scope, marks_of(items, summary))
 
     def later(self, work: Coroutine[Any, Any, T], line: str) -> asyncio.Task[T]:
-        """Do some work that no answer waits for, after what was begun before it in its line."""
+        """Run work in the background, after the earlier work of its line."""
         return self._tasks.spawn(work, line)
 
     async def written(self) -> None:
-        """Wait until what was said by now is kept, for who asks for it."""
+        """Wait until all messages so far are stored."""
         await self.remembering.written()
         await self._tasks.so_far()
 
     # ------------------------------------------------------------------ life
     async def start(self) -> None:
-        """Begin to work on what is due."""
+        """Start working on due jobs."""
         if self.settings.enabled:
             if self.passes:
                 self.later(self.recalling.warm(), "warm")
@@ -309,7 +308,7 @@ class Gateway:
             await self.compressing.start()
 
     async def close(self) -> None:
-        """Finish what is under way, and close every connection to the model's server."""
+        """Finish running work, and close every connection to the model's server."""
         await self._tasks.finish()
         await self.recalling.close()
         if self.settings.enabled:
@@ -320,29 +319,29 @@ class Gateway:
 
     @property
     def under_way(self) -> int:
-        """Work that nobody waits for and that is not done."""
+        """Number of unfinished background tasks."""
         return len(self._tasks) + self.remembering.waiting
 
 
 def is_model_route(path: str) -> bool:
-    """Whether a path is of the routes that have memory."""
+    """Whether a path belongs to the routes with memory."""
     return any(path == route or path.startswith(f"{route}/") for route in MODEL_ROUTES)
 
 
 def climbs(path: str) -> bool:
-    """Whether a path has `.` or `..` for a part, however it is encoded: what it leads to is not what was looked at."""
+    """Whether a path contains `.` or `..` as a segment, in any encoding: servers disagree on its target."""
     return any(name in (".", "..") for name in _names(path))
 
 
 def _names(path: str) -> Iterator[str]:
-    """The parts of a path as the most lenient server would read them, in lower case."""
+    """Yield the segments of a path as the most lenient server would read them, in lower case."""
     for _ in range(_ENCODED):
         path = unquote(path)
     return (part.partition(";")[0] for part in path.replace("\\", "/").lower().split("/"))
 
 
 def _plain(path: str) -> list[str]:
-    """The names of a path as the most lenient server would read it: one misspelt is still not the model's to see."""
+    """Return the segments of a path as the most lenient server would read it, so that no spelling bypasses a check."""
     names: list[str] = []
     for name in _names(path):
         if name == "..":
@@ -353,7 +352,7 @@ def _plain(path: str) -> list[str]:
 
 
 def may_store(caller: Caller) -> bool:
-    """Whether what a caller says is kept: not of one who may only read."""
+    """Whether a caller's messages are stored: not if the caller may only read."""
     return caller.role != "reader"
 
 

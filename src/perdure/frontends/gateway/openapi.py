@@ -39,7 +39,7 @@ _MEMORY_FIELDS: dict[str, Any] = {
         },
     },
 }
-"""What every request to a model may say of its memory; nothing of it but `user` goes up."""
+"""The memory fields of every request to a model; only `user` is forwarded."""
 _TOLD = {
     "x-memory-status": {
         "description": "What became of memory",
@@ -54,7 +54,7 @@ _TOLD = {
 
 
 class ChatCompletion(BaseModel):
-    """The model's answer as it came, with what was recalled for it."""
+    """The model's answer, with the recalled memories."""
 
     id: str | None = None
     object: str | None = None
@@ -65,7 +65,7 @@ class ChatCompletion(BaseModel):
 
 
 class ModelResponse(BaseModel):
-    """The model's answer as it came, or as it was kept."""
+    """The model's answer, or the stored one."""
 
     id: str | None = None
     object: str | None = None
@@ -74,7 +74,7 @@ class ModelResponse(BaseModel):
 
 
 class ResponseDeleted(BaseModel):
-    """That a response is gone."""
+    """Confirms that a response is deleted."""
 
     id: str
     object: str
@@ -82,7 +82,7 @@ class ResponseDeleted(BaseModel):
 
 
 class InputItems(BaseModel):
-    """What a response was asked."""
+    """The input of a response."""
 
     object: str
     data: list[dict[str, Any]]
@@ -92,7 +92,7 @@ class InputItems(BaseModel):
 
 
 def _answer_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Build the schema of an answer; fields that it does not name may be there too."""
+    """Build the schema of an answer; further fields are allowed."""
     return {**model.model_json_schema(), "additionalProperties": True}
 
 
@@ -104,7 +104,7 @@ def passed_on(
     answered: dict[str, Any],
     model: type[BaseModel],
 ) -> dict[str, Any]:
-    """The `openapi_extra` of a route that takes a JSON object and passes it on; `asked` and `answered` show one."""
+    """Build the `openapi_extra` of a route that forwards a JSON object; `asked` and `answered` are examples."""
     schema = {**_ANY, "required": required, "properties": {**properties, **_MEMORY_FIELDS}}
     events = {"text/event-stream": {"schema": {"description": "Events, each with JSON as its data"}}}
     answers = {"application/json": {"schema": _answer_schema(model), "example": answered}, **events}
@@ -195,7 +195,7 @@ RESPONSE = passed_on(
 
 
 def _answered(description: str, example: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """The `openapi_extra` of a route that answers with an object of OpenAI's."""
+    """Build the `openapi_extra` of a route that answers with an object of OpenAI's."""
     content = {"application/json": {"schema": _answer_schema(model), "example": example}}
     return {
         "responses": {

@@ -1,4 +1,4 @@
-"""Routes of sessions: read how far one has come, and end one."""
+"""Routes of sessions: read the state of one, and end one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_SCOPE_LENGTH)]
 
 
 class SessionOut(BaseModel):
-    """How far a session has come; moments are ISO 8601 UTC."""
+    """The state of a session; times are ISO 8601 UTC."""
 
     id: str = Field(description="Its name", examples=["resp_5a537f9c24e8a1d24f0c9a3be1d05c7e"])
     session_id: str = Field(description="The ledger's id", examples=["0b7f4c0e-5a53-5c6e-8a53-5f5e5c6d7e8f"])
@@ -39,7 +39,7 @@ class SessionOut(BaseModel):
 
 
 class EndedOut(BaseModel):
-    """What the end of a session came to."""
+    """The result of ending a session."""
 
     id: str = Field(examples=["resp_5a537f9c24e8a1d24f0c9a3be1d05c7e"])
     session_id: str = Field(examples=["0b7f4c0e-5a53-5c6e-8a53-5f5e5c6d7e8f"])
@@ -52,7 +52,7 @@ class EndedOut(BaseModel):
 
 
 class Whose(BaseModel):
-    """Whose session it is, where credentials or a proxy's header do not say it."""
+    """The user of a session, if neither credentials nor a proxy's header name one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -94,13 +94,13 @@ async def end_session(request: Request, session_id: SessionName, body: Whose | N
 
 
 async def _found(request: Request, name: str, whose: Whose) -> Session:
-    """The session, inside of what the caller may see; NotFoundError if there is none there."""
+    """Return the session within the caller's scope; NotFoundError if there is none."""
     unknown = NotFoundError(f"there is no session {shown(name)} here")
     if not name or len(name) > MAX_SCOPE_LENGTH or "\x00" in name or not is_unicode(name):
         raise unknown
     gateway, caller = gateway_of(request), caller_of(request)
     talk = _conversation(request, gateway, caller, whose)
-    # The last answer may be on its way into memory: who ends a session means all of it.
+    # The last answer may still be on its way into memory, and belongs to the session.
     await gateway.written()
     walls = reach(talk, caller, gateway)
     kernel = gateway.engine.kernel

@@ -76,7 +76,7 @@ def chat(
     engine = build(config)
     turn = _turn_as_json if as_json else _turn
     failed = False
-    # One loop for all turns, and none while a person types: Control-C means something else in each.
+    # One event loop for all turns, and none while a person types: Control-C has different effects.
     with asyncio.Runner() as runner:
         session = Chat(engine, llm, scope, system=system)
         try:
@@ -96,7 +96,7 @@ def chat(
 
 
 def _lines() -> Iterator[str]:
-    """What is said, a turn each, up to a line that ends the conversation; commands are neither said nor learned."""
+    """Yield the turns of the user up to a line that ends the conversation; commands are not turns."""
     for line in _typed():
         command = line.lower()
         if command in _ENDS:
@@ -109,7 +109,7 @@ def _lines() -> Iterator[str]:
 
 
 def _typed() -> Iterator[str]:
-    """What a person types, or the lines of standard input, without empty ones."""
+    """Yield the lines that a person types, or those of standard input, without empty ones."""
     if not sys.stdin.isatty():
         for line in sys.stdin:
             if line.strip():
@@ -128,7 +128,7 @@ def _typed() -> Iterator[str]:
 
 
 async def _turn(session: Chat, text: str) -> None:
-    """One turn for a person: recalled, the answer as it comes, learned, what it cost."""
+    """Run one turn for a person: recall, stream the answer, learn, show the cost."""
     from perdure.backends.shared.metering import metered  # heavy, see above
 
     with metered() as meter:
@@ -163,7 +163,7 @@ async def _speak(session: Chat) -> None:
 
 
 async def _turn_as_json(session: Chat, text: str) -> None:
-    """One turn as a line of JSON: said, recalled, answer, learned, warnings, usage."""
+    """Run one turn and print it as a line of JSON: said, recalled, answer, learned, warnings, usage."""
     import json
 
     from perdure.backends.shared.metering import metered  # heavy, see above
@@ -202,7 +202,7 @@ def _tell_warnings(session: Chat) -> None:
 
 
 def _aside(text: str) -> None:
-    """A line beside the conversation, dim on a terminal."""
+    """Print a line beside the conversation, dim on a terminal."""
     dim, plain = ("\x1b[2m", "\x1b[0m") if sys.stderr.isatty() else ("", "")
     sys.stderr.write(f"{dim}  {' '.join(text.split(chr(10)))}{plain}\n")
     sys.stderr.flush()

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from perdure.domain.event import AddResult, SearchResult
     from perdure.frontends.library.memory import AsyncMemory
 
-# The story: a conversation of several sessions, read from lines of JSON.
+# The sample conversation of several sessions, read from lines of JSON.
 
 STORY = "household.jsonl"
-"""The conversation that comes with perdure."""
+"""The sample conversation that comes with perdure."""
 NOBODY = Scope(user_id="demo")
-"""Whose memories lines without a scope become."""
+"""The scope of lines without one."""
 
 _SAID = ("role", "name", "content", "timestamp", "id")
 
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True)
 class Session:
-    """What was said and asked at one sitting."""
+    """The messages and questions of one session."""
 
     title: str
     day: str
@@ -63,7 +63,7 @@ class Session:
 
 
 def find_story() -> Path:
-    """The conversation that comes with perdure: in the installed package, else in the repository's examples."""
+    """Find the sample conversation: in the installed package, else in the repository's examples."""
     here = Path(__file__).parent
     places = (here / STORY, *(parent / "examples" / STORY for parent in here.parents[:5]))
     for place in places:
@@ -76,10 +76,10 @@ def find_story() -> Path:
 
 
 def read_story(text: str) -> list[Session]:
-    """The sessions of a story; InvalidInputError names the line that is none.
+    """Return the sessions of a conversation; InvalidInputError names an invalid line.
 
-    A line is `{"role", "content", ...}` or `{"ask": ...}`, each with `timestamp`, a scope, and `session`: the lines
-    that follow each other with the same title are one sitting.
+    A line is `{"role", "content", ...}` or `{"ask": ...}`, each with `timestamp`, a scope, and `session`: consecutive
+    lines with the same title are one session.
     """
     sessions: list[Session] = []
     for number, value in _objects(text.split("\n")):
@@ -117,48 +117,48 @@ def _objects(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, value
 
 
-# Living through a story: each message is added, each question searched, and each is timed.
+# Replay: each message is added, each question searched, and each is timed.
 
 T = TypeVar("T")
 
 ANSWERS = 3
-"""Memories that a question brings back."""
+"""Number of memories for each question."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """A question, what memory brought back for it, and how long that took in milliseconds."""
+    """A question, the memories found for it, and the time in milliseconds."""
 
     question: str
     found: list[tuple[float, str]]
     milliseconds: float
 
     def dump(self) -> dict[str, Any]:
-        """The answer as plain values."""
+        """Return the answer as plain values."""
         found = [{"score": round(score, 4), "memory": memory} for score, memory in self.found]
         return {"ask": self.question, "ms": round(self.milliseconds, 2), "results": found}
 
 
 @dataclass(slots=True)
 class Chapter:
-    """What became of one session."""
+    """The result of one session."""
 
     title: str
     day: str
     kept: dict[str, str] = field(default_factory=dict)
-    """Facts that are new, by the id of their memory."""
+    """New facts, by the id of their memory."""
     corrected: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The text before the session and the one that stands after it, by the id of their memory."""
+    """The text before and after the session, by the id of the memory."""
     forgotten: list[str] = field(default_factory=list)
     known: int = 0
-    """Facts that were known already."""
+    """Number of facts that were known already."""
     answers: list[Answer] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
-    """What each message took."""
+    """Time for each message."""
     warnings: list[str] = field(default_factory=list)
 
     def dump(self) -> dict[str, Any]:
-        """The chapter as plain values."""
+        """Return the chapter as plain values."""
         return {
             "session": self.title,
             "date": self.day,
@@ -174,7 +174,7 @@ class Chapter:
 
 
 async def live(memory: AsyncMemory, sessions: Sequence[Session]) -> AsyncIterator[Chapter]:
-    """Add and ask line by line, as a conversation would; a chapter for each session, as it ends."""
+    """Add messages and search questions line by line; yield a chapter for each session."""
     for session in sessions:
         chapter = Chapter(session.title, session.day)
         for line in session.lines:
@@ -189,14 +189,14 @@ async def live(memory: AsyncMemory, sessions: Sequence[Session]) -> AsyncIterato
 
 
 async def warm_up(memory: AsyncMemory) -> float:
-    """Open the files and load the embedder, so that no message pays for it; how long that took in milliseconds."""
+    """Open the files and load the embedder before the replay; return the time in milliseconds."""
     began = time.perf_counter()
     await memory.search("hello", user_id="perdure demo", limit=1)
     return 1000 * (time.perf_counter() - began)
 
 
 def summary(chapters: Sequence[Chapter], opening: float) -> dict[str, Any]:
-    """The figures of the whole story; times in milliseconds."""
+    """Return the figures of the whole replay; times in milliseconds."""
     adding = [took for chapter in chapters for took in chapter.milliseconds]
     asking = [answer.milliseconds for chapter in chapters for answer in chapter.answers]
     return {
@@ -231,7 +231,7 @@ def _note(chapter: Chapter, added: AddResult) -> None:
         elif event.event == "NONE":
             chapter.known += 1
         elif event.id in chapter.kept and event.reason.startswith("refine"):
-            chapter.kept[event.id] = event.memory  # a new fact made more exact is no correction
+            chapter.kept[event.id] = event.memory  # refining a new fact is not a correction
         else:
             chapter.kept.pop(event.id, None)
             before, _ = chapter.corrected.get(event.id, (event.old_memory or "", ""))
@@ -243,7 +243,7 @@ def _answer(question: str, found: SearchResult, took: float) -> Answer:
 
 
 WIDTH = 100
-"""Columns that the story is told in, where there is room."""
+"""Maximum columns of the output."""
 
 
 def demo(
@@ -285,7 +285,7 @@ def demo(
 
 
 def _path_before(context: typer.Context) -> Path | None:
-    """The folder given before the command; a variable or a default is not meant for a demonstration."""
+    """Return the folder given before the command; a variable or a default is ignored for a demonstration."""
     root = context.find_root()
     source = root.get_parameter_source("path")
     return root.params.get("path") if source is not None and source.name == "COMMANDLINE" else None
@@ -345,7 +345,7 @@ def _print_lines(console: Console, label: str, style: str, texts: list[str]) -> 
 
 
 def _print_hanging(console: Console, label: str, style: str, text: str) -> None:
-    """A label and a text beside it, whose further lines stay in its column."""
+    """Print a label and a text beside it, with a hanging indent."""
     from rich.table import Table  # heavy, see above
     from rich.text import Text
 

@@ -76,7 +76,7 @@ def init(
 
 
 def _standing(place: Path) -> str:
-    """The store that lies in the folder already, else the default."""
+    """Return the store that is already in the folder, else the default."""
     from perdure.engine.config.config import VectorStoreConfig, in_files  # heavy, see above
 
     return "markdown" if in_files(place) else VectorStoreConfig().provider
@@ -96,7 +96,7 @@ def _download(config: MemoryConfig) -> None:
 
 
 def _fetch(family: str, provider: str, settings: Mapping[str, Any]) -> None:
-    """Fetch the weights of a provider to where its settings make it look for them."""
+    """Download the weights of a provider to the place where its settings expect them."""
     from perdure.backends import registry  # heavy, see above
 
     fetch = getattr(registry.load(family, provider), "download", None)

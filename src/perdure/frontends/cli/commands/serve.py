@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from perdure.frontends.server.settings import ServerSettings
 
 SERVING = "PERDURE_SERVING"
-"""The variable by which the command tells each of its workers what to serve."""
+"""The variable that passes the settings to each worker."""
 _SHORTEST_SECRET = 32
 """Bytes below which a shared secret can be guessed (RFC 7518 §3.2)."""
 _BACKLOG = 2048
 _TURN_OF_THREAD = 0.0005
-"""Seconds after which a thread that works gives way to one that waits: requests wait for what is read of others'
-turns, which is work of a thread, and with Python's 0.005 for ten times as long (gateway_latency.py)."""
+"""Seconds after which a running thread yields to a waiting one: requests wait while a thread reads others' turns, ten
+times as long with Python's default of 0.005 (gateway_latency.py)."""
 _KEPT_SECONDS = 75
-"""For which a connection is kept that asks nothing: longer than clients keep theirs (httpx 5, most proxies 60), for one
-that is closed just as it is used again is a failed request (service_load.py: 3 of 1,000 with uvicorn's 5)."""
+"""Seconds for which an idle connection is kept: longer than clients keep theirs (httpx 5, most proxies 60), because a
+request fails if its connection is closed just before (service_load.py: 3 of 1,000 with uvicorn's 5)."""
 
 HostOption = Annotated[
     str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; default 127.0.0.1.")
@@ -94,14 +94,14 @@ def serve(
 
 
 def begin() -> None:
-    """What each command that serves does first: DependencyError without the extra, and SIGTERM ends it with 0."""
+    """Prepare a command that serves: DependencyError without the extra, and SIGTERM ends it with 0."""
     need_server()
     share_heap()
     signal.signal(signal.SIGTERM, _end)  # until the server listens for it
 
 
 def served() -> FastAPI:
-    """The app that a worker serves, as `serve` told it in the environment."""
+    """Return the app that a worker serves, from the environment that `serve` set."""
     from perdure.frontends.server import logging as logs  # heavy, see above
     from perdure.frontends.server.app import create_app
 
@@ -113,8 +113,8 @@ def served() -> FastAPI:
 
 
 def _end_with_the_first() -> None:
-    """End this worker when the process that started it is gone: killed, it could tell nobody, and its workers would
-    keep the address."""
+    """End this worker when its parent process is gone: a killed parent cannot notify its workers, which would keep the
+    address."""
     first = multiprocessing.parent_process()
     assert first is not None
     first.join()
@@ -122,9 +122,9 @@ def _end_with_the_first() -> None:
 
 
 def serving_config(place: Path, chosen: dict[str, Any], file: Path | None = None) -> MemoryConfig:
-    """The configuration of a folder as it is served: with the command's choices, and a graph unless it says none.
+    """Return a folder's configuration for serving: with the command's options, and a graph unless it says none.
 
-    With a `file` its settings, in place of those that lie in the folder.
+    With a `file` its settings, instead of those in the folder.
     """
     from perdure.engine.config.config import GraphStoreConfig  # heavy, see above
 
@@ -136,7 +136,7 @@ def serving_config(place: Path, chosen: dict[str, Any], file: Path | None = None
 
 
 def checked(config: MemoryConfig, place: Path) -> ServerSettings:
-    """The server's settings; ConfigError where they would serve somebody who cannot be known."""
+    """Return the server's settings; ConfigError if they would serve callers that cannot be identified."""
     from perdure.frontends.server.auth.jwt import JwtVerifier
     from perdure.frontends.server.settings import ServerSecrets  # heavy, see above
     from perdure.frontends.server.settings import read_settings as read_server
@@ -167,7 +167,7 @@ def checked(config: MemoryConfig, place: Path) -> ServerSettings:
 
 
 def _has_key(place: Path) -> bool:
-    """Whether a key was ever made; looking makes no memory."""
+    """Whether a key was ever created; checking creates no memory."""
     try:
         return with_keys(place, lambda desk: desk.any())
     except NotFoundError:
@@ -175,7 +175,7 @@ def _has_key(place: Path) -> bool:
 
 
 def listen(settings: ServerSettings) -> tuple[socket.socket, str]:
-    """The socket that all workers share, and its address."""
+    """Return the socket that all workers share, and its address."""
     found: socket.socket | None = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -195,9 +195,9 @@ def listen(settings: ServerSettings) -> tuple[socket.socket, str]:
 
 
 def run(settings: ServerSettings, listening: socket.socket, app: str | Callable[[], FastAPI]) -> None:
-    """Serve what `app` makes, which several workers must find by its name, until told to stop.
+    """Serve the app of `app`, which several workers must find by its name, until told to stop.
 
-    PerdureError where it could not start.
+    PerdureError if it could not start.
     """
     with listening:
         started = _run(settings, listening, app)
@@ -229,7 +229,7 @@ def _run(settings: ServerSettings, listening: socket.socket, app: str | Callable
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", counted)
             return _run_workers(config, listening)
     server = uvicorn.Server(config)
-    # It raises the signal that ended it once more when all is done: then this is what happens, and the status is 0.
+    # It raises the signal again when everything is done: this handler then exits with status 0.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     server.run(sockets=[listening])
     return server.started
@@ -253,15 +253,15 @@ def _end(number: int, frame: object) -> None:
 _M_ARENA_MAX = -8
 """malloc.h of the GNU C library; mallopt(3)."""
 _VARIABLE = "MALLOC_ARENA_MAX"
-"""By which whoever runs a server may have said how many heaps it has, as by GLIBC_TUNABLES."""
+"""The variable that sets the number of heaps, like GLIBC_TUNABLES."""
 
 
 def share_heap() -> None:
-    """Let all threads that begin from now on, and those of workers, take from one heap: each can use what another gave.
+    """Let all threads started from now on, and those of workers, share one heap: each can reuse what another freed.
 
-    The GNU C library gives threads heaps of their own, up to eight a core, and each keeps the most that its threads
-    ever had: in the first minutes of gateway_soak.py what was free and could not be used again grew by 3.5 MB a minute,
-    and with one heap it does not. Nothing is done with another library, or where a variable says how many.
+    The GNU C library gives threads their own heaps, up to eight a core, and each keeps the most that its threads ever
+    had: in the first minutes of gateway_soak.py memory that was free and could not be reused grew by 3.5 MB a minute;
+    with one heap it does not. Nothing is done with another library, or if a variable sets the number.
     """
     if sys.platform != "linux" or _VARIABLE in os.environ or "GLIBC_TUNABLES" in os.environ:
         return

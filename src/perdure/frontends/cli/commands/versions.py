@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perdure.domain.memory import Answer
 
 SHOWN_WORDS = 160
-"""Characters of a message that are shown with what was learned from it."""
+"""Characters of a message that are printed with the facts learned from it."""
 SHORT = 8
 MOST = 50
 """Changes of one version that `log` shows."""
@@ -152,7 +152,7 @@ def pull(*, as_json: JsonOption = False, path: PathOption = None) -> None:
 
 
 def push(*, as_json: JsonOption = False, path: PathOption = None) -> None:
-    """Bring this branch to the remote; where that has versions which are not here, pull first.
+    """Push this branch to the remote; if the remote has newer versions, pull first.
 
     Example: perdure push
     """
@@ -192,7 +192,7 @@ def _print_changes(changes: Iterable[VersionChange], indent: str = "") -> None:
     quoted = {each["content"] for change in told for each in change.learned_from}
     for change in told:
         if change.change == "heard" and change.after in quoted:
-            continue  # it stands beside what was learned from it
+            continue  # it is printed beside the facts learned from it
         words = " / ".join(_words(each) for each in change.learned_from)
         print_text(f"{indent}{change.line}{f', learned from this message: {words}' if words else ''}")
 

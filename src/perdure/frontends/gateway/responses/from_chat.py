@@ -1,4 +1,4 @@
-"""An answer of chat, whole or in chunks, as a response with all the events that a client of it waits for."""
+"""Convert a chat answer, whole or in chunks, into a response with all its events."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from perdure.frontends.gateway.responses.items import Item, item_id
 
-# The response object: what stands in it beside its output.
+# The response object, apart from its output.
 
 Outcome = Literal["in_progress", "completed", "incomplete", "failed"]
-"""How far a response has come."""
+"""The state of a response."""
 
 _ECHOED: Mapping[str, Any] = {
     "background": False,
@@ -37,14 +37,14 @@ _ECHOED: Mapping[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
-"""Fields of the request that stand in its response too, and what they are where it did not give them."""
+"""Request fields that appear in the response too, with their defaults."""
 
 _INCOMPLETE: Mapping[str, str] = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Chat's reasons to stop early, in the words of the Responses API."""
+"""Chat's reasons to stop early, in the terms of the Responses API."""
 
 
 def empty_response(response_id: str, body: Mapping[str, Any], *, created_at: int) -> dict[str, Any]:
-    """The response to a request before the model has said a word; memory that was injected is not in it."""
+    """Return the response to a request before the model's first output, without injected memory."""
     given = {name: body[name] for name in _ECHOED if body.get(name) is not None}
     return {
         "id": response_id,
@@ -63,13 +63,13 @@ def empty_response(response_id: str, body: Mapping[str, Any], *, created_at: int
 
 
 def incomplete_details(finish_reason: object) -> dict[str, str] | None:
-    """Why an answer is not whole, or None where it is."""
+    """Return why an answer is incomplete, or None."""
     reason = _INCOMPLETE.get(finish_reason) if isinstance(finish_reason, str) else None
     return {"reason": reason} if reason else None
 
 
 def usage_of(usage: object) -> dict[str, Any] | None:
-    """Chat's count of tokens in the words of the Responses API; None where there is none."""
+    """Convert chat's token counts to those of the Responses API; None if there are none."""
     if not isinstance(usage, dict):
         return None
     read, written = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
@@ -85,7 +85,7 @@ def usage_of(usage: object) -> dict[str, Any] | None:
 
 
 def error_of(error: object) -> dict[str, str]:
-    """An error that an upstream told in the middle of a stream, as a response tells it."""
+    """Convert an error in the middle of a stream to the form of a response."""
     told = error if isinstance(error, dict) else {"message": error}
     limited = "rate_limit" in f"{told.get('code')} {told.get('type')}" or told.get("code") in (429, "429")
     message = told.get("message")
@@ -96,7 +96,7 @@ def error_of(error: object) -> dict[str, str]:
 
 
 def logprobs_of(logprobs: object) -> list[dict[str, Any]]:
-    """Chat's log probabilities of a text's tokens, with the fields that the Responses API has always."""
+    """Convert chat's log probabilities, with the fields that the Responses API always has."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     tokens = [token for token in content if isinstance(token, dict)] if isinstance(content, list) else []
     return [
@@ -119,7 +119,7 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-# Items of an output while the model still writes them; each step gives the events that tell of it.
+# Output items while the model writes them; each step returns its events.
 
 Event = dict[str, Any]
 """One event of a stream, without its `sequence_number`."""
@@ -129,37 +129,37 @@ class OpenItem(ABC):
     """One item that is being written."""
 
     PREFIX: str
-    """What its id begins with."""
+    """Prefix of its id."""
 
     def __init__(self, item_id: str, index: int) -> None:
         self.id = item_id
         self.index = index
-        """Its place in the output."""
+        """Its index in the output."""
 
     @abstractmethod
     def item(self, status: str) -> Item:
-        """The item as far as it has come."""
+        """Return the item in its current state."""
 
     @abstractmethod
     def closing(self, status: str) -> Iterator[Event]:
-        """What tells that its parts are whole."""
+        """Yield the events that its parts are complete."""
 
     def opened(self) -> Event:
-        """What tells that it was begun."""
+        """Return the event that it began."""
         return {"type": "response.output_item.added", "output_index": self.index, "item": self.item("in_progress")}
 
     def close(self, status: str) -> Iterator[Event]:
-        """What tells that it is whole, its parts first."""
+        """Yield the events that it is complete, its parts first."""
         yield from self.closing(status)
         yield {"type": "response.output_item.done", "output_index": self.index, "item": self.item(status)}
 
     def told(self, kind: str, **more: Any) -> Event:
-        """An event about this item."""
+        """Build an event about this item."""
         return {"type": kind, "item_id": self.id, "output_index": self.index, **more}
 
 
 class OpenParts(OpenItem):
-    """A message or a reasoning item: parts one after another, of which the last one is open."""
+    """A message or a reasoning item: successive parts, of which the last one is open."""
 
     def __init__(self, item_id: str, index: int) -> None:
         super().__init__(item_id, index)
@@ -167,7 +167,7 @@ class OpenParts(OpenItem):
         self._is_open = False
 
     def write(self, kind: str, text: str, logprobs: list[dict[str, Any]] | None = None) -> Iterator[Event]:
-        """Add text to the open part, or to a new one where the open part is of another kind."""
+        """Add text to the open part, or to a new one if the open part is of another kind."""
         if not self._is_open or self.parts[-1]["type"] != kind:
             yield from self._close_part()
             self.parts.append(_part(kind))
@@ -182,7 +182,7 @@ class OpenParts(OpenItem):
         yield self.told(f"response.{kind}.delta", content_index=len(self.parts) - 1, delta=text, **more)
 
     def closing(self, status: str) -> Iterator[Event]:
-        """What tells that the open part is whole."""
+        """Yield the events that the open part is complete."""
         yield from self._close_part()
 
     def _close_part(self) -> Iterator[Event]:
@@ -201,29 +201,29 @@ class OpenParts(OpenItem):
 
 
 class OpenMessage(OpenParts):
-    """What the model says: text and refusals."""
+    """The model's message: text and refusals."""
 
     PREFIX = "msg"
 
     def item(self, status: str) -> Item:
-        """The message."""
+        """Return the message."""
         content = [_copy(part) for part in self.parts]
         return {"id": self.id, "type": "message", "status": status, "role": "assistant", "content": content}
 
 
 class OpenReasoning(OpenParts):
-    """What the model thought aloud, of servers that tell it."""
+    """The model's reasoning, from servers that report it."""
 
     PREFIX = "rs"
 
     def item(self, status: str) -> Item:
-        """The reasoning item."""
+        """Return the reasoning item."""
         content = [_copy(part) for part in self.parts]
         return {"id": self.id, "type": "reasoning", "status": status, "summary": [], "content": content}
 
 
 class OpenCall(OpenItem):
-    """A call of a function of the client's."""
+    """A call of one of the client's functions."""
 
     PREFIX = "fc"
 
@@ -239,18 +239,18 @@ class OpenCall(OpenItem):
         yield self.told("response.function_call_arguments.delta", delta=text)
 
     def closing(self, status: str) -> Iterator[Event]:
-        """What tells that the arguments are whole; a client needs the name with them."""
+        """Yield the events that the arguments are complete; a client needs the name with them."""
         whole = {"arguments": self.arguments, "name": self.name}
         yield self.told("response.function_call_arguments.done", **whole)
 
     def item(self, status: str) -> Item:
-        """The call."""
+        """Return the call."""
         called = {"arguments": self.arguments, "call_id": self.call_id, "name": self.name}
         return {"id": self.id, "type": "function_call", "status": status, **called}
 
 
 class OpenCustomCall(OpenCall):
-    """A call of a tool of the client's that takes any text."""
+    """A call of a client's tool that takes free text."""
 
     PREFIX = "ctc"
 
@@ -260,17 +260,17 @@ class OpenCustomCall(OpenCall):
         yield self.told("response.custom_tool_call_input.delta", delta=text)
 
     def closing(self, status: str) -> Iterator[Event]:
-        """What tells that the input is whole."""
+        """Yield the events that the input is complete."""
         yield self.told("response.custom_tool_call_input.done", input=self.arguments)
 
     def item(self, status: str) -> Item:
-        """The call; such items have no status."""
+        """Return the call; such items have no status."""
         called = {"input": self.arguments, "call_id": self.call_id, "name": self.name}
         return {"id": self.id, "type": "custom_tool_call", **called}
 
 
 _TEXT = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
-"""Where the text of a part of each kind stands."""
+"""The text field of each kind of part."""
 
 
 def _part(kind: str) -> dict[str, Any]:
@@ -283,14 +283,14 @@ def _copy(part: dict[str, Any]) -> dict[str, Any]:
 
 
 _FIRST_OUTPUT = 0x8000
-"""Output items are numbered from here on, so that their ids are none of the input's."""
+"""Output items are numbered from here on, so that their ids differ from the input's."""
 
 
 class ResponseWriter:
-    """Writes one response while its chat answer comes in.
+    """Builds one response while its chat answer arrives.
 
-    `start`, `feed` for each chunk and `finish` give the events in order, each with its `sequence_number`; `response` is
-    the whole object. However an answer is cut into chunks, the object is the same.
+    `start`, `feed` for each chunk and `finish` yield the events in order, each with its `sequence_number`; `response`
+    is the whole object. It is the same however the answer is split into chunks.
     """
 
     def __init__(self, response_id: str, body: Mapping[str, Any], clock: Callable[[], float]) -> None:
@@ -307,17 +307,17 @@ class ResponseWriter:
 
     # -------------------------------------------------------------- what comes in
     def start(self) -> Iterator[Event]:
-        """The events before the model's first word."""
+        """Yield the events before the model's first output."""
         yield from self._numbered(
             {"type": kind, "response": dict(self.response)} for kind in ("response.created", "response.in_progress")
         )
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
-        """The events of one chunk of a stream."""
+        """Yield the events of one chunk of a stream."""
         yield from self._numbered(self._chunk(chunk))
 
     def finish(self, *, broken: str | None = None) -> Iterator[Event]:
-        """The last events; `broken` says why the stream ended before the answer did."""
+        """Yield the last events; `broken` says why the stream ended early."""
         if self._is_finished:
             return
         self._is_finished = True
@@ -326,7 +326,7 @@ class ResponseWriter:
         yield from self._numbered(self._end())
 
     def whole(self, completion: Mapping[str, Any]) -> dict[str, Any]:
-        """The response to an answer that came in one piece."""
+        """Return the response to an answer in one piece."""
         chunk = whole_as_chunk(completion)
         for _ in self.feed(chunk):
             pass
@@ -336,13 +336,13 @@ class ResponseWriter:
 
     @property
     def text(self) -> str:
-        """What the model has said so far."""
+        """The model's text so far."""
         parts = (part for item in self._items if isinstance(item, OpenMessage) for part in item.parts)
         return "".join(part.get("text", "") for part in parts)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer came to its own end."""
+        """Whether the answer ended by itself."""
         return bool(self.response["status"] == "completed")
 
     # -------------------------------------------------------------- what goes out
@@ -390,7 +390,7 @@ class ResponseWriter:
         yield from self._open.write(part, text, logprobs)
 
     def _call(self, index: object, call: Mapping[str, Any]) -> Iterator[Event]:
-        """A piece of a call; one without an index goes on with the last one, unless it brings an id of its own."""
+        """Handle a piece of a call; without an index it continues the last one, unless it has its own id."""
         is_custom = call.get("type") == "custom" or "custom" in call
         inside = call.get("custom" if is_custom else "function")
         inside = inside if isinstance(inside, dict) else {}
@@ -399,7 +399,7 @@ class ResponseWriter:
             index = len(self._calls) - 1 if self._calls and not given else len(self._calls)
         found = self._calls.get(index)
         if found is None or (given and given != found.call_id):
-            # Some servers count every call as the first; its own id tells it from the one before.
+            # Some servers number every call as the first; its own id distinguishes it.
             index = index if found is None else (index, given)
             found = self._calls.get(index)
         if found is None:
@@ -438,7 +438,7 @@ class ResponseWriter:
         details = incomplete_details(self._finish_reason)
         outcome: Outcome = "failed" if self._error else "incomplete" if details else "completed"
         status = "completed" if outcome == "completed" else "incomplete"
-        # Calls stay open until here: pieces of several of them may come in any order.
+        # Calls stay open until here: their pieces may arrive in any order.
         for item in self._items:
             if item.index not in self._done:
                 yield from self._close(item, status)
@@ -453,25 +453,25 @@ class ResponseWriter:
 
 
 def whole_as_chunk(completion: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer that came in one piece, as the one chunk of a stream; its choices are empty where it has none."""
+    """Convert an answer in one piece into a single chunk; its choices are empty if it has none."""
     choice = _first(completion.get("choices"))
     message = choice.get("message")
     return {**completion, "choices": [{**choice, "delta": message}] if isinstance(message, dict) else []}
 
 
 def has_finished(chunk: Mapping[str, Any]) -> bool:
-    """Whether a chunk is the last one that says something."""
+    """Whether a chunk is the last one with content."""
     return bool(chunk.get("error") or _first(chunk.get("choices")).get("finish_reason"))
 
 
 def _text(content: object) -> str:
-    """The text of a message's content, which some servers give in parts."""
+    """Return the text of a message's content, which some servers send in parts."""
     if isinstance(content, list):
         return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
 def _first(choices: object) -> dict[str, Any]:
-    """The one choice that a response tells of."""
+    """Return the first choice, the only one in a response."""
     found = choices[0] if isinstance(choices, list) and choices else None
     return found if isinstance(found, dict) and not found.get("index") else {}

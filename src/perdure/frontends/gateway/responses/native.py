@@ -1,4 +1,4 @@
-"""A Responses request before a model's server that has the API: it passes, with memory in its instructions."""
+"""Responses requests to a model's server with that API: forwarded, with memory in the instructions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from perdure.frontends.gateway.responses.request import ResponsesRequest
 from perdure.frontends.gateway.sse import Events, json_object
 from perdure.frontends.gateway.streaming import downward, is_events, stream, whole
 
-# Whether the model's server has a Responses API: asked once, and remembered for as long as the process lives.
+# Whether the model's server has a Responses API: asked once in the life of the process.
 
 PATH = "/v1/responses"
 CHAT_PATH = "/v1/chat/completions"
@@ -37,23 +37,23 @@ CHAT_PATH = "/v1/chat/completions"
 logger = logging.getLogger("perdure.gateway")
 
 _ABSENT = (404, 405, 501)
-"""What servers say to a path that they have not."""
+"""Status codes of servers for an unknown path."""
 _UNDECIDED = (401, 403, 407, 408, 425, 429)
-"""What is said before anybody looks at the path."""
+"""Status codes that come before the path is checked."""
 
 
 class ResponsesSupport:
-    """Knows of one model's server whether it answers Responses requests, or has to be asked by chat."""
+    """Whether one model's server supports Responses, or must be called by chat."""
 
     def __init__(self, settings: UpstreamSettings) -> None:
         self._known: bool | None = None if settings.responses == "auto" else settings.responses == "native"
         self._probing = asyncio.Lock()
 
     async def is_native(self, upstream: HttpUpstream, headers: Headers) -> bool:
-        """Whether it has the API; `headers` are those of a request, whose credentials the question is asked with.
+        """Whether it has the API; `headers` are those of a request, whose credentials the test uses.
 
-        The question is an empty request, which names no model and costs none: whatever has the path complains of what
-        is missing. UpstreamError where nobody answers; an answer that decides nothing is asked for again next time.
+        The test is an empty request, which names no model and costs nothing: a server with the path complains about
+        missing fields. UpstreamError if the server is unreachable; an inconclusive answer is tested again next time.
         """
         if self._known is not None:
             return self._known
@@ -78,7 +78,7 @@ class ResponsesSupport:
 
 
 def is_about_the_request(body: bytes) -> bool:
-    """Whether an error speaks of what was asked for (a model that there is not), and not of the path."""
+    """Whether an error concerns the request (an unknown model), and not the path."""
     problem = json_object(body) or {}
     error = problem.get("error", problem)
     if not isinstance(error, dict):
@@ -86,30 +86,30 @@ def is_about_the_request(body: bytes) -> bool:
     return bool(error.get("param")) or "model" in f"{error.get('code')} {error.get('message')}".lower()
 
 
-# Reads what a model says in an answer of the Responses API that passes through untouched.
+# Reads the model's text in an answer of the Responses API while it is forwarded.
 
 
 class AnswerReader:
-    """Listens to one native answer: its events one by one, or the whole object."""
+    """Reads one native answer: its events one by one, or the whole object."""
 
     def __init__(self) -> None:
         self.response_id: str | None = None
         """The answer's id, known from its first event on."""
         self.model: str | None = None
         self.is_complete = False
-        """Whether the answer came to its own end."""
+        """Whether the answer ended by itself."""
         self.asks = False
-        """Whether it asks for tools of the client's."""
+        """Whether it calls the client's tools."""
         self._pieces: list[str] = []
         self._whole: str | None = None
 
     @property
     def text(self) -> str:
-        """What the model has said so far."""
+        """The model's text so far."""
         return self._whole if self._whole is not None else "".join(self._pieces)
 
     def event(self, data: Mapping[str, Any]) -> None:
-        """Take in one event of a stream; those of kinds that say nothing are passed over."""
+        """Read one event of a stream; events without text are skipped."""
         kind = data.get("type")
         if kind == "response.output_text.delta" and isinstance(data.get("delta"), str):
             self._pieces.append(data["delta"])
@@ -120,7 +120,7 @@ class AnswerReader:
             self._object(data["response"], is_last=kind in _LAST)
 
     def whole(self, response: Mapping[str, Any]) -> None:
-        """Take in the answer of a request that did not stream."""
+        """Read an answer that was not streamed."""
         self._object(response, is_last=True)
 
     def _object(self, response: Mapping[str, Any], *, is_last: bool) -> None:
@@ -145,7 +145,7 @@ _OK = range(200, 300)
 
 
 class Native:
-    """One request that passes; its answer comes back byte for byte; its chain is the server's own."""
+    """One forwarded request; its answer is returned byte for byte, and the server stores its chain."""
 
     def __init__(self, asked: ResponsesRequest, chains: Chains) -> None:
         self._asked = asked
@@ -157,7 +157,7 @@ class Native:
         self._has_begun = self._has_ended = False
 
     async def serve(self, send: Send) -> None:
-        """Ask, and send the answer on; what is said is kept beside that."""
+        """Call the model and forward the answer; the turn is stored in the background."""
         answer: UpstreamAnswer | None = None
         failed = ended = False
         try:
@@ -178,16 +178,16 @@ class Native:
             failed = True
             raise
         finally:
-            # Also where the client has left, which cancels this: then what was said so far is kept.
+            # Also if the client disconnected, which cancels this: then store what arrived.
             if answer is not None:
                 answer.close()
                 if not failed:
                     self._end(ended)
 
     async def _body(self) -> bytes:
-        """What goes up: the client's own bytes where nothing is changed in them.
+        """Return the request body for upstream: the client's own bytes if nothing changes.
 
-        A history is shortened where the request has all of it, not where the server keeps it.
+        A history is shortened only if the request contains all of it, not if the server holds it.
         """
         asked = self._asked
         body, given = without_ours(asked.body), asked.body.get("input")
@@ -212,7 +212,7 @@ class Native:
             self._hearing.whole(response)
 
     def _begin(self) -> None:
-        """Keep the user's words, as soon as it is known what the response is called, and so its session."""
+        """Store the user's message as soon as the response's id, and so its session, is known."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -221,7 +221,7 @@ class Native:
             self._asked.context.gateway.turns.enqueue_user(self._turn)
 
     def _end(self, ended: bool) -> None:
-        """Keep what was said, once."""
+        """Store the turn, once."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -244,7 +244,7 @@ class Native:
 
 
 def _inputs(given: object) -> list[Item]:
-    """The words of an input: the server has the whole of it, and memory needs no more."""
+    """Return the texts of an input, which is all that memory needs."""
     items = read_input(given) if isinstance(given, str | list) else []
     return [item for message in messages_of(items) for item in _spoken(message.role, message.content)]
 

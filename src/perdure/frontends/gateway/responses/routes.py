@@ -1,4 +1,4 @@
-"""POST /v1/responses and what is told of responses that were given before."""
+"""POST /v1/responses, and the routes of earlier responses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ router = APIRouter(tags=["gateway"])
 
 
 class _ResponsesState:
-    """What the requests of one gateway share: its chains, and what is known of the model's server."""
+    """Shared by the requests of one gateway: its chains, and what the model's server supports."""
 
     def __init__(self, request: Request) -> None:
         gateway = gateway_of(request)
@@ -55,7 +55,7 @@ def _state(request: Request) -> _ResponsesState:
 # ------------------------------------------------------------------ a new response
 @router.post(PATH, summary="A response of a model that remembers", openapi_extra=RESPONSE, response_class=Response)
 async def create_response(request: Request) -> Response:
-    """OpenAI's responses, with what is remembered; translated into chat where the model's server has nothing else."""
+    """Handle OpenAI's responses with memory; translated into chat if the model's server has only that."""
     context = await read_request_context(request)
     _check(context.body)
     return Relay(lambda send: _create(context, _state(request), send))
@@ -63,13 +63,13 @@ async def create_response(request: Request) -> Response:
 
 async def _create(context: RequestContext, state: _ResponsesState, send: Send) -> None:
     is_native = await state.support.is_native(context.gateway.upstream, context.headers())
-    context = replace(context, began=time.monotonic())  # the model's server has no part in what memory may take
+    context = replace(context, began=time.monotonic())  # time for the model's server is not part of memory's time
     asked = await read_responses_request(context, state.chains, needs_chain=not is_native)
     await (Native if is_native else Translated)(asked, state.chains).serve(send)
 
 
 def _check(body: dict[str, Any]) -> None:
-    """InvalidInputError for a field of a wrong type that is read here; all else is for the model's server to judge."""
+    """Raise InvalidInputError for a wrong type of a field that is read here; the model's server checks the rest."""
     for name, kind in (("previous_response_id", str), ("stream", bool), ("store", bool)):
         if body.get(name) is not None and not isinstance(body[name], kind):
             wanted = "text" if kind is str else "true or false"
@@ -84,7 +84,7 @@ ResponseId = Annotated[str, Path(max_length=LONGEST_ID, examples=["resp_5a537f9c
     PATH + "/{response_id}", summary="A response that was given before", openapi_extra=GIVEN, response_class=Response
 )
 async def get_response(request: Request, response_id: ResponseId) -> Response:
-    """The response object, as it was given; 404 too where it is another's."""
+    """Return the response object as it was sent; 404 also if it belongs to another user."""
     if await _is_native(request):
         return await _passed_on(request, response_id)
     found = (await _found(request, response_id)).response
@@ -94,7 +94,7 @@ async def get_response(request: Request, response_id: ResponseId) -> Response:
 
 @router.delete(PATH + "/{response_id}", summary="Let go of a response", openapi_extra=LET_GO, response_class=Response)
 async def delete_response(request: Request, response_id: ResponseId) -> Response:
-    """No other response can go on from it any more; what was learned of it stays, until it is forgotten itself."""
+    """Delete a response, so that none can continue it; learned facts stay until they are forgotten themselves."""
     state, walls = _state(request), _walls(request)
     if await _is_native(request):
         passed = await _passed_on(request, response_id)
@@ -120,7 +120,7 @@ async def list_input_items(
     order: Literal["asc", "desc"] = "desc",
     after: str | None = None,
 ) -> Response:
-    """The items of the request itself: without those of earlier responses, and without memory."""
+    """List the items of the request itself, without those of earlier responses and without memory."""
     if await _is_native(request):
         return await _passed_on(request, response_id)
     items = [listed(item) for item in (await _found(request, response_id)).inputs]
@@ -138,12 +138,12 @@ async def list_input_items(
 
 @router.api_route(PATH + "/{response_id}/{rest:path}", methods=["GET", "POST", "DELETE"], include_in_schema=False)
 async def pass_below(request: Request, response_id: ResponseId) -> Response:
-    """What else there is below a response (its cancellation) is the model's server's."""
+    """Forward other paths below a response (its cancellation) to the model's server."""
     return await _passed_on(request, response_id)
 
 
 def _json(value: dict[str, Any]) -> Response:
-    # Escaped, for what was asked may hold halves of characters, which JSON can write and UTF-8 cannot.
+    # Escaped, because the input may contain lone surrogates, which JSON can write and UTF-8 cannot.
     return Response(json.dumps(value, separators=(",", ":")), media_type="application/json")
 
 
@@ -154,7 +154,7 @@ async def _is_native(request: Request) -> bool:
 
 
 async def _passed_on(request: Request, response_id: str) -> Response:
-    """What the model's server says of a response; NotFoundError for one that is known to be another's."""
+    """Return the model server's answer about a response; NotFoundError if it belongs to another caller."""
     seconds = gateway_of(request).settings.recall_seconds
     if not is_foreign(request) and await _state(request).chains.is_anothers(response_id, _walls(request), seconds):
         raise NotFoundError(f"Response with id '{response_id}' not found.")
@@ -162,7 +162,7 @@ async def _passed_on(request: Request, response_id: str) -> Response:
 
 
 async def _found(request: Request, response_id: str) -> Kept:
-    """A response that was kept here; NotFoundError if there is none that the caller may know of."""
+    """Return a response stored here; NotFoundError if the caller can see none."""
     walls = _walls(request)
     kept = await _state(request).chains.get(response_id, walls) if walls is not None else None
     if kept is None or kept.response is None:
@@ -171,7 +171,7 @@ async def _found(request: Request, response_id: str) -> Kept:
 
 
 def _walls(request: Request) -> Scope | None:
-    """Inside of what the caller may know of a response; None for nobody."""
+    """Return the scope in which the caller may look up responses; None without a user."""
     if is_foreign(request):
         return None
     gateway, caller = gateway_of(request), caller_of(request)

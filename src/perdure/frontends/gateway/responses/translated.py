@@ -1,4 +1,4 @@
-"""A Responses request before a model's server that has only chat: said in its words, and its answer in ours."""
+"""Responses requests to a model's server with chat only: translated into chat, and the answer back."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from perdure.frontends.gateway.streaming import RawHeaders, begin, downward, is_
 # Items of the Responses API as messages of a chat.
 
 ChatMessage = dict[str, Any]
-"""One message as /v1/chat/completions takes it."""
+"""One message in the form of /v1/chat/completions."""
 
 TEXTS = ("input_text", "output_text", "text", "summary_text")
-"""Types of parts that have only a text."""
+"""Types of parts with text only."""
 
 
 def chat_messages(items: Sequence[Item], instructions: str | None = None, *, first: int = 0) -> list[ChatMessage]:
-    """The messages that say the same; InvalidInputError names the item, counted from `first`, that no chat can say.
+    """Convert items to chat messages; InvalidInputError names an unsupported item, counted from `first`.
 
-    Instructions come first, as a system message. `developer` becomes `system`, which every model's server knows.
-    Calls of tools are part of the assistant's message before them; reasoning is left out, for which chat has no place.
+    Instructions come first, as a system message. `developer` becomes `system`, which every model's server knows. Tool
+    calls become part of the assistant's message before them; reasoning is left out, because chat has no place for it.
     """
     found: list[ChatMessage] = []
     if instructions:
@@ -100,7 +100,7 @@ class _Adding:
         before.setdefault("tool_calls", []).append(whole)
 
     def _content(self, content: object, name: str) -> str | list[dict[str, Any]]:
-        """Text alone as text, which servers that know no parts take too; else the parts."""
+        """Return a single text as text, which simple servers accept too; else the parts."""
         if isinstance(content, str):
             return content
         if not isinstance(content, list):
@@ -143,7 +143,7 @@ class _Adding:
         return InvalidInputError(f"{field} {problem}", field=field, value=value)
 
 
-# A request of the Responses API as one of chat, for model servers that have nothing else.
+# A Responses request as a chat request, for model servers with chat only.
 
 _OWN = frozenset(
     {
@@ -165,20 +165,20 @@ _OWN = frozenset(
         "prompt",
     }
 )
-"""Fields that chat has not, or has under another name; every other one is passed on as it is."""
+"""Fields that chat lacks, or names differently; all others are forwarded unchanged."""
 
 _IMPOSSIBLE: Mapping[str, str] = {
     "background": "answers are not made in the background here",
     "conversation": "it keeps no conversations: use previous_response_id",
     "prompt": "it keeps no prompts",
 }
-"""What cannot be had of a server that has only chat, and why."""
+"""Features that a server with chat only cannot provide, and why."""
 
 
 def chat_request(body: Mapping[str, Any], items: Sequence[Item], *, first: int = 0) -> dict[str, Any]:
-    """The body to post to /v1/chat/completions; `items` is the whole input, of which `first` are of earlier responses.
+    """Build the body for /v1/chat/completions; `items` is the whole input, the first `first` from earlier responses.
 
-    InvalidInputError names a field that chat cannot say: hosted tools, files of the server's, background work.
+    InvalidInputError names a field that chat cannot express: hosted tools, files of the server, background work.
     """
     for name, why in _IMPOSSIBLE.items():
         if body.get(name):
@@ -193,14 +193,14 @@ def chat_request(body: Mapping[str, Any], items: Sequence[Item], *, first: int =
         if body.get("tool_choice") is not None:
             chat["tool_choice"] = _tool_choice(body["tool_choice"])
     else:
-        # Without tools there is nothing to choose between, and servers refuse the field.
+        # Without tools there is no choice, and servers reject the field.
         chat.pop("parallel_tool_calls", None)
     chat |= _text(body.get("text"))
     effort = _request_object(body.get("reasoning"), "reasoning").get("effort")
     if effort is not None:
         chat["reasoning_effort"] = effort
     if body.get("max_output_tokens") is not None:
-        # The older name, which servers that have only chat know; OpenAI's own has the Responses API.
+        # The older name, which servers with chat only know; OpenAI's own server has the Responses API.
         chat["max_tokens"] = body["max_output_tokens"]
     if body.get("top_logprobs") is not None:
         chat |= {"logprobs": True, "top_logprobs": body["top_logprobs"]}
@@ -294,7 +294,7 @@ _STREAM: RawHeaders = [
 
 
 class Translated:
-    """One request that is translated; its chain is kept here, and sent in full."""
+    """One translated request; its chain is stored here, and sent in full."""
 
     def __init__(self, asked: ResponsesRequest, chains: Chains) -> None:
         self._asked = asked
@@ -309,7 +309,7 @@ class Translated:
         self._sent = b""
 
     async def serve(self, send: Send) -> None:
-        """Translate, ask, and translate the answer back; InvalidInputError for what chat cannot say."""
+        """Translate, call the model, and translate the answer back; InvalidInputError for what chat cannot express."""
         self._sent = await self._body()
         answer: UpstreamAnswer | None = None
         failed = ended = False
@@ -319,7 +319,7 @@ class Translated:
             answer = await self._asked.context.send(CHAT_PATH, self._sent)
             failed = answer.status not in _OK
             if failed:
-                # An error of chat has the shape of one of Responses; what it says comes from the model's server.
+                # A chat error has the same shape as a Responses error; its text comes from the model's server.
                 headers = downward(answer.headers) + memory_headers(self._asked.recalled)
                 await whole(send, answer.status, headers, await answer.read())
             elif self._is_stream:
@@ -328,7 +328,7 @@ class Translated:
                 self._begin()
                 await self._whole(send, answer)
             ended = True
-        except Exception:  # not reached, or not understood: there is no answer to keep
+        except Exception:  # unreachable, or not understood: there is no answer to store
             failed = True
             raise
         finally:
@@ -348,7 +348,7 @@ class Translated:
             self._asked.context.gateway.turns.enqueue_user(self._turn)
 
     def _end(self, ended: bool) -> None:
-        """Keep what was said, once, after what it may repeat of memory."""
+        """Store the turn, once, after the fingerprints of what it may repeat."""
         noted, self._sent = self._sent, b""
         if noted:
             self._asked.note(noted)
@@ -363,7 +363,7 @@ class Translated:
 
     # ------------------------------------------------------------------ up
     async def _body(self) -> bytes:
-        """The chat request: the whole chain, the request's own input, and what is remembered."""
+        """Return the chat request: the whole chain, the request's own input, and the memories."""
         asked = self._asked
         if asked.previous_id is not None and not asked.chain:
             raise unknown_previous(asked.previous_id)
@@ -377,7 +377,7 @@ class Translated:
         return json.dumps(chat_request(placed, items, first=len(before)), separators=(",", ":")).encode()
 
     async def _shortened(self, earlier: list[Item], own: list[Item]) -> tuple[list[Item], list[Item]]:
-        """What was said in the chain, and the request's own items, without what the state stands for."""
+        """Return the chain's items and the request's own, without those that the state replaces."""
         whole = [*earlier, *own]
         short = await self._asked.shortened(whole)
         if short is whole:
@@ -387,7 +387,7 @@ class Translated:
         return (short[:at], own) if is_whole else ([], short)
 
     async def _referred(self, items: list[Item]) -> list[Item]:
-        """Items of other responses that are referred to: an item's id tells which response it is of."""
+        """Return referenced items of other responses; an item's id names its response."""
         found: list[Item] = []
         if self._asked.conversation is None:
             return found
@@ -421,7 +421,7 @@ class Translated:
                 await _send(send, [event for data in self._events.end() for event in self._heard(data)])
                 broken = None if self._is_finished else _BROKE_OFF
             else:
-                # A server that knows no streams gives its answer in one piece.
+                # A server without streaming answers in one piece.
                 completion = json_object(await answer.read())
                 if completion is not None:
                     await _send(send, list(self._writer.feed(whole_as_chunk(completion))))
@@ -452,7 +452,7 @@ class Translated:
         return kept + memory_headers(self._asked.recalled)
 
     async def _keep(self) -> None:
-        """Keep the response before its end is told: the next request may go on from it at once."""
+        """Store the response before its end is sent, because the next request may continue it at once."""
         response = self._writer.response
         if not self._asked.keeps_response or response["status"] == "failed":
             return

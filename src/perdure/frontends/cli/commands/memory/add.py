@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = Path("./memory_db")
 """Folder of the files, unless `--memory-path` or MEMORY_PATH names another."""
 PREVIEW = 60
-"""Characters of each memory that are shown."""
+"""Characters of each memory that are printed."""
 _PREFIX = re.compile(r"(?:[-*+•]|\d{1,9}[.)])\s+")
 
 MemoryPathOption = Annotated[
@@ -113,7 +113,7 @@ def _preview(item: MemoryItem) -> str:
 
 
 def _commit(folder: Path, count: int) -> None:
-    """Commit the files; what git cannot do now it does with the next change, and they are there in any case."""
+    """Commit the files; if git fails, the next change commits them, and they are stored in any case."""
     from perdure.backends.git.base import Step
     from perdure.backends.git.snapshots import GitVersions
     from perdure.engine.markdown.write_context import LINES, lines_of
@@ -130,9 +130,9 @@ def _commit(folder: Path, count: int) -> None:
 
 # ------------------------------------------------------------------ reading
 def read_memories(text: str) -> list[tuple[str, str | None]]:
-    """The memories of a file and the conversations that it names; InvalidInputError for an entry that is none.
+    """Return the memories of a file and their conversations; InvalidInputError for an invalid entry.
 
-    What looks like JSON and is none is read line by line.
+    Text that resembles JSON but is not is read line by line.
     """
     if text.lstrip()[:1] in ("[", "{"):
         try:
