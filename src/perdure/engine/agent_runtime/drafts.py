@@ -1,4 +1,4 @@
-"""Drafts: an agent's memory as its caller states it, checked, before it becomes a row of the store (spec 003)."""
+"""Drafts: an agent's new memory, validated, before it becomes a row of the store."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
 
 DIGITS = 6
-"""Decimals to which the values of a given vector are kept."""
+"""Decimals kept of a given vector's values."""
 LONGEST_TABLE = 200
-"""Characters of a table's name."""
+"""Maximum characters of a table's name."""
 OWN_TABLES = frozenset({"summaries"})
-"""Kinds of memories that the engine itself makes, and nobody else."""
+"""Kinds of memories that only the engine creates."""
 SPEAKERS = frozenset({"user", "assistant", "system", "tool"})
 """Roles of messages."""
 
@@ -36,17 +36,17 @@ class Draft:
     scope: Scope
     text: str = ""
     content: dict[str, Any] = field(default_factory=dict)
-    """What stands in its content beside the text."""
+    """The keys of its content other than the text."""
     metadata: dict[str, Any] = field(default_factory=dict)
     id: str | None = None
     created_at: str | None = None
     vector: Vector | None = None
     """The caller's own; else the text is embedded."""
     unique: bool | None = None
-    """True: only if there is none like it. None: the flag tells whether there was."""
+    """True: store it only if no similar one exists. None: the flag says whether one existed."""
 
     def item(self, moment: str, *, unique: bool) -> MemoryItem:
-        """The memory, told at this moment."""
+        """Return the memory with this time."""
         created_at = self.created_at or moment
         return MemoryItem(
             id=self.id or new_id(),
@@ -73,7 +73,7 @@ class Draft:
 
 
 def says(text: str, table: str) -> dict[str, Any]:
-    """The fields of a memory that follow from its text."""
+    """Return the fields of a memory that follow from its text."""
     return {
         "memory": text,
         "hash": text_hash(text),
@@ -85,7 +85,7 @@ def says(text: str, table: str) -> dict[str, Any]:
 
 
 def carries(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a memory that follow from its metadata; what was cut from a document goes with it."""
+    """Return the fields of a memory that follow from its metadata; fragments belong to a document."""
     document, position = document_of(metadata), metadata.get("position")
     return {
         "metadata": metadata,
@@ -96,12 +96,12 @@ def carries(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def document_of(metadata: Mapping[str, Any]) -> Any:
-    """The id of the document that metadata names, in either case; None where it names none."""
+    """Return the id of the document that metadata names, in either case; None if it names none."""
     return next((metadata[name] for name in ("documentId", "document_id") if metadata.get(name) is not None), None)
 
 
 def check_kind(metadata: Mapping[str, Any]) -> None:
-    """InvalidInputError where metadata lacks what its type demands: a fragment's `documentId` and `position`."""
+    """Raise InvalidInputError if metadata lacks what its type requires: a fragment's `documentId` and `position`."""
     kind = metadata.get("type")
     if kind is not None and not isinstance(kind, str):
         raise invalid("metadata.type", "text", kind)
@@ -123,7 +123,7 @@ def check_kind(metadata: Mapping[str, Any]) -> None:
 
 
 def read_table(value: object) -> str:
-    """The name of a table: any text."""
+    """Read the name of a table: any text."""
     if value is None or value == "":
         raise InvalidInputError("tableName is required", field="tableName", value=value)
     if not isinstance(value, str) or len(value) > LONGEST_TABLE or not value.strip() or "\x00" in value:
@@ -132,7 +132,7 @@ def read_table(value: object) -> str:
 
 
 def read_own_table(value: object) -> str:
-    """The name of a table that a caller may write into."""
+    """Read the name of a table that a caller may write to."""
     table = read_table(value)
     if table in OWN_TABLES:
         raise InvalidInputError(
@@ -142,9 +142,9 @@ def read_own_table(value: object) -> str:
 
 
 def read_vector(value: object, dimension: int, name: str = "embedding") -> Vector:
-    """A caller's vector, of finite numbers and the embedder's dimension, rounded to six decimals.
+    """Read a caller's vector, of finite numbers and the embedder's dimension, rounded to six decimals.
 
-    The reference turns what is not finite into 0, which makes another vector of it: here it is InvalidInputError.
+    The reference turns non-finite numbers into 0, which changes the vector: here they are InvalidInputError.
     """
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
         raise invalid(name, "a list of numbers", value)
@@ -164,5 +164,5 @@ def read_vector(value: object, dimension: int, name: str = "embedding") -> Vecto
 
 
 def shown_vector(vector: Vector) -> list[float]:
-    """A stored vector as callers see it: what they gave, where it had no more than six decimals."""
+    """Return a stored vector as callers see it: the given values, if they had at most six decimals."""
     return [round(float(number), DIGITS) for number in vector]

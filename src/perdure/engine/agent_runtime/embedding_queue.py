@@ -1,4 +1,4 @@
-"""The embedding queue: memories that stand without a vector get one later, by priority."""
+"""The embedding queue: memories without a vector get one later, by priority."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from perdure.engine.requests import invalid
 logger = logging.getLogger("perdure")
 
 PRIORITIES = ("high", "normal", "low")
-"""In the order in which they are served; inside of one, who came first."""
+"""In the order of processing; within one, first come, first served."""
 MOST = 1_000
-"""Memories that wait at most."""
+"""Maximum waiting memories."""
 DROPPED = 10
-"""Memories that are let go when it is full, of the lowest priority, the oldest first."""
+"""Memories that are dropped when it is full, of the lowest priority, the oldest first."""
 PARALLEL = 10
-"""Memories that are embedded at a time."""
+"""Memories embedded at a time."""
 PAUSE = 0.1
-"""Seconds from one round to the next; after a failure twice as long as before it."""
+"""Seconds between two rounds; doubled after each failure."""
 RETRIES = 3
-"""Times that a failed memory is tried again."""
+"""Retries of a failed memory."""
 
 Embed = Callable[[str, str], Awaitable[Vector | None]]
-"""Gives the memory of an id the vector of its text; None where it is gone or says something else by now."""
+"""Embeds the text of a memory by its id; returns None if it is gone or has another text by now."""
 Told = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Hears of `completed` and `failed`, with the memory's id and priority."""
+"""Called with `completed` or `failed`, and the memory's id and priority."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Waiting:
 
 
 def read_priority(value: object) -> str:
-    """high, normal or low."""
+    """Read high, normal or low."""
     if value not in PRIORITIES:
         raise invalid("priority", f"one of {', '.join(PRIORITIES)}", value)
     return str(value)
@@ -53,7 +53,7 @@ def read_priority(value: object) -> str:
 class EmbeddingQueue:
     """Works in a task of the running event loop while something waits.
 
-    What was dropped, or failed to the end, is embedded when the memory is opened next.
+    Memories that were dropped, or failed for good, are embedded when the memory is next opened.
     """
 
     def __init__(self, embed: Embed, told: Told) -> None:
@@ -67,7 +67,7 @@ class EmbeddingQueue:
         return sum(map(len, self._queues.values()))
 
     def add(self, id: str, text: str, priority: str = "normal") -> None:
-        """Let a memory wait for its vector; nothing happens after `stop`."""
+        """Enqueue a memory; nothing happens after `stop`."""
         if self._stopped:
             return
         if len(self) >= MOST:
@@ -83,7 +83,7 @@ class EmbeddingQueue:
             await asyncio.wait([self._task])
 
     async def stop(self) -> None:
-        """Take no more, try what is of high priority once more, and let the rest go."""
+        """Accept no more, try those of high priority once more, and drop the rest."""
         self._stopped = True
         if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
             self._task.cancel()
@@ -115,12 +115,12 @@ class EmbeddingQueue:
         return some
 
     def _again(self, some: list[_Waiting]) -> None:
-        """Put them back where they came from, first in their order."""
+        """Put them back at the front of their queues, in order."""
         for one in reversed(some):
             self._queues[one.priority].appendleft(one)
 
     async def _once(self, one: _Waiting) -> _Waiting | None:
-        """Embed one memory; the memory itself where that failed."""
+        """Embed one memory; return the memory itself if that failed."""
         warnings: list[str] = []
         with degrade("a memory stays without its vector for now", warnings):
             vector = await self._embed(one.id, one.text)

@@ -1,6 +1,6 @@
-"""Writing an agent's memories (spec 003): each is stated by its caller, so nothing is extracted and nothing reconciled.
+"""Write an agent's memories as their caller states them, without extraction and reconciliation.
 
-Every write is a change like any other, with history, which `undo` takes back; its actor is `runtime`.
+Every write is an ordinary change with history, which `undo` reverts; its actor is `runtime`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from perdure.pipeline.maintenance.probes import folded
 from perdure.pipeline.retrieval.rescoring import bm25
 from perdure.pipeline.retrieval.words import word_score
 
-# Duplicates: which memory a new one would repeat, for `unique`.
+# Duplicates: the memory that a new one would repeat, for `unique`.
 
 SAME_AS_STORED = 0.95
-"""Cosine from which two memories are alike."""
+"""Cosine from which two memories count as similar."""
 NEAREST = 8
-"""Memories that are looked at."""
+"""Memories that are compared."""
 STATEMENT = 300
-"""Characters up to which a near vector tells anything: of longer texts models and rules read the beginning alone."""
+"""Characters up to which similar vectors are meaningful: models and rules read only the beginning of longer texts."""
 _AXES = ("user_id", "agent_id", "run_id", "world_id")
 _APART = ("swapped_numbers", "swapped_times", "names_both")
-"""What makes near-equal sentences different facts: "on Monday" and "on Tuesday" have a cosine of .985."""
+"""Signs that nearly equal sentences are different facts: "on Monday" and "on Tuesday" have a cosine of .985."""
 
 
 async def is_near(kernel: Kernel, draft: Draft, vector: Vector | None) -> bool:
-    """Whether a memory of the same table, room, world and entity has nearly this vector; the text is not looked at."""
+    """Whether a memory of the same table, room, world and entity has nearly this vector, whatever its text."""
     if vector is None:
         return False
     hits = await kernel.store.search(kernel.collection, vector, 1, _beside(kernel, draft))
@@ -55,11 +55,11 @@ async def is_near(kernel: Kernel, draft: Draft, vector: Vector | None) -> bool:
 
 
 async def repeated(kernel: Kernel, draft: Draft, vector: Vector | None) -> str | None:
-    """The id of the memory beside which this one would say nothing new, or None.
+    """Return the id of the memory that this one would repeat, or None.
 
-    Its text is the same but for case, width and white space; or it is short, its vector is nearly the same, no number,
-    date or name stands where the other has a different one, and the rules find nothing new in it. "User is not allergic
-    to peanuts" is near to its contrary (.979), and is kept. Of memories without text the content is the same.
+    Either its text is the same but for case, width and white space; or it is short, its vector is nearly the same, no
+    number, date or name differs, and the rules find nothing new in it. "User is not allergic to peanuts" is near its
+    opposite (.979), and is stored. Memories without text repeat each other if their content is the same.
     """
     within, text = _beside(kernel, draft), folded(draft.text)
     rows = (await kernel.store.list(kernel.collection, all_of(within, eq("hash", text_hash(draft.text))))).points
@@ -78,7 +78,7 @@ async def repeated(kernel: Kernel, draft: Draft, vector: Vector | None) -> str |
 
 
 def _beside(kernel: Kernel, draft: Draft) -> And:
-    """The rows of the same table, agent, room, world and entity; what the draft does not have, they have not either."""
+    """Return the filter for rows of the same table, agent, room, world and entity; also for fields it lacks."""
     given = draft.scope.given()
     lacking = [Not(Condition(name, "gte", "")) for name in _AXES if name not in given]
     return visible(draft.scope, now=kernel.clock.now(), kinds=(draft.table,), filters=all_of(*lacking))
@@ -102,30 +102,30 @@ def _text(payload: Mapping[str, Any]) -> str:
 # Reads: newest first by room, time and flag; by id; and by meaning.
 
 FEW = 1_000
-"""Rows up to which a table is read whole, to find its newest."""
+"""Rows up to which a table is read whole to find its newest."""
 BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=30))
-"""Spans before now that are looked at in turn where there are more: the newest rows of a long chat are of today."""
+"""Periods before now that are searched in turn if there are more: the newest rows of a long chat are of today."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryQuery:
-    """Which memories are asked for."""
+    """A query for memories."""
 
     scope: Scope
     table: str | None
-    """None: whatever the table."""
+    """None means any table."""
     rooms: tuple[str, ...] | None = None
-    """Only these; the scope then names none."""
+    """Only these rooms; the scope then names none."""
     unique: bool = False
-    """Only those whose flag is not false."""
+    """Only memories whose flag is not false."""
     start: int | None = None
     end: int | None = None
     """Milliseconds, both included."""
     document_id: str | None = None
-    """Only what was cut from this document."""
+    """Only fragments of this document."""
 
     def filter(self, now: datetime, *, include_past: bool = False) -> And:
-        """The rows that it means, those that are no longer valid only where the past is included."""
+        """Return the filter of its rows, with invalid ones only if the past is included."""
         parts: list[Filter | None] = []
         if self.rooms is not None:
             parts.append(Condition("run_id", "in", self.rooms))
@@ -143,14 +143,14 @@ class MemoryQuery:
 
 @dataclass(frozen=True, slots=True)
 class MemoryMatches:
-    """A memory and its vector, where that was asked for and there is one."""
+    """A memory and its vector, if requested and present."""
 
     item: MemoryItem
     vector: Vector | None = None
 
 
 class MemoryReader:
-    """Reads of the present; each stays inside of the scope that it is asked with."""
+    """Reads current memories; each method stays inside its scope."""
 
     def __init__(self, kernel: Kernel, accesses: AccessCounts) -> None:
         self._kernel = kernel
@@ -160,7 +160,7 @@ class MemoryReader:
     async def newest(
         self, asked: MemoryQuery, *, count: int | None, offset: int = 0, with_vectors: bool = False
     ) -> list[MemoryMatches]:
-        """At most `count` memories after the first `offset`, newest first by (created_at, id)."""
+        """Return at most `count` memories after the first `offset`, newest first by (created_at, id)."""
         kernel = self._kernel
         wanted = None if count is None else offset + count
         within = asked.filter(kernel.clock.now())
@@ -172,7 +172,7 @@ class MemoryReader:
         return [MemoryMatches(MemoryItem.from_payload(row.payload)) for row in chosen]
 
     async def _newest(self, within: And, wanted: int | None) -> list[Point]:
-        """Rows newest first, at least as many as are wanted if there are."""
+        """Return rows newest first, at least as many as wanted if there are."""
         kernel = self._kernel
         page = await kernel.store.list(kernel.collection, within, None if wanted is None else max(FEW, wanted))
         if page.next_cursor is not None and wanted is not None:
@@ -187,7 +187,7 @@ class MemoryReader:
 
     @guarded
     async def by_ids(self, ids: Sequence[str], scope: Scope, table: str | None = None) -> list[MemoryMatches]:
-        """The memories of these ids that stand inside of the scope, newest first; others are skipped."""
+        """Return the memories of these ids in the scope, newest first; others are skipped."""
         kernel = self._kernel
         rows = await kernel.store.get_many(kernel.collection, list(dict.fromkeys(ids)))
         found = [
@@ -199,7 +199,7 @@ class MemoryReader:
 
     @guarded
     async def count(self, asked: MemoryQuery) -> int:
-        """How many memories there are."""
+        """Return how many memories match."""
         kernel = self._kernel
         return await kernel.store.count(kernel.collection, asked.filter(kernel.clock.now()))
 
@@ -207,10 +207,10 @@ class MemoryReader:
     async def search(
         self, asked: MemoryQuery, *, query: str | None, vector: Vector | None, floor: float | None, count: int
     ) -> list[MemoryMatches]:
-        """At most `count` memories that are like the query, or like the vector that stands for it.
+        """Return at most `count` memories similar to the query, or to its vector.
 
-        `score` is the cosine as a score in [0, 1], at least `floor`. The best come first; where the query's words
-        are given, its share of them counts as much as the meaning in that order, and loses no memory.
+        `score` is the cosine as a score in [0, 1], at least `floor`. The best come first; if the query's words are
+        given, they count as much as the meaning in that order, and exclude no memory.
         """
         kernel = self._kernel
         if vector is None and query is not None:
@@ -236,7 +236,7 @@ class MemoryReader:
 
 
 def by_words(query: str, texts: Sequence[str], scores: Sequence[float]) -> list[int]:
-    """The places of all of the texts, best first by their score and their BM25, this as a share of the best one's."""
+    """Return the indexes of all texts, best first by score and BM25, the latter as a share of the best."""
     words = bm25(query, texts)
     best = max(words, default=0.0) or 1.0
     worth = [score + word / best for score, word in zip(scores, words, strict=True)]
@@ -250,18 +250,18 @@ def _is_seen(scope: Scope, row: Point) -> bool:
 
 ACTOR, REASON = "runtime", "explicit"
 AT_A_TIME = 100
-"""Memories that are deleted in one batch."""
+"""Memories deleted in one batch."""
 
 SAME = 0.999
-"""The cosine from which two vectors are taken for one text's: a service's differ a little from call to call."""
+"""Cosine from which two vectors count as the same text's: a service's vectors vary a little between calls."""
 
 Pending = Callable[[str, str], None]
-"""Told the id and the text of a memory whose embedding failed: it stands without a vector, for now."""
+"""Called with the id and the text of a memory whose embedding failed: it is stored without a vector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What is new of a memory; None leaves it."""
+    """The changes of a memory; None leaves a field unchanged."""
 
     text: str | None = None
     content: dict[str, Any] | None = None
@@ -270,7 +270,7 @@ class Revision:
     unique: bool | None = None
 
     def of(self, before: MemoryItem) -> MemoryItem:
-        """The memory with it: content and metadata each replace the whole."""
+        """Return the changed memory: content and metadata each replace the whole."""
         fields: dict[str, Any] = {}
         if self.text is not None and self.text != before.memory:
             fields |= says(self.text, before.kind)
@@ -279,17 +279,17 @@ class Revision:
         if self.metadata is not None:
             fields |= carries(self.metadata)
             if document_of(self.metadata) is None and document_of(before.metadata) is None:
-                fields["derived_from"] = before.derived_from  # what an insight was made of is not its metadata's to say
+                fields["derived_from"] = before.derived_from  # metadata must not change the sources of an insight
         if self.unique is not None:
             fields["unique"] = self.unique
         return before.with_(**fields)
 
 
 class Memories:
-    """Creates, updates and deletes; `pending` hears of what could not be embedded.
+    """Creates, updates and deletes; `pending` is called for failed embeddings.
 
-    Ids of agents, entities, rooms and worlds are scope values, kept as they are given and never made into UUIDs: the
-    entity `ana` of a runtime is the user `ana` of every other way in.
+    Ids of agents, entities, rooms and worlds are scope values, stored as they are and never mapped to UUIDs: the entity
+    `ana` of a runtime is the user `ana` of every other interface.
     """
 
     def __init__(self, kernel: Kernel, pending: Pending) -> None:
@@ -299,15 +299,15 @@ class Memories:
     # ------------------------------------------------------------------ create
     @guarded
     async def create(self, draft: Draft, walls: Scope) -> str:
-        """Keep a memory and answer with its id: that of the one it repeats, where it was to be unique and is not.
+        """Store a memory and return its id: the existing one's if it must be unique and is not.
 
-        An id that stands already inside of the walls changes nothing; ConflictError for one that stands elsewhere.
+        An id that exists in the scope changes nothing; ConflictError if it exists elsewhere.
         """
         kernel = self._kernel
         if draft.id is not None and await self._stands(draft.id, walls):
             return draft.id
         [vector] = await self._vectors([draft])
-        # An id of the caller's own could stand anywhere, so that no other writer may be at work.
+        # The caller's own id may exist in any scope, so all other writers are locked out.
         async with kernel.lock(draft.scope if draft.id is None else Scope()):
             if draft.id is not None and await self._stands(draft.id, walls):
                 return draft.id
@@ -323,7 +323,7 @@ class Memories:
 
     @guarded
     async def create_all(self, drafts: Sequence[Draft]) -> list[str]:
-        """Keep memories of one scope, all or none, with ids that are new; their ids in order."""
+        """Store memories of one scope, all or none, with new ids; return these in order."""
         kernel = self._kernel
         vectors = await self._vectors(drafts)
         async with kernel.lock(drafts[0].scope):
@@ -345,7 +345,7 @@ class Memories:
             self._pending(item.id, item.memory)
 
     async def _vectors(self, drafts: Sequence[Draft]) -> list[Vector | None]:
-        """The given vectors, and those of the other texts; None where there is no text or its embedding failed."""
+        """Return the given vectors, and those of the other texts; None without a text or if embedding failed."""
         vectors = [draft.vector for draft in drafts]
         places = [place for place, draft in enumerate(drafts) if draft.vector is None and draft.text.strip()]
         embedded = await self._kernel.embedding.texts([drafts[place].text for place in places])
@@ -366,10 +366,10 @@ class Memories:
     # ------------------------------------------------------------------ update
     @guarded
     async def update(self, id: str, revision: Revision, walls: Scope) -> bool:
-        """Change a memory, keeping its id; False where there is none.
+        """Change a memory, keeping its id; False if there is none.
 
-        A new text is embedded anew, unless the vector that stands is the caller's own: that one stays until another is
-        given. It is the caller's if the embedder would not have made it of the text that stood.
+        A new text is embedded again, unless the stored vector is the caller's own, which stays until another is given.
+        It counts as the caller's if the embedder would not have produced it from the old text.
         """
         kernel = self._kernel
         row = await self._row(id, walls)
@@ -398,10 +398,10 @@ class Memories:
         return True
 
     async def _anew(self, row: Point, text: str) -> tuple[Vector | None, bool]:
-        """The vector of a text that takes the place of a row's, or that the row's own stays, which somebody gave."""
+        """Return the vector of a row's new text, or that the row's own stays because a caller gave it."""
         embedding, before = self._kernel.embedding, str(row.payload.get("memory", ""))
         if row.vector is not None and not (embedding.available and before.strip()):
-            return None, True  # nothing here could have made it
+            return None, True  # no embedder here could have produced it
         wanted = [each for each in (text, before if row.vector is not None else "") if each.strip()]
         made = dict(zip(wanted, (await embedding.texts(wanted)).vectors, strict=True))
         of_before = made.get(before)
@@ -411,9 +411,9 @@ class Memories:
 
     @guarded
     async def embed(self, id: str, text: str, walls: Scope) -> Vector | None:
-        """Give a memory that has none the vector of its text, and answer with it; None where it is gone or changed.
+        """Embed a memory without a vector and return the vector; None if it is gone or changed.
 
-        A vector is made of the text, so that this is no change of the memory. EmbeddingError if it fails.
+        A vector is derived from the text, so this is not a change of the memory. EmbeddingError if it fails.
         """
         kernel = self._kernel
         row = await self._row(id, walls)
@@ -433,7 +433,7 @@ class Memories:
     # ------------------------------------------------------------------ delete
     @guarded
     async def delete(self, ids: Sequence[str], walls: Scope) -> int:
-        """Remove memories, what was cut from them and what tells of a session in their words; how many went.
+        """Delete memories, their fragments and summaries of their sessions; return how many.
 
         Unknown ids are no error.
         """
@@ -448,7 +448,7 @@ class Memories:
 
     @guarded
     async def delete_all(self, asked: MemoryQuery, walls: Scope) -> int:
-        """Remove every memory that is asked for, valid still or not, and what was cut from them; how many."""
+        """Delete every matching memory, valid or not, and their fragments; return how many."""
         kernel = self._kernel
         count = 0
         async with kernel.lock(walls):
@@ -485,15 +485,15 @@ def _is_inside(item: MemoryItem, walls: Scope) -> bool:
 
 
 def _is_alike(one: Vector, other: Vector) -> bool:
-    """Whether two vectors are one text's."""
+    """Whether two vectors are the same text's."""
     lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
     return lengths == 0.0 or float(np.dot(one, other)) / lengths > SAME
 
 
 def levenshtein(one: str, other: str, most: int) -> int | None:
-    """How many letters must be put in, taken out or changed to make one text the other; None for more than `most`.
+    """Return the number of insertions, deletions and changes between two texts; None above `most`.
 
-    By rows of the matrix, which ends as soon as every way is too long (Wagner and Fischer 1974).
+    By rows of the matrix, and it stops as soon as every way is too long (Wagner and Fischer 1974).
     """
     if abs(len(one) - len(other)) > most:
         return None

@@ -1,4 +1,4 @@
-"""A runtime's tables, tasks and runs: records are made with all that they name, and rooms go with their memories."""
+"""A runtime's tables, tasks and runs: records are created with everything they name, and rooms deleted with theirs."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _NAMES: Mapping[str, type[Record]] = {
     "room_id": Room,
     "world_id": World,
 }
-"""What a field names, in the tables of the record's own agent."""
+"""The tables that fields refer to, of the record's own agent."""
 
 
 class Tables:
-    """Reads and writes of records inside of walls; LedgerError where there is no ledger: they stand nowhere else."""
+    """Reads and writes records inside a scope; LedgerError without a ledger, because they are stored only there."""
 
     def __init__(self, kernel: Kernel, memories: Memories, walls: Scope = UNRESTRICTED) -> None:
         self._kernel = kernel
@@ -57,16 +57,16 @@ class Tables:
         self._walls = walls
 
     def now(self) -> int:
-        """The present moment in milliseconds."""
+        """Return the current time in milliseconds."""
         return milliseconds(self._kernel.clock.now())
 
     async def _ledger(self) -> RuntimeTables:
         return (await self._kernel.required_ledger()).runtime
 
     def _check_walls(self, noun: type[Record], where: Where) -> None:
-        """ForbiddenError where records of another agent than the walls name are asked for.
+        """Raise ForbiddenError for records of another agent than the scope's.
 
-        Behind any other wall there are no tables at all: what an agent knows of one user tells of others too.
+        With any other restriction there are no tables, because an agent's records of one user mention others.
         """
         walls = self._walls.given()
         agent = walls.pop("agent_id", None)
@@ -75,13 +75,13 @@ class Tables:
         asked = where.get("id" if noun is Agent else "agent_id")
         if agent is not None and asked != agent and (noun is Agent or "agent_id" in noun.KEY):
             if noun is ServerAgent and asked is None:
-                return  # which agents serve a server, all who serve it may know
+                return  # the agents of a server may see each other
             raise ForbiddenError(f"agent_id {shown(asked)} lies outside of what this memory may be asked for")
 
     # ------------------------------------------------------------------ keeping
     @guarded
     async def add(self, records: Sequence[Record]) -> list[bool]:
-        """Keep records, and tell of each whether it was new; what they name and is not there is made."""
+        """Store records, and return for each whether it was new; missing records that they name are created."""
         for record in records:
             self._check_walls(type(record), {name: getattr(record, name) for name in record.KEY})
         ledger = await self._ledger()
@@ -98,15 +98,15 @@ class Tables:
         rooms: Iterable[str] = (),
         worlds: Iterable[str] = (),
     ) -> None:
-        """See to it that an agent and what it speaks of are there; where they are, this only reads.
+        """Make sure that an agent and the given records exist; if they do, this only reads.
 
-        A room of the agent's own id is its own, of type SELF.
+        A room with the agent's own id is its own, of type SELF.
         """
         spoken_of = _spoken_of(self.now(), agent_id, entities=entities, rooms=rooms, worlds=worlds)
         await (await self._ledger()).ensure(spoken_of)
 
     def _named(self, records: Sequence[Record]) -> list[Record]:
-        """What records name, each once, without a thing but its id."""
+        """Return the records that others name, each once, with only an id."""
         now, found = self.now(), dict[tuple[Any, ...], Record]()
         for record in records:
             for name in record.field_names():
@@ -119,7 +119,7 @@ class Tables:
 
     @guarded
     async def put(self, record: CacheEntry) -> None:
-        """Keep a value in the place of an earlier one of its key."""
+        """Store a value, replacing an earlier one of its key."""
         self._check_walls(CacheEntry, {"agent_id": record.agent_id})
         ledger = await self._ledger()
         await ledger.ensure([_agent(record.agent_id, record.created_at)])
@@ -128,17 +128,17 @@ class Tables:
     # ------------------------------------------------------------------ finding
     @guarded
     async def find(self, query: Query[R]) -> list[R]:
-        """The records that a question asks for."""
+        """Return the records of a query."""
         self._check_walls(query.noun, query.where)
         return await (await self._ledger()).find(query)
 
     async def one(self, noun: type[R], where: Where) -> R | None:
-        """The record for which this holds, the oldest of several; None for none."""
+        """Return the matching record, the oldest of several; None if there is none."""
         found = await self.find(Query(noun=noun, where=where, limit=1))
         return found[0] if found else None
 
     async def with_components(self, entities: Sequence[Entity]) -> list[Entity]:
-        """The entities of one agent, each with its components."""
+        """Return the entities of one agent, each with its components."""
         if not entities:
             return []
         where = {"agent_id": entities[0].agent_id, "entity_id": [each.id for each in entities]}
@@ -147,7 +147,7 @@ class Tables:
         return [replace(each, components=mine[each.id]) for each in entities]
 
     async def relationships(self, agent_id: str, entity_id: str, tags: Sequence[str]) -> list[Relationship]:
-        """What an entity is to others, and others to it, with one of the tags where some are given; oldest first."""
+        """Return the relationships of an entity in either direction, with one of the tags if given; oldest first."""
         found: dict[str, Relationship] = {}
         for side in ("source_entity_id", "target_entity_id"):
             where = {"agent_id": agent_id, side: entity_id}
@@ -158,7 +158,7 @@ class Tables:
     # ------------------------------------------------------------------ changing
     @guarded
     async def change(self, noun: type[Record], key: Mapping[str, str], changes: Mapping[str, Any]) -> bool:
-        """Change fields of one record; whether there is one. What it names from now on is there."""
+        """Change fields of one record; return whether it exists. Records that it newly names are created."""
         self._check_walls(noun, key)
         agent_id = key.get("agent_id")
         values = dict(changes)
@@ -181,49 +181,49 @@ class Tables:
     # ------------------------------------------------------------------ removing
     @guarded
     async def remove(self, noun: type[Record], where: Where) -> int:
-        """Let go of records and of what hangs on them; how many there were."""
+        """Delete records and their dependents; return how many."""
         self._check_walls(noun, where)
         return await (await self._ledger()).remove(noun, where)
 
     async def remove_room(self, agent_id: str, id: str) -> bool:
-        """Let go of a room, first of the memories in it, told of in the tables or not; whether there was one."""
+        """Delete a room, first the memories in it, even without a record; return whether it existed."""
         self._check_walls(Room, {"agent_id": agent_id})
         await self._forget(Scope(agent_id=agent_id, run_id=id))
         return await self.remove(Room, {"agent_id": agent_id, "id": id}) > 0
 
     async def remove_rooms(self, agent_id: str, where: Where) -> int:
-        """Let go of rooms, first of the memories in them; how many rooms there were."""
+        """Delete rooms, first the memories in them; return how many rooms."""
         mine = {**where, "agent_id": agent_id}
         for room in await self.find(Query(noun=Room, where=mine)):
             await self._forget(Scope(agent_id=agent_id, run_id=room.id))
         return await self.remove(Room, mine)
 
     async def remove_world(self, agent_id: str, id: str) -> bool:
-        """Let go of a world with its rooms and their memories, and those of its own; whether there was one."""
+        """Delete a world with its rooms and their memories, and its own; return whether it existed."""
         await self.remove_rooms(agent_id, {"world_id": id})
         await self._forget(Scope(agent_id=agent_id, world_id=id))
         return await self.remove(World, {"agent_id": agent_id, "id": id}) > 0
 
     async def remove_entity(self, agent_id: str, id: str) -> bool:
-        """Let go of an entity with its memories; whether there was one."""
+        """Delete an entity with its memories; return whether it existed."""
         self._check_walls(Entity, {"agent_id": agent_id})
         await self._forget(Scope(agent_id=agent_id, user_id=id))
         return await self.remove(Entity, {"agent_id": agent_id, "id": id}) > 0
 
     async def remove_agent(self, id: str) -> bool:
-        """Let go of an agent with its memories and all its records; whether there was one."""
+        """Delete an agent with its memories and all its records; return whether it existed."""
         self._check_walls(Agent, {"id": id})
         await self._forget(Scope(agent_id=id))
         return await self.remove(Agent, {"id": id}) > 0
 
     async def _forget(self, scope: Scope) -> None:
-        """Delete the memories of a scope in every table, before what names them goes: a crash leaves it to be seen."""
+        """Delete the memories of a scope in every table, before the records that name them: a crash stays visible."""
         within = scoped(self._walls, scope)
         await self._memories.delete_all(MemoryQuery(scope=within, table=None), within)
 
 
 async def _check_channels(ledger: RuntimeTables, records: Sequence[Record]) -> None:
-    """A channel cannot be made of its id alone: it is some server's."""
+    """Check that channels exist: one cannot be created from its id alone, because it belongs to a server."""
     wanted = {record.channel_id for record in records if isinstance(record, ChannelParticipant)}
     if wanted:
         known = {each.id for each in await ledger.find(Query(noun=Channel, where={"id": sorted(wanted)}))}
@@ -234,7 +234,7 @@ async def _check_channels(ledger: RuntimeTables, records: Sequence[Record]) -> N
 def _spoken_of(
     now: int, agent_id: str, *, entities: Iterable[str], rooms: Iterable[str], worlds: Iterable[str]
 ) -> list[Record]:
-    """An agent and what it speaks of, made of their ids."""
+    """Return records for an agent and others, built from their ids."""
     return [
         _agent(agent_id, now),
         *(World(id=id, agent_id=agent_id, created_at=now) for id in dict.fromkeys(worlds)),
@@ -244,7 +244,7 @@ def _spoken_of(
 
 
 def _made(name: str, id: str, record: Record, now: int) -> Record | None:
-    """What a record names in a field, made of its id; None for a field that names nothing of the tables."""
+    """Return a record for the id in a field; None for a field that refers to no table."""
     if name == "agent_id":
         return _agent(id, now)
     if name == "message_server_id" and isinstance(record, (Channel, ServerAgent)):
@@ -265,9 +265,9 @@ def _room(id: str, agent_id: str, now: int) -> Room:
 
 
 EVENT = "run_event"
-"""The type of the entries that tell of runs."""
+"""The type of log entries about runs."""
 _COUNTED = {"action": "actions", "useModel": "modelCalls", "evaluator": "evaluators"}
-"""What entries are counted as, by their type up to a colon."""
+"""The counter of an entry, by its type up to a colon."""
 _OWN = frozenset({"runId", "status", "messageId", "roomId", "entityId", "startTime", "endTime", "duration"})
 
 
@@ -282,7 +282,7 @@ async def run_page(
     since: int | None = None,
     until: int | None = None,
 ) -> RunPage:
-    """At most `limit` runs, the latest first: those of a room, an entity or a status, begun between two times."""
+    """Return at most `limit` runs, the latest first: of a room, an entity or a status, begun between two times."""
     where = {"agent_id": agent_id, **_given(room_id=room_id, entity_id=entity_id)}
     events = await tables.find(Query(noun=LogEntry, where={**where, "type": EVENT}))
     runs = [run for run in summaries(events) if status in (None, run.status) and _is_within(run, since, until)]
@@ -303,7 +303,7 @@ def _is_within(run: RunSummary, since: int | None, until: int | None) -> bool:
 
 
 def summaries(events: Iterable[LogEntry]) -> list[RunSummary]:
-    """The runs that entries, oldest first, tell of, the latest begun first."""
+    """Return the runs in entries, oldest first, the latest begun first."""
     of_run: dict[str, list[LogEntry]] = {}
     for event in events:
         run = event.body.get("runId")
@@ -337,7 +337,7 @@ def _summary(run_id: str, events: Sequence[LogEntry]) -> RunSummary:
 
 
 def counted(run: RunSummary, entries: Iterable[LogEntry]) -> RunSummary:
-    """The run with how many entries are of it."""
+    """Return the run with the number of its entries."""
     counts = {"actions": 0, "modelCalls": 0, "evaluators": 0, "errors": 0}
     for entry in entries:
         if entry.body.get("runId") != run.run_id:
@@ -361,35 +361,35 @@ def _word(value: Any) -> str | None:
 logger = logging.getLogger("perdure")
 
 REPEAT = "repeat"
-"""The tag of a task that is due again after it was done, `metadata.updateInterval` milliseconds later."""
+"""The tag of a task that is due again after it ran, `metadata.updateInterval` milliseconds later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Who does the tasks of a name."""
+    """Runs the tasks of a name."""
 
     name: str
     execute: Callable[[Task], Awaitable[Any]]
     validate: Callable[[Task], Awaitable[bool]]
-    """Whether a task is to be done now; else it stays due."""
+    """Whether a task may run now; else it stays due."""
 
 
 class Tasks:
-    """The tasks of runtimes, by their time."""
+    """The tasks of runtimes, by due time."""
 
     def __init__(self, kernel: Kernel, tables: Tables) -> None:
         self._kernel = kernel
         self._tables = tables
         self._owed: dict[tuple[str, str], dict[str, Any]] = {}
-        """What the ledger could not be told of tasks that were worked on: they are taken until it is."""
+        """Results of tasks that the ledger could not store yet: the tasks stay taken until then."""
 
     async def due(self, agent_id: str, limit: int | None = None) -> list[Task]:
-        """The tasks whose time has come and that are not completed, soonest first."""
+        """Return the due tasks that are not completed, soonest first."""
         now = self._tables.now()
         return await self._tables.find(Query(noun=Task, where={"agent_id": agent_id}, due=now, limit=limit))
 
     async def complete(self, agent_id: str, id: str) -> bool:
-        """Complete a task: it is not due any more, or, where it repeats, at its next time. False for an unknown one."""
+        """Complete a task; a repeating one is due at its next time. False for an unknown one."""
         task = await self._tables.one(Task, {"agent_id": agent_id, "id": id})
         if task is None:
             return False
@@ -397,11 +397,10 @@ class Tasks:
 
     @guarded
     async def run(self, agent_id: str, workers: Mapping[str, Worker]) -> list[Task]:
-        """Have what is due done by the worker of its name; the tasks that were, completed or due again.
+        """Run due tasks with the worker of their name; return those completed or due again.
 
-        A task is taken while it is worked on, so that no two processes do it, and free again where its process dies.
-        One that its worker refuses or fails at stays due; the failure is logged. Where the ledger fails, what was done
-        is told to it by the next call.
+        A task is taken while it runs, so that no two processes run it, and free again if its process dies. One that its
+        worker rejects or fails stays due; the failure is logged. If the ledger fails, the next call stores the results.
         """
         ledger = (await self._kernel.required_ledger()).runtime
         for (agent, id), owed in list(self._owed.items()):
@@ -427,13 +426,13 @@ class Tasks:
 
 
 def with_due(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A new task's fields, due at `metadata.scheduledFor`, as spec 003 writes it, where they do not say when."""
+    """Return a new task's fields, due at `metadata.scheduledFor` if they give no time."""
     when = _scheduled(given.get("metadata"))
     return {**given, "due_at": when} if given.get("due_at") is None and when is not None else dict(given)
 
 
 def moved(changes: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """A task's changes, due at their `metadata.scheduledFor` where that is another than it had."""
+    """Return a task's changes, due at their `metadata.scheduledFor` if that is new."""
     when = _scheduled(changes.get("metadata"))
     return dict(changes) if when in (None, _scheduled(task.metadata)) else {**changes, "due_at": when}
 

@@ -1,1 +1,1 @@
-"""Memory in files: what happens in the folder becomes memory, and what memory does is told to git."""
+"""Memory in files: changes in the folder become changes of memory, and changes of memory become commits."""

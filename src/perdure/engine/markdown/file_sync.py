@@ -22,11 +22,11 @@ from perdure.engine.markdown.versions_api import CommitWorker
 logger = logging.getLogger("perdure")
 
 MANY = 1_000
-"""Changed files from which on the whole folder is looked at, instead of each."""
+"""Number of changed files from which on the whole folder is scanned."""
 
 
 class Watcher:
-    """Follows one folder from `start` to `close`; what it could not take in is taken in at the next opening."""
+    """Watches one folder from `start` to `close`; missed changes are picked up at the next opening."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -35,17 +35,17 @@ class Watcher:
 
     @property
     def running(self) -> bool:
-        """Whether it watches."""
+        """Whether it is watching."""
         return self._task is not None and not self._task.done()
 
     def start(self) -> None:
-        """Begin to watch, if the store has files; in a running event loop."""
+        """Start watching, if the store has files; call it on a running event loop."""
         if isinstance(self._kernel.store, FileStore) and not self.running:
             self._stop = asyncio.Event()
             self._task = asyncio.get_running_loop().create_task(self._watch(self._kernel.store, self._stop))
 
     async def close(self) -> None:
-        """Stop, after what is being taken in."""
+        """Stop after the current changes are processed."""
         task, self._task = self._task, None
         if task is not None and self._stop is not None:
             self._stop.set()
@@ -53,7 +53,7 @@ class Watcher:
                 await task
 
     def forsake(self) -> None:
-        """This process was forked: the parent goes on watching."""
+        """Stop in a forked process: the parent goes on watching."""
         self._task = self._stop = None
 
     async def _watch(self, store: FileStore, stop: asyncio.Event) -> None:
@@ -78,7 +78,7 @@ class FileSync:
         self.versioning = None if versions is None else CommitWorker(kernel, versions)
 
     async def opened(self) -> None:
-        """Take in what happened to the files while nobody watched, and begin to watch."""
+        """Pick up changes made while nobody watched, and start watching."""
         store = self._kernel.store
         if isinstance(store, FileStore) and store.lost is not None:
             self._kernel.loss_check.warn(
@@ -94,18 +94,18 @@ class FileSync:
             await self.versioning.opened()
 
     def watch(self) -> None:
-        """Watch, from now on, or from the opening; to be called in the event loop that goes on."""
+        """Start watching, now or at the opening; call it on the event loop that stays."""
         self._watch = True
         if self._kernel.open.done:
             self.watcher.start()
 
     def note(self, changes: Sequence[Change]) -> None:
-        """The files are written by then: they become a version."""
+        """Have the written files committed as a version."""
         if self.versioning is not None:
             self.versioning.note(changes)
 
     async def stood(self, scope: Scope, moment: datetime) -> dict[str, MemoryItem]:
-        """The memories of a scope that stood at a moment, by the versions of the files; empty where none tells."""
+        """Return a scope's memories at a time, from the versions of the files; empty if there are none."""
         items: list[MemoryItem] = []
         if self.versioning is not None:
             with degrade("the versions of the files could not be asked how memories stood"):
@@ -114,13 +114,13 @@ class FileSync:
         return {item.id: item for item in items if scope.holds(item.scope)}
 
     async def close(self) -> None:
-        """Stop watching, and commit what is left."""
+        """Stop watching, and commit the rest."""
         await self.watcher.close()
         if self.versioning is not None:
             await self.versioning.close()
 
     def forsake(self) -> None:
-        """This process was forked."""
+        """Start afresh after a fork."""
         self.watcher.forsake()
         if self.versioning is not None:
             self.versioning.forsake()

@@ -1,8 +1,8 @@
-"""Files that somebody else changed become changes of memory: with history and versions, so that `undo` knows them.
+"""Turn changes of files by other programs into changes of memory, with history and versions, so `undo` works.
 
-What an editor, a `git pull` or a removed file did is found by holding the files against the index, and goes the one way
-of every change, under the lock of all writers: the second of two processes that saw it finds nothing left to do. The
-files themselves are left as they are, and a removed memory leaves a tombstone.
+The files are compared with the index to find what an editor, a `git pull` or a deletion changed. The changes use the
+same path as all others, under the lock of all writers: the second of two processes that saw them finds nothing left to
+do. The files themselves stay as they are, and a deleted memory leaves a tombstone.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from perdure.pipeline.quarantine import suspect
 logger = logging.getLogger("perdure")
 
 ACTOR = FROM_FILES
-"""Who made these changes, as history tells it."""
+"""The actor of these changes in history."""
 BY_HAND = "edited by hand"
-"""Why a memory says something else whose file did, as history tells it."""
+"""The reason in history for a memory whose file was edited."""
 _BATCH = 500
-"""Changes that are committed at a time."""
+"""Changes committed at a time."""
 _LOOKS = 10
-"""Looks at files that a git goes on moving, the last of which is taken for what it is."""
+"""Maximum scans while git keeps moving files; the last one is used as it is."""
 _NAMED = 5
-"""Files that cannot be read of which a log is told by name at a time."""
+"""Maximum unreadable files that one log line names."""
 _FEW = 100
-"""Memories whose histories are read one by one; of more the whole ledger is read through."""
+"""Memories whose histories are read one by one; for more, the whole ledger is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """One foreign change of a memory, as items."""
+    """One external change of a memory, as items."""
 
     foreign: Foreign
     before: MemoryItem | None
@@ -99,7 +99,7 @@ async def sync_files(kernel: Kernel, paths: Collection[Path] | None = None, *, b
 
 
 def _told(store: FileStore, result: Absorbed, paths: Collection[Path] | None) -> Absorbed:
-    """Warn of memories whose files cannot be read: once each, until something else is wrong with it."""
+    """Warn of memories whose files cannot be read: once each, until the error differs."""
     now = {problem.path: problem.sentence for problem in result.problems if problem.holds}
     fresh = [(path, sentence) for path, sentence in now.items() if store.warned.get(path) != sentence]
     if paths is None:
@@ -117,7 +117,7 @@ def _told(store: FileStore, result: Absorbed, paths: Collection[Path] | None) ->
 
 
 async def _at_rest(store: FileStore) -> Mark:
-    """Let a checkout of somebody's come to its end."""
+    """Wait until a running checkout is complete."""
     with degrade("git could not be asked whether it is at rest"):
         return None if store.versions is None else await store.versions.at_rest()
     return None
@@ -128,13 +128,13 @@ class _SyncRun:
         self._kernel = kernel
         self._store = store
         self._edited: set[str] = set()
-        """Ids of memories whose files a hand edited or removed: what these said is to be kept."""
+        """Ids of memories whose files were edited or deleted by hand: their old texts are kept."""
         self._buried: set[str] = set()
         self._foreign: set[str] = set()
-        """Ids of all rows that stand otherwise on disk."""
+        """Ids of all rows that differ on disk."""
 
     async def ask(self, foreign: Sequence[Foreign]) -> None:
-        """Find out whose texts are to be kept: of what somebody's git brought none is."""
+        """Find out whose old texts are kept: none for changes by the user's git."""
         paths = {each.before.id: self._path_of(each, each.before.id) for each in foreign if each.before is not None}
         self._edited = set(paths)
         known = [path for path in paths.values() if path is not None]
@@ -148,7 +148,7 @@ class _SyncRun:
         return foreign.path if path is None else path.relative_to(self._store.root).as_posix()
 
     async def take(self, foreign: Sequence[Foreign]) -> list[Problem]:
-        """Make changes of what differs; files whose change was refused are told."""
+        """Make changes of the differences; return the files whose change was rejected."""
         told, plain = [], []
         self._foreign = {point.id for each in foreign for point in (each.before, each.after) if point is not None}
         for each in foreign:
@@ -170,7 +170,7 @@ class _SyncRun:
         return refused
 
     async def _take(self, plain: Sequence[Foreign]) -> list[Problem]:
-        """Let the index follow rows without a history together, and where that is refused one by one."""
+        """Update the index from rows without history together; if that is rejected, one by one."""
         try:
             await self._store.take(self._kernel.collection, await self._made(plain))
         except PerdureError as error:
@@ -181,7 +181,7 @@ class _SyncRun:
         return []
 
     async def _say(self, foreign: Sequence[Foreign]) -> None:
-        """Hide messages whose files went, in the ledger too, and show those again whose files came back."""
+        """Hide messages whose files were deleted, also in the ledger, and show those whose files came back."""
         kernel, ledger = self._kernel, self._kernel.ledger
         gone = [item for each in foreign if (item := _item(each.before)) is not None and _is_message(item)]
         back = [item.id for each in foreign if (item := _item(each.after)) is not None and _is_message(item)]
@@ -200,7 +200,7 @@ class _SyncRun:
             await ledger.hide_episodes(hidden, False)
 
     async def _made(self, foreign: Sequence[Foreign]) -> list[Foreign]:
-        """The same with the vectors of their texts, and with what the engine makes of these."""
+        """Return the changes with the vectors of their texts and other derived data."""
         texts = {
             each.after.id: text
             for each in foreign
@@ -218,7 +218,7 @@ class _SyncRun:
         return [replace(each, after=rows[each.after.id]) if each.after is not None else each for each in foreign]
 
     async def _known(self, told: Sequence[_Told]) -> set[str]:
-        """The memories whose history already ends with what the files say: only the index has to follow."""
+        """Return the memories whose history already matches the files: only the index must be updated."""
         ledger = self._kernel.ledger
         if ledger is None or not told:
             return set()
@@ -230,7 +230,7 @@ class _SyncRun:
         return {each.id for each in told if each.id in words and _is_known(each, words[each.id])}
 
     async def _commit(self, told: Sequence[_Told]) -> list[Problem]:
-        """Commit changes together, and where that is refused one by one."""
+        """Commit changes together; if that is rejected, one by one."""
         vectors = await self._vectors(told)
         try:
             await self._make(told, vectors)
@@ -265,7 +265,7 @@ class _SyncRun:
         await kernel.commit(batch.changes, batch.vectors)
 
     async def _beside(self, deleted: Sequence[MemoryItem]) -> list[Point]:
-        """What was cut from documents whose files a hand removed, and whose own files are there still."""
+        """Return fragments of documents whose files were deleted by hand while their own files still exist."""
         rows: dict[str, Point] = {}
         for team in {item.scope.team_id for item in deleted}:
             items = [item for item in deleted if item.scope.team_id == team]
@@ -273,7 +273,7 @@ class _SyncRun:
         return [row for id, row in rows.items() if id not in self._foreign]
 
     async def _vectors(self, told: Sequence[_Told]) -> dict[str, Vector | None]:
-        """Vectors of what stands afterwards: those of equal texts are kept, the others are made in one batch."""
+        """Return the vectors of the new state: those of equal texts are kept, the others computed in one batch."""
         vectors: dict[str, Vector | None] = {}
         bare: list[MemoryItem] = []
         for each in told:
@@ -297,7 +297,7 @@ def _refused(foreign: Foreign, error: PerdureError) -> Problem:
 
 
 def _items(foreign: Foreign) -> _Told | None:
-    """The change of a memory; None for rows that have no history: versions, messages, and what is no item."""
+    """Return the change of a memory; None for rows without history: versions, messages, and non-items."""
     before, after = _item(foreign.before), _item(foreign.after)
     if (foreign.before is not None and before is None) or (foreign.after is not None and after is None):
         return None

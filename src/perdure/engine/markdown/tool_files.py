@@ -1,7 +1,7 @@
 """The memory tool's files of one scope: an agent's own, and facts, messages and summaries as files.
 
-Every change is a change of memory, with history, versions and `undo`. Where memories are files, edits by hand are taken
-in before each read.
+Every change is a change of memory, with history, versions and `undo`. If memories are files, edits by hand are picked
+up before each read.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import INSTRUCTION, suspect
 
 ACTOR = "memory_tool"
-"""Who made a change, as history tells it."""
+"""The actor of a change in history."""
 ASSISTANT = "assistant"
-"""Whose words an agent writes."""
+"""The origin of an agent's texts."""
 LARGEST = 1_000_000
-"""Bytes that a file may have, in UTF-8."""
+"""Maximum bytes of a file, in UTF-8."""
 MOST = 2_000
-"""Files of its own that an agent may have in one scope."""
+"""Maximum files of an agent's own in one scope."""
 EMBEDDED = 8_000
-"""Characters of a file's beginning that its vector is of; its passages have vectors of their own."""
+"""Characters of a file's beginning that its vector covers; its passages have their own vectors."""
 PAGE = 1_000
 _SHORT = 10_000
-"""Characters of a text that is read in a few milliseconds."""
+"""Characters of a text that is checked in a few milliseconds."""
 
 _KIND_OF = {"facts": "facts", "turns": "messages", "summaries": "summaries"}
-"""The folders that memory fills itself, and the kinds of rows in them; all others are the agent's."""
+"""The folders that memory fills, and the kinds of their rows; all others are the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """One file: its path below the root, and the memory that it is."""
+    """One file: its path below the root, and its memory."""
 
     path: str
     item: MemoryItem
@@ -63,9 +63,9 @@ class SeenFile:
 
 
 class MemoryFiles:
-    """Reads and changes the files of one scope; Refused says why not, in an answer for the agent.
+    """Reads and changes the files of one scope; Refused explains a failure to the agent.
 
-    A memory of the scope with further walls (a user's in one run) is none of its files, as it lies in another folder.
+    Memories with further scope fields (a user's in one run) are in another folder, and not among its files.
     """
 
     def __init__(self, kernel: Kernel, scope: Scope) -> None:
@@ -74,7 +74,7 @@ class MemoryFiles:
 
     @property
     def folder(self) -> Path | None:
-        """The real folder of these files, where memories are files."""
+        """The real folder of these files, if memories are files."""
         store = self._kernel.store
         if not isinstance(store, FileStore):
             return None
@@ -83,13 +83,13 @@ class MemoryFiles:
     # ------------------------------------------------------------------ reading
     @guarded
     async def seen(self, path: str) -> dict[str, SeenFile]:
-        """The files at and below a path, by their paths; what was edited by hand is taken in before."""
+        """Return the files at and below a path, by their paths; edits by hand are picked up first."""
         if (folder := self.folder) is not None:
             await sync_files(self._kernel, [folder])
         return {each: file for each, file in (await self._all(path)).items() if _is_below(each, path)}
 
     async def _all(self, path: str) -> dict[str, SeenFile]:
-        """Every file of the kinds that a path may be of."""
+        """Return every file of the kinds that a path may have."""
         kernel = self._kernel
         kinds = _kinds_at(path)
         found: list[MemoryItem] = []
@@ -117,7 +117,7 @@ class MemoryFiles:
     # ------------------------------------------------------------------ changing
     @guarded
     async def create(self, path: str, text: str) -> None:
-        """Keep a new file of the agent's own."""
+        """Store a new file of the agent."""
         _check_own(path)
         _check_text(path, text)
         kernel = self._kernel
@@ -143,7 +143,7 @@ class MemoryFiles:
 
     @guarded
     async def edit(self, path: str, change: Callable[[str], str], *, reason: str) -> None:
-        """Replace a file's text by what `change` makes of it; the text that was stays as a version."""
+        """Replace a file's text with the result of `change`; the old text stays as a version."""
         kernel = self._kernel
         async with kernel.lock(self._scope):
             file = (await self._all(path)).get(path)
@@ -171,7 +171,7 @@ class MemoryFiles:
 
     @guarded
     async def move(self, path: str, to: str) -> None:
-        """Give a file of the agent's own, or a folder of such, another path."""
+        """Move a file of the agent, or a folder of such files."""
         _check_own(path)
         _check_own(to)
         kernel = self._kernel
@@ -197,7 +197,7 @@ class MemoryFiles:
 
     @guarded
     async def remove(self, path: str) -> None:
-        """Delete a file of the agent's own, or a folder of such, so that `undo` can bring each back."""
+        """Delete a file of the agent, or a folder of such files; `undo` can restore each."""
         kernel = self._kernel
         async with kernel.lock(self._scope):
             gone = [file for each, file in (await self._all(path)).items() if _is_below(each, path)]
@@ -248,12 +248,12 @@ def _check_text(path: str, text: str) -> None:
 
 
 async def _suspicion(text: str) -> str | None:
-    """Why an agent's text is kept out of prompts; a long one is read beside the event loop."""
+    """Return why an agent's text is kept out of prompts; a long one is checked in a thread."""
     return suspect(text, ASSISTANT) if len(text) <= _SHORT else await run_blocking(suspect, text, ASSISTANT)
 
 
 async def _quarantine(file: SeenFile, text: str) -> str | None:
-    """Why the new text is kept out of prompts; what was kept out for another reason than its text stays so."""
+    """Return why the new text is kept out of prompts; a quarantine for another reason than the text stays."""
     before = file.item.quarantined
     if file.is_own and before == INSTRUCTION:
         before = None
@@ -265,16 +265,16 @@ ROOT = "/memories"
 LONGEST_PATH, LONGEST_NAME, DEEPEST = 500, 100, 12
 """Characters of a path below the root and of a name in it, and names in a path."""
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Control characters, hidden ones, and what is no character."""
+"""Control characters, hidden characters and non-characters."""
 _SHOWN = 200
 
 
 class Refused(Exception):
-    """The command cannot be carried out; the text is the answer that the agent gets."""
+    """The command cannot be carried out; its text is the answer for the agent."""
 
 
 def read_path(path: object) -> str:
-    """The path below the root without slashes at its ends, "" for the root itself; Refused for what is none."""
+    """Return the path below the root without slashes at its ends, "" for the root; Refused for an invalid one."""
     if not isinstance(path, str):
         raise Refused("Error: A path must be text")
     if path != ROOT and not path.startswith(f"{ROOT}/"):
@@ -306,23 +306,23 @@ def _check(name: str, path: str) -> None:
 
 
 def _shown(path: str) -> str:
-    """A path in an answer: no longer than needed, with nothing in it that could not be shown."""
+    """Return a path for an answer, shortened and printable."""
     cut = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
     return "".join(each if unicodedata.category(each) not in _REFUSED_CATEGORIES else "\ufffd" for each in cut)
 
 
 def absolute(path: str) -> str:
-    """The path as the agent writes it."""
+    """Return the path as the agent writes it."""
     return f"{ROOT}/{path}" if path else ROOT
 
 
 def folded(path: str) -> str:
-    """What is equal for paths that some file system, or some reader, would take for the same."""
+    """Return a key that is equal for paths which some file system, or some reader, would confuse."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
 
 
 def numbered(path: str, number: int) -> str:
-    """The path of the second, third, ... file that has the same one."""
+    """Return the path of the second, third, ... file with the same one."""
     stem, dot, ending = path.rpartition(".")
     if number == 1:
         return path
@@ -330,13 +330,13 @@ def numbered(path: str, number: int) -> str:
 
 
 def folders_of(path: str) -> list[str]:
-    """The folders that a path lies in, outermost first."""
+    """Return the folders of a path, outermost first."""
     names = path.split("/")
     return ["/".join(names[:end]) for end in range(1, len(names))]
 
 
 def check_free(path: str, taken: Iterable[str]) -> None:
-    """Refused where a file of this path cannot be made beside those that there are."""
+    """Raise Refused if a file of this path cannot be created beside the existing ones."""
     if not path:
         raise Refused(f"Error: File {ROOT} already exists")
     files = list(taken)
@@ -352,18 +352,18 @@ def check_free(path: str, taken: Iterable[str]) -> None:
 
 
 WIDTH = 6
-"""Characters that a line's number is set in."""
+"""Width of a line number in characters."""
 MOST_LINES = 999_999
 MOST_LISTED = 1_000
-"""Files and folders that a listing names; of more it says how many there are."""
+"""Maximum files and folders in a listing; it reports how many more there are."""
 _LEVELS = 2
 _AROUND = 2
-"""Lines before and after a change that are shown."""
+"""Lines shown before and after a change."""
 _UNITS = "BKMG"
 
 
 def listing(folder: str, sizes: Mapping[str, int]) -> str:
-    """A folder's files and folders to two levels below it, with sizes in bytes; `sizes` are all files' by path."""
+    """List a folder's files and folders to two levels below it, with sizes in bytes; `sizes` are all files' by path."""
     prefix = f"{folder}/" if folder else ""
     total: dict[str, int] = {}
     for path, size in sizes.items():
@@ -392,7 +392,7 @@ def _human(size: int) -> str:
 
 
 def content(path: str, text: str, view_range: object = None) -> str:
-    """A file's lines with their numbers, all or from one to another; -1 is the last."""
+    """Return a file's lines with their numbers, all or a range; -1 is the last."""
     lines = text.split("\n")
     if len(lines) > MOST_LINES:
         raise Refused(f"File {absolute(path)} exceeds maximum line limit of 999,999 lines.")
@@ -401,7 +401,7 @@ def content(path: str, text: str, view_range: object = None) -> str:
 
 
 def _read_range(view_range: object, count: int) -> tuple[int, int]:
-    if view_range is None or view_range == []:  # models send both for all of it
+    if view_range is None or view_range == []:  # models send both for the whole file
         return 1, count
     if (
         not isinstance(view_range, (list, tuple))
@@ -423,7 +423,7 @@ def _numbered(lines: list[str], first: int, last: int) -> str:
 
 
 def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
-    """The text with the one place changed where `old` stands, and the answer; Refused unless it is one place."""
+    """Return the text with the only occurrence of `old` replaced, and the answer; Refused for none or several."""
     if not old or old not in text:
         raise Refused(f"No replacement was performed, old_str `{old}` did not appear verbatim in {absolute(path)}.")
     places = [text.index(old)]
@@ -443,7 +443,7 @@ def replaced(path: str, text: str, old: str, new: str) -> tuple[str, str]:
 
 
 def inserted(path: str, text: str, line: object, added: str) -> tuple[str, str]:
-    """The text with lines put in after a line (0: before the first), ending in a line end, and the answer."""
+    """Return the text with lines inserted after a line (0: before the first), ending in a newline, and the answer."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -9,10 +9,10 @@ from perdure.domain.memory import FILE_PATH, FILES, MemoryItem
 from perdure.pipeline.curation.rules.slots import read
 
 TITLE = 72
-"""Characters of a commit's first line, as tools of git show them whole."""
+"""Maximum characters of a commit's first line, so that git's tools show it whole."""
 LINE = 300
 LINES = 50
-"""Characters of a line, and lines, that a message has at most."""
+"""Maximum characters of a line, and maximum lines, of a message."""
 BY_HAND = "Edited by hand: "
 UNREAD, MENDED = "Unreadable file, memory stays: ", "File mended: "
 _OWNED = re.compile(r"^[^']+'s ((?:\w+ ){0,2}\w+) (?:is|are) ")
@@ -20,7 +20,7 @@ _NOT_SHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def message_of(step: Step, heading: str = "") -> str:
-    """The message of a commit: a title, and below it what changed, one a line. Erased text is not in it."""
+    """Return the message of a commit: a title, and below it the changes, one a line. Erased text is not in it."""
     lines = lines_of(step, LINES) or ["Update memory"]
     count = max(1, _count(step))
     title = _shortened(heading + lines[0], TITLE)
@@ -36,7 +36,7 @@ def message_of(step: Step, heading: str = "") -> str:
 
 
 def _count(step: Step) -> int:
-    """How many lines `lines_of` has."""
+    """Return the number of lines of `lines_of`."""
     summed = step.erased, step.marked, step.said, step.unsaid, step.cleared and not step.erased, step.others
     each = len(step.replaced) + len(step.learned) + len(step.dropped) + len(step.summaries)
     each += len(step.unread) + len(step.mended)
@@ -44,7 +44,7 @@ def _count(step: Step) -> int:
 
 
 def lines_of(step: Step, most: int | None = None) -> list[str]:
-    """What changed, a line each, what changed first; of each sort `most` at most, for words take time."""
+    """Return the changes, a line each; of each sort at most `most`."""
     lines = [of_replaced(pair) for pair in step.replaced[:most]]
     lines += [f"Learned: {shown(item)}" for item in step.learned[:most]]
     lines += [f"Deleted: {shown(item)}" for item in step.dropped[:most]]
@@ -67,7 +67,7 @@ def lines_of(step: Step, most: int | None = None) -> list[str]:
 
 
 def of_replaced(pair: Replaced) -> str:
-    """A change of one memory: "User's home: Oslo → Bergen" where both give one attribute a value, else both texts."""
+    """Describe a change of one memory: "User's home: Oslo → Bergen" for an attribute's values, else both texts."""
     before, after = pair.before, pair.after
     if after.kind == FILES:
         return f"Edited {shown(after)}"
@@ -76,7 +76,7 @@ def of_replaced(pair: Replaced) -> str:
 
 
 def is_by_hand(pair: Replaced) -> bool:
-    """Whether a person wrote over a memory's text: whatever else changes one also notes when."""
+    """Whether a person edited a memory's text: all other changes also record a time."""
     one, two = pair.before, pair.after
     return (
         one.id == two.id and one.memory != two.memory and (one.updated_at, one.version) == (two.updated_at, two.version)
@@ -97,14 +97,14 @@ def _of_texts(before: MemoryItem, after: MemoryItem) -> str:
 
 
 def shown(item: MemoryItem) -> str:
-    """A memory's text on one line, not too long; of a file that an agent keeps its path."""
+    """Return a memory's text on one line, shortened; for an agent's file its path."""
     if item.kind == FILES and isinstance(path := item.metadata.get(FILE_PATH), str):
         return _shortened(f"the file {_on_one_line(path)}", LINE)
     return _shortened(_on_one_line(item.memory), LINE)
 
 
 def _attribute(before: MemoryItem, after: MemoryItem) -> str | None:
-    """The attribute that both speak of, where it has a name and a subject has one value of it at a time."""
+    """Return the single-valued attribute that both texts give, if it has a name."""
     old, new = before.slots, after.slots
     if old is None or new is None or (old.subject, old.attribute) != (new.subject, new.attribute):
         return None
@@ -115,7 +115,7 @@ def _attribute(before: MemoryItem, after: MemoryItem) -> str | None:
 
 
 def _spelled(words: str, text: str) -> str | None:
-    """Words as a text spells them: those of slots are in small letters, and may be stems."""
+    """Return words in a text's own spelling: those of slots are in lower case, and may be stems."""
     found = re.search(r"(?<!\w)" + r"\w*\W+".join(map(re.escape, words.split())) + r"\w*", text, re.IGNORECASE)
     return found[0] if found else None
 
