@@ -61,7 +61,7 @@ async def test_a_full_disk_changes_nothing(path: Path) -> None:
     ledger = make(path)
     await ledger.open()
     await settle(ledger, add("kept"))
-    engine = ledger._database._engine
+    engine = ledger._database._opened()
     pages = rows(path, "PRAGMA page_count")[0][0]
 
     @event.listens_for(engine, "begin")

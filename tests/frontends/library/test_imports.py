@@ -55,7 +55,7 @@ RARE = (
 
 NOT_FOR_A_SEARCH = (
     "alembic",
-    "sqlalchemy.dialects.postgresql",
+    "sqlalchemy",
     "perdure.backends.git",
     "perdure.backends.graphs",
     "perdure.backends.markdown",

@@ -187,6 +187,10 @@ class Ledger(ABC):
         """The store refused the batch for good: forget its entries, episodes, idempotency key and jobs."""
 
     @abstractmethod
+    async def may_have_pending(self, store_identity: str) -> bool:
+        """Whether `pending` may find something of this store: a fast look, for which no lock is needed."""
+
+    @abstractmethod
     async def pending(self, store_identity: str) -> list[JournalEntry]:
         """What must be applied again, in sequence order; only to be called while `lock(Scope())` is held.
 

@@ -18,7 +18,9 @@ from uuid import UUID, uuid4
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
+from perdure.backends.ledgers.sql.plain import HEAD
 from perdure.backends.ledgers.sql.transactions import Database, Owners
+from perdure.backends.ledgers.sql.units import Ask
 from perdure.backends.sqlite_file import connect, is_busy, make_private_file, may_be_written, read_only, same_file
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
@@ -77,7 +79,13 @@ class SqliteDatabase(Database):
         self._path = Path(os.path.realpath(path))
         self._timeout = busy_timeout
         self._engine: Engine | None = None
+        self._making = threading.Lock()
         self._file: os.stat_result | None = None
+        """The file as it was opened; None while it is not open."""
+        self._plain: sqlite3.Connection | None = None
+        """A connection for plain SQL that reads, and one that writes; each has a lock."""
+        self._asking = threading.Lock()
+        self._plain_writer: sqlite3.Connection | None = None
         self._turnstile = _TURNSTILES.of(self.identity)
         self._watch: sqlite3.Connection | None = None
         self._watching = threading.Lock()
@@ -91,43 +99,41 @@ class SqliteDatabase(Database):
     # ------------------------------------------------------------------ life
     def open(self) -> None:
         """Make the file, for its owner alone, and set it to WAL mode."""
-        # SQLAlchemy is imported here because it costs 0.2 s, and many programs never open a ledger.
-        from sqlalchemy import create_engine
-        from sqlalchemy.pool import QueuePool
-
         make_private_file(self._path)
         self.read_only = not may_be_written(self._path)
         if not self.read_only:
             self._use_wal()
-        engine = create_engine(
-            "sqlite://",
-            creator=self._connect,
-            poolclass=QueuePool,
-            pool_size=4,
-            max_overflow=60,
-            pool_timeout=self._timeout,
-            hide_parameters=True,
-        )
         self._file = self._path.stat()
-        self._engine = engine
 
     def close(self) -> None:
         """Close the pooled connections; the last one of all processes folds the WAL into the file."""
-        engine, self._engine = self._engine, None
+        with self._making:
+            engine, self._engine, self._file = self._engine, None, None
         with self._watching:
             watch, self._watch = self._watch, None
             if watch is not None:
                 watch.close()
+        with self._asking:
+            plain, self._plain = self._plain, None
+            if plain is not None:
+                plain.close()
+        with self._turnstile:
+            writer, self._plain_writer = self._plain_writer, None
+            if writer is not None:
+                writer.close()
         if engine is not None:
             engine.dispose()
 
     def forsake(self) -> None:
         """Drop the pool; SQLite forbids to carry connections over a fork, closing them included."""
-        engine, self._engine = self._engine, None
+        engine, self._engine, self._file = self._engine, None, None
         if engine is not None:
             engine.dispose(close=False)
-        _LEFT_TO_THE_PARENT.append(self._watch)
+        _LEFT_TO_THE_PARENT.extend((self._watch, self._plain, self._plain_writer))
+        self._plain_writer = None
         self._watch, self._watching = None, threading.Lock()
+        self._plain, self._asking = None, threading.Lock()
+        self._making = threading.Lock()
         self._turnstile = _TURNSTILES.of(self.identity)
         self.owners.abandon()
 
@@ -156,7 +162,7 @@ class SqliteDatabase(Database):
     def version(self) -> int | None:
         """What SQLite counts of others' commits on a connection that never writes (`PRAGMA data_version`)."""
         with self._watching, suppress(sqlite3.Error, OSError):
-            if self._engine is None or not same_file(self._path, self._file):
+            if self._file is None or not same_file(self._path, self._file):
                 return None
             if self._watch is None:
                 self._watch = self._connect()
@@ -164,6 +170,45 @@ class SqliteDatabase(Database):
         return None
 
     # ------------------------------------------------------------------ transactions
+    @contextmanager
+    def asking(self) -> Iterator[Ask]:
+        """A snapshot on a connection of its own, for which SQLAlchemy is not imported."""
+        with self._asking:
+            if self._file is None:
+                raise self._not_open()
+            if self._plain is None:
+                self._plain = self._connect()
+            connection = self._plain
+            connection.execute("BEGIN")
+            try:
+                yield _asking_on(connection)
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def changing(self) -> Iterator[Ask]:
+        """The same for what is written without waiting for the disk."""
+        with self._turn():
+            if self._file is None:
+                raise self._not_open()
+            if self._plain_writer is None:
+                self._plain_writer = self._connect()
+                self._plain_writer.execute("PRAGMA synchronous = NORMAL")
+            connection = self._plain_writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield _asking_on(connection)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def is_current(self) -> bool:
+        """Whether the tables are there, as the newest migration leaves them."""
+        with self.asking() as ask:
+            there = ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'")
+            return bool(there) and [tuple(row) for row in ask("SELECT version_num FROM alembic_version")] == [(HEAD,)]
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A snapshot."""
@@ -176,16 +221,21 @@ class SqliteDatabase(Database):
     def writing(self, *, durable: bool) -> Iterator[Connection]:
         """The one writer: `synchronous=FULL` where it must survive power loss, else NORMAL (SQLite "PRAGMA")."""
         engine = self._opened()
+        with self._turn(), engine.connect() as connection:
+            _begin_writing(connection, "FULL" if durable else "NORMAL")
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The turn to write, among the threads of this process."""
         if self.read_only:
             raise read_only(f"the ledger {self._path}")
         if not self._turnstile.acquire(timeout=self._timeout):
             raise self._locked()
         try:
             self._make_sure()
-            with engine.connect() as connection:
-                _begin_writing(connection, "FULL" if durable else "NORMAL")
-                with connection.begin():
-                    yield connection
+            yield
         finally:
             self._turnstile.release()
 
@@ -198,9 +248,27 @@ class SqliteDatabase(Database):
             )
 
     def _opened(self) -> Engine:
-        if self._engine is None:
-            raise LedgerError(f"the ledger {self.identity} is not open")
-        return self._engine
+        with self._making:
+            if self._file is None:
+                raise self._not_open()
+            if self._engine is None:
+                # Imported here because it costs 0.3 s, and many programs only open a ledger, and look into it.
+                from sqlalchemy import create_engine
+                from sqlalchemy.pool import QueuePool
+
+                self._engine = create_engine(
+                    "sqlite://",
+                    creator=self._connect,
+                    poolclass=QueuePool,
+                    pool_size=4,
+                    max_overflow=60,
+                    pool_timeout=self._timeout,
+                    hide_parameters=True,
+                )
+            return self._engine
+
+    def _not_open(self) -> LedgerError:
+        return LedgerError(f"the ledger {self.identity} is not open")
 
     # ------------------------------------------------------------------ failures
     def translate(self, error: Exception) -> PerdureError | None:
@@ -262,6 +330,10 @@ class SqliteDatabase(Database):
         """The file and its WAL."""
         files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _asking_on(connection: sqlite3.Connection) -> Ask:
+    return Ask(lambda sql, values: connection.execute(sql, values).fetchall())
 
 
 def _raw(connection: Connection) -> sqlite3.Connection:
@@ -336,7 +408,7 @@ class FileOwners(Owners):
         """Whether the claimed file is where it was made."""
         return self._claimed is None or (self._folder / self._claimed).exists()
 
-    def alive(self, owner: str, connection: Connection | None = None) -> bool:
+    def alive(self, owner: str, connection: Connection | Ask | None = None) -> bool:
         """Whether somebody holds the lock of the owner's file."""
         if owner == self._claimed:
             return True

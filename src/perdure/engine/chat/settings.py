@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from perdure.domain.scope import Scope
-from perdure.pipeline.retrieval.rescoring import RECENCY_WEIGHT, TRADE
+from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 # Who is talking, and the scope in which it is stored.
 
@@ -43,7 +43,7 @@ Injection = Literal["system", "prepend_user", "user_message"]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
 
 class UpstreamSettings(_Section):

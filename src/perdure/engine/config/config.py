@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from perdure.backends.registry import missing_driver
 from perdure.backends.validation import config_error
@@ -33,7 +32,7 @@ _T = TypeVar("_T", bound=BaseModel)
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class _Milvus(_Table):
@@ -190,7 +189,7 @@ OPENAI_DEFAULT: dict[str, Any] = {
 class Section(BaseModel):
     """A part of the configuration; keys that it does not know are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
 
 class VectorStoreConfig(Section):
@@ -277,7 +276,7 @@ class CustomPrompts(Section):
 class UpkeepSettings(BaseModel):
     """What a server does by itself and how often, and what its commands go by; 0 hours is never."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
     expire_hours: float = Field(1.0, ge=0, description="Hours between two deletions of expired memories")
     prune_hours: float = Field(0.0, ge=0, description="Hours between two deletions of decayed memories")
@@ -300,16 +299,14 @@ class UpkeepSettings(BaseModel):
     backups_kept: int = Field(7, ge=1, description="Number of scheduled backups that are kept, the newest")
 
 
-class MemoryConfig(BaseSettings):
+class MemoryConfig(BaseModel):
     """Everything that can be set; each part left out is the embedded set's.
 
     Sources in rising order: `PERDURE_...` variables (nested keys joined by two underscores, as in
     `PERDURE_VECTOR_STORE__PROVIDER`), then the arguments. `from_file` puts a file below both.
     """
 
-    model_config = SettingsConfigDict(
-        extra="forbid", frozen=True, env_prefix="PERDURE_", env_nested_delimiter="__", validate_default=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     path: FilePath = Field(DEFAULT_PATH, description="Folder of the embedded defaults' files")
     vector_store: VectorStoreConfig = Field(default_factory=VectorStoreConfig)
@@ -364,17 +361,9 @@ class MemoryConfig(BaseSettings):
     )
     version: Literal["v1.0", "v1.1"] = Field("v1.1", description='"v1.0" answers `add` with a bare list (000 §8.1)')
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments over `PERDURE_...` variables, and nothing else: no .env file is read unasked."""
-        return init_settings, env_settings
+    def __init__(self, **values: Any) -> None:
+        """Lay the arguments over the `PERDURE_...` variables; no .env file is read unasked."""
+        super().__init__(**_merge(variables(), values))
 
     @property
     def chosen_curator(self) -> Literal["llm", "rules"]:
@@ -407,6 +396,24 @@ class MemoryConfig(BaseSettings):
         return self.path.expanduser()
 
 
+def variables() -> dict[str, Any]:
+    """What the `PERDURE_...` variables say, keys nested; pydantic-settings reads them, and is imported for nobody else.
+
+    It takes a tenth of a second to import.
+    """
+    if not any(name.upper().startswith(_PREFIX) for name in os.environ):
+        return {}
+    from pydantic_settings import BaseSettings, EnvSettingsSource
+
+    class Variables(MemoryConfig, BaseSettings):
+        pass
+
+    return EnvSettingsSource(Variables, env_prefix=_PREFIX, env_nested_delimiter="__")()
+
+
+_PREFIX = "PERDURE_"
+
+
 def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
     """The configuration of a caller's argument; ConfigError names the key and the nearest right one.
 
@@ -414,7 +421,7 @@ def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
     """
     if isinstance(config, MemoryConfig):
         return config
-    if config is None and os.environ.get("OPENAI_API_KEY", "").strip() and not EnvSettingsSource(MemoryConfig)():
+    if config is None and os.environ.get("OPENAI_API_KEY", "").strip() and not variables():
         config = OPENAI_DEFAULT
     if config is not None and not isinstance(config, dict):
         raise ConfigError(f"config must be a MemoryConfig or an object, not {config!r}", field="config", value=config)
@@ -440,7 +447,7 @@ def read_folder(path: str | os.PathLike[str]) -> MemoryConfig:
     So a clone or a copy of one opens as what it is. A store that a `PERDURE_...` variable names is that of any folder.
     """
     folder = Path(path).expanduser()
-    told = EnvSettingsSource(MemoryConfig)()
+    told = variables()
     values = told if "vector_store" in told or not in_files(folder) else _merge(IN_FILES, told)
     return read_config({**values, "path": os.fspath(path)})
 
@@ -467,7 +474,7 @@ def read_file(path: str | os.PathLike[str]) -> MemoryConfig:
         told = from_router_file(values)
         values = {**told, **own, "gateway": _merge(told["gateway"], own.get("gateway", {}))}
     # Variables stand above the file, so they are laid over its values before these become arguments.
-    return read_config(_merge(values, EnvSettingsSource(MemoryConfig)()))
+    return read_config(_merge(values, variables()))
 
 
 _YAML = (".yaml", ".yml")

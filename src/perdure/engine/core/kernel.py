@@ -331,7 +331,8 @@ class Kernel(HistoryQueries):
             logger.warning("the memory may only be read where it lies: it is searched, and nothing can be changed")
             return
         elif self.ledger is not None:
-            await self._heal()
+            if await self.ledger.may_have_pending(self._identity):
+                await self._heal()
             with degrade("it cannot be told whether the store holds what the ledger knows"):
                 await self.loss_check.look(self.store, self.collection, self.ledger, self._identity)
         if self.file_observer is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perdure.pipeline.retrieval.reflection import Reflection
-from perdure.pipeline.retrieval.rescoring import RECENCY_WEIGHT, TRADE
+from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

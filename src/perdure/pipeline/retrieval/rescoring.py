@@ -15,6 +15,7 @@ from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.rules.slots import read_slots
+from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 # --- Words and letters beside meaning
 
@@ -134,8 +135,6 @@ E_FOLD_DAYS: Final = 30.0
 """Days in which recency falls to 1/e."""
 HALF_LIFE_DAYS: Final = 30.0
 """Days in which a score falls to its half."""
-RECENCY_WEIGHT: Final = 0.2
-"""Share of recency in a blended score."""
 
 
 def recency(age_days: float, e_fold: float = E_FOLD_DAYS) -> float:
@@ -274,8 +273,6 @@ def _read(text: str) -> Slots | None:
     return None if text.isascii() and USER not in text.lower() else read_slots(text)
 
 
-TRADE: Final = 0.7
-"""The lambda of 002 §3: what relevance is worth against being unlike what was selected."""
 _DECIMALS: Final = 9
 """Similarities are rounded to so many: equal vectors must tie, and a matrix product may differ in its last bits."""
 

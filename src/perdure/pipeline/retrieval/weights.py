@@ -8,6 +8,7 @@ of the conversations and evaluated on the other. Results depend little on the we
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 LONG_WORDS = 90
 """Words above which a memory is long: its passages are searched, and neighbours say little of it (study: windows cost
@@ -18,6 +19,11 @@ PASSAGE_WORDS = 90
 
 SESSION_GAP = 1 / 24
 """Days between two turns above which they are no neighbours: a gap of an hour ends a session (study)."""
+
+RECENCY_WEIGHT: Final = 0.2
+"""Share of recency in a score that is blended with it."""
+TRADE: Final = 0.7
+"""The lambda of 002 §3: what relevance is worth against being unlike what was selected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from perdure.backends.ledgers.sql.tables import metadata
 from perdure.backends.ledgers.sql.transactions import OwnerLostError, Owners
+from perdure.backends.ledgers.sql.units import Ask
 from perdure.backends.shared.postgres_service import NO_ROOM, is_away, lock_key, why_away
 from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
 
@@ -132,20 +133,21 @@ class PostgresOwners(Owners):
         """Whether the connection is open, as far as this side knows."""
         return self._claim is None or not self._claim.connection.closed
 
-    def alive(self, owner: str, connection: Connection | None = None) -> bool:
+    def alive(self, owner: str, connection: Connection | Ask | None = None) -> bool:
         """Whether the owner's connection, or a transaction of it that is not over yet, holds its lock."""
         assert connection is not None, "only the database knows"
-        return bool(connection.execute(_ALIVE, self._halves(owner)).scalar_one())
+        return bool(_beneath(connection).execute(_ALIVE, self._halves(owner)).scalar_one())
 
-    def vouch(self, owner: str, connection: Connection) -> None:
+    def vouch(self, owner: str, connection: Connection | Ask) -> None:
         """Hold the owner's lock in this transaction too, and make sure that its connection holds it.
 
         So nobody can take the owner for dead between here and the end of the transaction.
         """
         claim = self._claim
         if claim is not None and claim.owner == owner:
-            connection.execute(_STAY, {"key": self._key(owner)})
-            if connection.execute(_HELD_BY, {**self._halves(owner), "pid": claim.pid}).scalar_one():
+            beneath = _beneath(connection)
+            beneath.execute(_STAY, {"key": self._key(owner)})
+            if beneath.execute(_HELD_BY, {**self._halves(owner), "pid": claim.pid}).scalar_one():
                 return
         raise OwnerLostError(f"the connection that held the locks in the ledger {self._sessions.name} was lost")
 
@@ -159,6 +161,14 @@ class PostgresOwners(Owners):
         """The key as `pg_locks` shows it (PostgreSQL, "pg_locks": the high half in classid, the low one in objid)."""
         high, low = divmod(self._key(owner) % 2**64, 2**32)
         return {"high": high, "low": low}
+
+
+def _beneath(connection: Connection | Ask) -> Connection:
+    """SQLAlchemy's connection, of which every transaction on a server is one."""
+    if not isinstance(connection, Ask):
+        return connection
+    assert connection.beneath is not None, "only a file is asked without SQLAlchemy"
+    return connection.beneath
 
 
 # What goes wrong with a PostgreSQL server, by what can be done about it; never in words that quote what is stored.

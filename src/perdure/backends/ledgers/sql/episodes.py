@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, tuple_, update
 
 from perdure.backends.ledgers.base import EpisodePage, Ledger, Remembered
+from perdure.backends.ledgers.sql.plain import scope_key, scope_of_key
 from perdure.backends.ledgers.sql.tables import (
     change_with,
     check_limit,
@@ -22,8 +23,6 @@ from perdure.backends.ledgers.sql.tables import (
     known_ids,
     responses,
     rows_with,
-    scope_key,
-    scope_of_key,
     take_numbers,
 )
 from perdure.backends.ledgers.sql.tables import fingerprints as fingerprints_

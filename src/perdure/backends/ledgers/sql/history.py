@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select, update
 
 from perdure.backends.ledgers.base import Ledger, Mark, Touched
+from perdure.backends.ledgers.sql.plain import marks_of_now
 from perdure.backends.ledgers.sql.tables import (
     CLEARED,
     change_from_json,
@@ -14,7 +15,6 @@ from perdure.backends.ledgers.sql.tables import (
     change_with,
     check_limit,
     chunks,
-    counters,
     episodes,
     foreign_history_row,
     history,
@@ -22,13 +22,12 @@ from perdure.backends.ledgers.sql.tables import (
     history_row,
     in_scope,
     insert_new,
-    journal,
     known_ids,
     marks,
     rows_with,
     take_numbers,
 )
-from perdure.backends.ledgers.sql.units import Transaction, reads, writes
+from perdure.backends.ledgers.sql.units import Transaction, asking_on, reads, writes
 from perdure.domain.event import Change, HistoryRecord
 from perdure.domain.scope import Scope
 
@@ -179,26 +178,15 @@ def redact(connection: Connection, memory_ids: Sequence[str]) -> int:
 
 # Which rows of a store may have changed inside a scope since a mark, for those who keep copies of them.
 
-_COUNTERS = select(counters.c.name, counters.c.value).where(counters.c.name.in_(("change", "episode")))
 _CLEARED = select(marks.c.value).where(marks.c.name == CLEARED)
-_FIRST_WRITTEN = select(func.min(journal.c.sequence)).where(journal.c.state == "written")
 
 
-@reads(Ledger.touched)
-def touched(tx: Transaction, scope: Scope, since: Mark | None = None) -> Touched:
-    """What happened since a mark; with None only the mark of now."""
-    values = {name: int(value) for name, value in tx.connection.execute(_COUNTERS)}
-    now = Mark(values.get("change", 0), values.get("episode", 0))
-    if since == now:  # nothing was written anywhere; a batch on its way would have moved the counter
-        return Touched(now, (), ())
-    first = tx.connection.execute(_FIRST_WRITTEN).scalar()
-    if first is not None:  # its history may become visible after that of later numbers
-        now = Mark(min(now.change, first - 1), now.episode)
-    if since is None:
-        return Touched(now, (), ())
+def touched_since(tx: Transaction, scope: Scope, since: Mark) -> Touched:
+    """What happened since a mark."""
+    given, now = marks_of_now(asking_on(tx.connection))
     cleared = tx.connection.execute(_CLEARED).scalar()
     # A mark from the future is of a ledger whose earlier copy this is.
-    another = since.change > values.get("change", 0) or since.episode > values.get("episode", 0)
+    another = since.change > given.change or since.episode > given.episode
     if another or (cleared is not None and since.change < int(cleared)):
         return Touched(now, (), (), reset=True)
     written: dict[str, None] = {}

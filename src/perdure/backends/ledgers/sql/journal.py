@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, func, insert, or_, select, update
 
 from perdure.backends.ledgers.base import JournalEntry, Ledger, Remembered
 from perdure.backends.ledgers.sql.episodes import add_episodes, hide_episodes, keep_answer
@@ -18,19 +17,15 @@ from perdure.backends.ledgers.sql.tables import (
     journal,
     journal_entry,
     journal_row,
-    locks,
-    scope_key,
-    scope_of_key,
-    scope_of_row,
     take_numbers,
 )
 from perdure.backends.ledgers.sql.tables import episodes as episodes_
 from perdure.backends.ledgers.sql.tables import jobs as jobs_
-from perdure.backends.ledgers.sql.units import Transaction, Writer, reads, writes
+from perdure.backends.ledgers.sql.units import Transaction, writes
 from perdure.domain.errors import InvalidInputError, LedgerError
 from perdure.domain.event import Change, Episode
 from perdure.domain.job import Job
-from perdure.domain.scope import SCOPE_FIELDS, Scope
+from perdure.domain.scope import Scope
 
 _BATCH = select(journal.c.sequence, journal.c.change).where(journal.c.batch_id == bindparam("batch"))
 _BATCH = _BATCH.order_by(journal.c.sequence)
@@ -38,9 +33,6 @@ _MARK_APPLIED = (
     update(journal)
     .where(journal.c.batch_id == bindparam("batch"))
     .values(state="applied", owner=bindparam("by"), boot_id=bindparam("boot"))
-)
-_WRITTEN = select(journal.c.owner, *(journal.c[name] for name in SCOPE_FIELDS)).where(
-    journal.c.store_identity == bindparam("store"), journal.c.state == "written"
 )
 
 
@@ -165,32 +157,6 @@ def pending(tx: Transaction, store_identity: str) -> list[JournalEntry]:
     return [journal_entry({**row, "owner": tx.writer.owner}) for row in rows]
 
 
-def stranded(connection: Connection, writer: Writer, store: str, scope: Scope) -> bool:
-    """Whether somebody left entries of this store unapplied; cheap, because hardly any are unapplied at a time."""
-    verdicts: dict[str, bool] = {}
-    for row in connection.execute(_WRITTEN, {"store": store}).mappings():
-        owner = row["owner"]
-        if owner == writer.owner:
-            # Its calls in flight hold locks of their own: what overlaps the scope now locked is nobody's any more.
-            if scope.overlaps(scope_of_row(row)):
-                return True
-        elif verdicts.setdefault(owner, writer.alive(owner, connection)) is False:
-            return True
-    return False
-
-
-@reads(Ledger.unsynced)
-def unsynced(tx: Transaction, store_identity: str) -> list[str]:
-    """Batches that are applied, in the order of their writing."""
-    query = (
-        select(journal.c.batch_id)
-        .where(journal.c.store_identity == store_identity, journal.c.state == "applied")
-        .group_by(journal.c.batch_id)
-        .order_by(func.min(journal.c.sequence))
-    )
-    return list(tx.connection.execute(query).scalars())
-
-
 @writes(Ledger.synced, durable=False)
 def synced(tx: Transaction, store_identity: str, batch_ids: Sequence[str]) -> None:
     """Drop applied entries of the batches."""
@@ -213,73 +179,3 @@ def record(
         keep_answer(tx.connection, remember, None, tx.now)
     hide_named(tx, changes)
     add_jobs(tx, jobs)
-
-
-# Locks: a ticket for everyone who holds one or waits, in the order of coming.
-
-_EARLIER = select(locks.c.ticket, locks.c.owner, locks.c.scope).where(locks.c.ticket < bindparam("before"))
-_DROP_LOCK = delete(locks).where(locks.c.ticket == bindparam("number"), locks.c.owner == bindparam("holder"))
-_DROP_OWNER = delete(locks).where(locks.c.owner == bindparam("dead"))
-_OWNERS = select(locks.c.owner).distinct()
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A place among all processes, and what it gives."""
-
-    owner: str
-    number: int
-    held: bool
-    stranded: bool
-
-
-def take_ticket(tx: Transaction, scope: Scope, store: str | None, *, keep: Collection[int] | None) -> Ticket:
-    """Draw a ticket, which holds the lock at once if no living owner of an overlapping scope came before.
-
-    Where some could not be given back in their time, `keep` says which of the owner's tickets still stand.
-    """
-    if keep is not None:
-        tx.connection.execute(delete(locks).where(locks.c.owner == tx.writer.owner, locks.c.ticket.not_in(keep)))
-    number = take_numbers(tx.connection, "ticket", 1)[0]
-    row = {"ticket": number, "owner": tx.writer.owner, "scope": scope_key(scope), "created_at": tx.now}
-    tx.connection.execute(insert(locks), row)
-    living, dead = _ahead(tx.connection, tx.writer, number, scope)
-    for owner in dead:
-        return_tickets(tx.connection, owner)
-    ticket = Ticket(tx.writer.owner, number, held=not living, stranded=False)
-    return _judge(tx.connection, tx.writer, ticket, scope, store)
-
-
-def look_at(connection: Connection, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
-    """Whether the ticket holds the lock by now; only reads."""
-    living, _ = _ahead(connection, writer, ticket.number, scope)
-    return _judge(connection, writer, replace(ticket, held=not living), scope, store)
-
-
-def _ahead(connection: Connection, writer: Writer, number: int, scope: Scope) -> tuple[set[str], set[str]]:
-    """The living and the dead owners of earlier tickets that overlap."""
-    rows = connection.execute(_EARLIER, {"before": number}).all()
-    owners = {owner for _, owner, text in rows if scope_of_key(text).overlaps(scope)}
-    living = {owner for owner in owners if writer.alive(owner, connection)}
-    return living, owners - living
-
-
-def _judge(connection: Connection, writer: Writer, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
-    if not ticket.held or store is None:
-        return ticket
-    return replace(ticket, stranded=stranded(connection, writer, store, scope))
-
-
-def return_ticket(connection: Connection, ticket: Ticket) -> None:
-    """Give a ticket back; a number that was given to another owner after the server had crashed is left alone."""
-    connection.execute(_DROP_LOCK, {"number": ticket.number, "holder": ticket.owner})
-
-
-def lock_owners(connection: Connection) -> list[str]:
-    """Everyone who has a ticket, alive or dead."""
-    return list(connection.execute(_OWNERS).scalars())
-
-
-def return_tickets(connection: Connection, owner: str) -> None:
-    """Give back every ticket of an owner."""
-    connection.execute(_DROP_OWNER, {"dead": owner})

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from perdure.backends.blocking import run_blocking, run_unit
@@ -27,14 +27,13 @@ from perdure.backends.ledgers.repositories.base import (
     Sessions,
     Settings,
 )
+from perdure.backends.ledgers.sql import locks, plain
+from perdure.backends.ledgers.sql.locks import Ticket
 from perdure.backends.ledgers.sql.transactions import Database, Transactions, boot_id
-from perdure.backends.ledgers.sql.units import Writer, implemented, load
+from perdure.backends.ledgers.sql.units import Ask, Writer, implemented
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
 from perdure.domain.scope import Scope
-
-if TYPE_CHECKING:
-    from perdure.backends.ledgers.sql.journal import Ticket
 
 T = TypeVar("T")
 
@@ -330,7 +329,6 @@ class SqlLedger(Transactions, Ledger):
         with self._opening:
             if self._writer is not None:
                 return
-            load()
             try:
                 self._database.open()
                 self._prepare()
@@ -347,13 +345,7 @@ class SqlLedger(Transactions, Ledger):
             _OPEN.add(self)
 
     def _prepare(self) -> None:
-        from perdure.backends.ledgers.sql import journal, upkeep
-
-        alive = self._database.owners.alive
-        with self._database.reading() as connection:
-            current = upkeep.is_current(connection)
-            holders = journal.lock_owners(connection) if current else []
-            dead = [owner for owner in holders if not alive(owner, connection)]
+        current = self._database.is_current()
         if self._database.read_only:
             if not current:
                 raise LedgerError(
@@ -362,13 +354,17 @@ class SqlLedger(Transactions, Ledger):
                 )
             return
         if not current:
+            from perdure.backends.ledgers.sql import upkeep
+
             with self._database.writing(durable=True) as connection:
                 upkeep.bring_up_to_date(connection)
                 self._database.prepare(connection)
+        with self._database.asking() as ask:
+            dead = [owner for owner in locks.lock_owners(ask) if not self._database.owners.alive(owner, ask)]
         if dead:
-            with self._database.writing(durable=False) as connection:
+            with self._database.changing() as ask:
                 for owner in dead:
-                    journal.return_tickets(connection, owner)
+                    locks.return_tickets(ask, owner)
 
     def _close(self) -> None:
         with self._opening:
@@ -384,12 +380,15 @@ class SqlLedger(Transactions, Ledger):
                 self._database.close()
 
     def _release(self, owner: str) -> None:
-        from perdure.backends.ledgers.sql import journal, upkeep
+        def left(ask: Ask) -> tuple[bool, bool]:
+            return plain.scrub_wanted(ask) is not None, owner in locks.lock_owners(ask)
 
         try:
-            if self._run(self._database.reading, upkeep.scrub_wanted):
+            unclean, ticketed = self._run(self._database.asking, left)
+            if unclean:
                 self._scrub()
-            self._run(self._quickly, journal.return_tickets, owner)
+            if ticketed:
+                self._run(self._database.changing, locks.return_tickets, owner)
         except PerdureError as error:
             # What is left behind, others can tell from the owner's death.
             logger.warning("ledger close failed; locks will expire with the process: %s", error)
@@ -412,7 +411,7 @@ class SqlLedger(Transactions, Ledger):
     def _scrub(self) -> bool:
         from perdure.backends.ledgers.sql import upkeep
 
-        wanted = self._run(self._database.reading, upkeep.scrub_wanted)
+        wanted = self._run(self._database.asking, plain.scrub_wanted)
         try:
             clean = self._database.scrub()
         except Exception as error:

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Table, delete, insert, or_, select, update
 
 from perdure.backends.ledgers.repositories.base import Audit, Keys, Promotions, Settings
+from perdure.backends.ledgers.sql.plain import SETTINGS_PREFIX, get_settings, scope_key, scope_of_key
 from perdure.backends.ledgers.sql.tables import (
     Row,
     api_keys,
@@ -25,11 +26,9 @@ from perdure.backends.ledgers.sql.tables import (
     promotions,
     row_of,
     rows_with,
-    scope_key,
-    scope_of_key,
     take_numbers,
 )
-from perdure.backends.ledgers.sql.units import Transaction, reads, writes
+from perdure.backends.ledgers.sql.units import Transaction, asking_on, reads, writes
 from perdure.domain.access import ApiKey, AuditEntry, Promotion, Vote
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
@@ -215,24 +214,17 @@ def list_entries(
 
 # Settings that people change while a service runs: marks of the ledger, each an object of JSON.
 
-_PREFIX = "settings:"
-"""Marks of other uses have none."""
-
-
-@reads(Settings.get)
-def get_settings(tx: Transaction, name: str) -> dict[str, Any]:
-    """The values under a name."""
-    text = tx.connection.execute(select(marks.c.value).where(marks.c.name == _PREFIX + name)).scalar()
-    found: dict[str, Any] = {} if text is None else decode(text)
-    return found
-
 
 @writes(Settings.merge)
 def merge_settings(tx: Transaction, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Lay values over those under a name; a None takes one away."""
     take_numbers(tx.connection, "desk", 1)  # for its row makes writers take turns
-    merged = {key: value for key, value in {**get_settings(tx, name), **values}.items() if value is not None}
+    merged = {
+        key: value
+        for key, value in {**get_settings(asking_on(tx.connection), tx.writer, name), **values}.items()
+        if value is not None
+    }
     text = encode(merged, "settings")
-    tx.connection.execute(delete(marks).where(marks.c.name == _PREFIX + name))
-    tx.connection.execute(insert(marks), {"name": _PREFIX + name, "value": text})
+    tx.connection.execute(delete(marks).where(marks.c.name == SETTINGS_PREFIX + name))
+    tx.connection.execute(insert(marks), {"name": SETTINGS_PREFIX + name, "value": text})
     return merged

@@ -44,9 +44,6 @@ from perdure.domain.event import Change, Episode, HistoryRecord
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import SCOPE_FIELDS, Scope
 
-HEAD = "0005"
-"""The newest migration: what a ledger must be at to be used."""
-
 metadata = MetaData()
 
 
@@ -396,16 +393,6 @@ def decode(text: str) -> Any:
 def moment_of(value: str, field: str) -> str:
     """The moment as fixed-width text, by which it is compared; InvalidInputError names the field if it is none."""
     return iso(parse_moment(value, field))
-
-
-def scope_key(scope: Scope) -> str:
-    """The scope as canonical JSON: equal text for equal scopes."""
-    return _ENCODE(scope.given())
-
-
-def scope_of_key(key: str) -> Scope:
-    """The scope behind its canonical JSON."""
-    return Scope(**json.loads(key))
 
 
 def scope_of_row(row: Row) -> Scope:

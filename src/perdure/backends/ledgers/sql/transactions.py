@@ -5,23 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from perdure.backends.blocking import run_unit
-from perdure.backends.ledgers.sql.units import ConnectionLostError, Transaction, Writer
+from perdure.backends.ledgers.sql import locks
+from perdure.backends.ledgers.sql.locks import Ticket
+from perdure.backends.ledgers.sql.units import Ask, ConnectionLostError, Transaction, Writer, asking_on
 from perdure.domain.clock import Clock, iso
 from perdure.domain.errors import InvalidInputError, LedgerError, PerdureError
 from perdure.domain.scope import Scope
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-    from perdure.backends.ledgers.sql.journal import Ticket
 
 
 # What a relational database has to offer to be a ledger; everything else is shared.
@@ -62,10 +62,10 @@ class Owners(ABC):
         """Whether others can still see that the claimed id is alive, or none is claimed."""
 
     @abstractmethod
-    def alive(self, owner: str, connection: Connection | None = None) -> bool:
+    def alive(self, owner: str, connection: Connection | Ask | None = None) -> bool:
         """Whether an owner, this one too, is alive; asked in the given transaction where the database knows it."""
 
-    def vouch(self, owner: str, connection: Connection) -> None:
+    def vouch(self, owner: str, connection: Connection | Ask) -> None:
         """OwnerLostError unless this owner is alive, and seen to be until the given transaction ends.
 
         Nothing to do where only the end of the process can take the lock away.
@@ -111,9 +111,28 @@ class Database(ABC):
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that sees one state of the database."""
 
+    @contextmanager
+    def asking(self) -> Iterator[Ask]:
+        """A transaction that only reads, for plain SQL."""
+        with self.reading() as connection:
+            yield asking_on(connection)
+
+    def is_current(self) -> bool:
+        """Whether the tables are there, as the newest migration leaves them."""
+        from perdure.backends.ledgers.sql import upkeep
+
+        with self.reading() as connection:
+            return upkeep.is_current(connection)
+
     @abstractmethod
     def writing(self, *, durable: bool) -> AbstractContextManager[Connection]:
         """A transaction that writes, committed at the end; a durable one survives power loss from then on."""
+
+    @contextmanager
+    def changing(self) -> Iterator[Ask]:
+        """A transaction for plain SQL that writes what nobody misses after power loss."""
+        with self.writing(durable=False) as connection:
+            yield asking_on(connection)
 
     @abstractmethod
     def translate(self, error: Exception) -> PerdureError | None:
@@ -134,7 +153,7 @@ class Database(ABC):
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Begin = Callable[[], "AbstractContextManager[Connection]"]
+C = TypeVar("C", bound="Connection | Ask")
 
 logger = logging.getLogger("perdure")
 
@@ -180,19 +199,28 @@ class Transactions:
             partial(self._run, self._database.reading, lambda connection: unit(Transaction(connection, writer, now)))
         )
 
+    async def run_plain(self, unit: Callable[[Ask, Writer], T]) -> T:
+        """Run a unit that asks in plain SQL, in a thread (`units.Runner`)."""
+        writer = self._open_writer()
+        return await run_unit(partial(self._run, self._database.asking, unit, writer))
+
     async def run_write(
         self, unit: Callable[[Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
     ) -> T:
         """Run a unit that writes, in a thread (`units.Runner`)."""
         self._open_writer()
         begin = self._durably if durable else self._quickly
-        return await run_unit(partial(self._change, begin, unit, within, self.now()))
+
+        def run(connection: Connection, writer: Writer, now: str) -> T:
+            return unit(Transaction(connection, writer, now))
+
+        return await run_unit(partial(self._change, begin, run, within, self.now()))
 
     # ------------------------------------------------------------------ units of work
     def _run(
         self,
-        begin: Begin,
-        unit: Callable[Concatenate[Connection, P], T],
+        begin: Callable[[], AbstractContextManager[C]],
+        unit: Callable[Concatenate[C, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
@@ -212,8 +240,8 @@ class Transactions:
 
     def _change(
         self,
-        begin: Begin,
-        unit: Callable[[Transaction], T],
+        begin: Callable[[], AbstractContextManager[C]],
+        unit: Callable[[C, Writer, str], T],
         within: Iterable[Scope] | None = (),
         now: str | None = None,
     ) -> T:
@@ -237,8 +265,8 @@ class Transactions:
     def _change_as(
         self,
         writer: Writer,
-        begin: Begin,
-        unit: Callable[[Transaction], T],
+        begin: Callable[[], AbstractContextManager[C]],
+        unit: Callable[[C, Writer, str], T],
         within: list[Scope] | None,
         now: str,
     ) -> T:
@@ -250,7 +278,7 @@ class Transactions:
                 )
         with begin() as connection:
             self._database.owners.vouch(writer.owner, connection)
-            return unit(Transaction(connection, writer, now))
+            return unit(connection, writer, now)
 
     def _succeed(self, lost: Writer, error: OwnerLostError) -> Writer:
         """A fresh owner in the place of a lost one; of several threads that find the loss the first one claims it."""
@@ -275,52 +303,51 @@ class Transactions:
     # ------------------------------------------------------------------ locks
     def enter(self, scope: Scope, store: str | None) -> Ticket:
         """Draw a ticket (for `ScopeLock`)."""
-        from perdure.backends.ledgers.sql import journal
 
-        def unit(tx: Transaction) -> Ticket:
-            owner = tx.writer.owner
+        def unit(ask: Ask, writer: Writer, now: str) -> Ticket:
+            owner = writer.owner
             keep = [number for other, number in list(self._tickets) if other == owner] if self._untidy else None
-            return journal.take_ticket(tx, scope, store, keep=keep)
+            return locks.take_ticket(ask, writer, now, scope, store, keep=keep)
 
         with self._drawing:
             try:
-                ticket = self._change(self._quickly, unit)
+                ticket = self._change(self._database.changing, unit)
             except ConnectionLostError:
                 self._untidy = True
                 # Nobody else could tell a ticket that was drawn after all from one that is held.
-                ticket = self._change(self._quickly, unit)
+                ticket = self._change(self._database.changing, unit)
             self._untidy = False
             self._tickets[ticket.owner, ticket.number] = scope
         return ticket
 
     def look(self, ticket: Ticket, scope: Scope, store: str | None) -> Ticket:
         """How a ticket stands by now (for `ScopeLock`)."""
-        from perdure.backends.ledgers.sql import journal
-
         writer = self._open_writer()
         if ticket.owner != writer.owner:
             raise LedgerError(
                 f"the connection to the ledger {self._database.identity} was lost while waiting for a lock"
             )
 
-        def unit(connection: Connection) -> Ticket:
-            self._database.owners.vouch(ticket.owner, connection)
-            return journal.look_at(connection, writer, ticket, scope, store)
+        def unit(ask: Ask) -> Ticket:
+            self._database.owners.vouch(ticket.owner, ask)
+            return locks.look_at(ask, writer, ticket, scope, store)
 
-        found = self._run(self._database.reading, unit)
+        found = self._run(self._database.asking, unit)
         # Who was found dead may have written after this transaction had begun to see: what it left, a later one sees.
-        return self._run(self._database.reading, unit) if found.held else found
+        return self._run(self._database.asking, unit) if found.held else found
 
     def leave(self, ticket: Ticket) -> None:
         """Give a ticket back (for `ScopeLock`)."""
-        from perdure.backends.ledgers.sql import journal
-
         self._tickets.pop((ticket.owner, ticket.number), None)
+
+        def unit(ask: Ask, _writer: Writer, _now: str) -> None:
+            locks.return_ticket(ask, ticket)
+
         try:
             try:
-                self._change(self._quickly, lambda tx: journal.return_ticket(tx.connection, ticket))
+                self._change(self._database.changing, unit)
             except ConnectionLostError:
-                self._change(self._quickly, lambda tx: journal.return_ticket(tx.connection, ticket))
+                self._change(self._database.changing, unit)
         except PerdureError as error:
             # The work under the lock is done, so this must not fail it: the next ticket drawn takes this one along.
             self._untidy = True

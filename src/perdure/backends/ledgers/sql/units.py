@@ -1,19 +1,20 @@
 """Units of work: functions that run inside one database transaction, each of them a method of a port.
 
-`reads`, `writes` and `runs` name the method that a function implements, and say in which transaction it runs;
-`implemented` fills a class with all of them. The modules that hold the functions are imported when a ledger first
-opens, because SQLAlchemy takes 0.2 s to import.
+`reads`, `writes`, `asks` and `runs` name the method that a function implements, and say in which transaction it runs;
+`implemented` fills a class with all of them. The modules whose functions need SQLAlchemy, which takes 0.3 s to import,
+are imported by the first call of one of them.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from perdure.backends.blocking import run_blocking
 from perdure.domain.errors import LedgerError
 from perdure.domain.scope import Scope
 
@@ -34,13 +35,41 @@ class ConnectionLostError(LedgerError):
     """The connection broke in the middle of a transaction, which was undone, or done whole if it was being ended."""
 
 
+class Ask:
+    """A transaction for plain SQL, in statements that every database of ours understands."""
+
+    __slots__ = ("_rows", "beneath")
+
+    def __init__(
+        self, rows: Callable[[str, Mapping[str, object]], Sequence[Sequence[Any]]], beneath: Connection | None = None
+    ) -> None:
+        self._rows = rows
+        self.beneath = beneath
+        """SQLAlchemy's connection that the transaction is on, if it is on one."""
+
+    def __call__(self, sql: str, /, **values: object) -> Sequence[Sequence[Any]]:
+        """Run a statement, in which `:name` stands for a value; its rows."""
+        return self._rows(sql, values)
+
+
+def asking_on(connection: Connection) -> Ask:
+    """The transaction of a connection of SQLAlchemy, for plain SQL."""
+    from sqlalchemy import text
+
+    def rows(sql: str, values: Mapping[str, object]) -> Sequence[Sequence[Any]]:
+        result = connection.execute(text(sql), values)
+        return result.all() if result.returns_rows else ()
+
+    return Ask(rows, connection)
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
     """The owner who writes, the machine's boot id, and a test of whether another owner is alive."""
 
     owner: str
     boot_id: str
-    alive: Callable[[str, Connection], bool]
+    alive: Callable[[str, Connection | Ask], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +92,9 @@ class Runner(Protocol):
 
     async def run_read(self, unit: Callable[[Transaction], T]) -> T:
         """Run a unit that only reads, in a thread."""
+
+    async def run_plain(self, unit: Callable[[Ask, Writer], T]) -> T:
+        """Run a unit that asks in plain SQL, in a thread, and without importing SQLAlchemy where that can be."""
 
     async def run_write(
         self, unit: Callable[[Transaction], T], *, durable: bool, within: Iterable[Scope] | None = ()
@@ -106,6 +138,21 @@ def reads(
     return register
 
 
+def asks(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[[Callable[Concatenate[Ask, Writer, P], T]], Callable[Concatenate[Ask, Writer, P], T]]:
+    """Make a unit that asks in plain SQL the implementation of a port's method."""
+
+    def register(unit: Callable[Concatenate[Ask, Writer, P], T]) -> Callable[Concatenate[Ask, Writer, P], T]:
+        async def call(runner: Runner, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return await runner.run_plain(lambda ask, writer: unit(ask, writer, *args, **kwargs))
+
+        _CALLS[method.__qualname__] = call
+        return unit
+
+    return register
+
+
 def writes(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
     *,
@@ -141,6 +188,8 @@ def _forwarding(method: F) -> F:
     async def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         runner: Runner = self.transactions
         runner.check_open()
+        if method.__qualname__ not in _CALLS:
+            await run_blocking(load)
         return await _CALLS[method.__qualname__](runner, *args, **kwargs)
 
     return call  # type: ignore[return-value]  # `wraps` gave it the method's signature

@@ -16,11 +16,11 @@ from perdure.backends.ledgers.sql import server
 from perdure.backends.ledgers.sql import sessions as sessions_
 from perdure.backends.ledgers.sql.episodes import cached_rows, drop_cached
 from perdure.backends.ledgers.sql.history import redact
+from perdure.backends.ledgers.sql.plain import HEAD, SCRUB
 from perdure.backends.ledgers.sql.records import COUNTER, TABLES
 from perdure.backends.ledgers.sql.tables import (
     CLEARED,
     COUNTERS,
-    HEAD,
     api_keys,
     audit,
     change_with,
@@ -112,9 +112,6 @@ def upgrade(connection: Connection) -> None:
 
 # Erasure: text that must not be readable any more.
 
-SCRUB = "scrub"
-"""The mark that stands while erased text may still be in the bytes of the files."""
-
 
 @writes(Ledger.erase, within=None)
 def erase(
@@ -177,12 +174,6 @@ def want_scrub(connection: Connection) -> None:
     """Put up the mark, with a value of its own."""
     connection.execute(delete(marks).where(marks.c.name == SCRUB))
     connection.execute(insert(marks), {"name": SCRUB, "value": str(uuid4())})
-
-
-def scrub_wanted(connection: Connection) -> str | None:
-    """The mark's value, if it is up."""
-    found: str | None = connection.execute(select(marks.c.value).where(marks.c.name == SCRUB)).scalar()
-    return found
 
 
 def note_scrubbed(connection: Connection, wanted: str) -> None:
