@@ -48,7 +48,7 @@ def test_sqlalchemy_and_alembic_are_not_imported_where_the_ledger_is_up_to_date(
     behind.commit()
     behind.close()
     assert run_python(code) == "False True True"
-    assert run_python(code) == "False True False"
+    assert run_python(code) == "False False False"
 
 
 def test_many_processes_may_open_a_new_ledger_at_once(path: Path) -> None:

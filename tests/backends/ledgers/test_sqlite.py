@@ -12,6 +12,7 @@ from sqlalchemy import event
 
 from perdure.backends.ledgers.base import Remembered
 from perdure.backends.ledgers.sql import upkeep
+from perdure.backends.ledgers.sql.units import Transaction
 from perdure.backends.ledgers.sqlite import SqliteLedger
 from perdure.domain.scope import Scope
 from tests.backends.ledgers.files import SPEC_TABLE, make, rows
@@ -213,7 +214,7 @@ async def test_what_is_erased_while_a_scrub_runs_is_scrubbed_again(path: Path) -
 
     def scrub_and_be_overtaken() -> bool:
         done = scrub()
-        ledger._change(ledger._durably, lambda tx: upkeep.erase(tx, [], ["e1"]))
+        ledger._change(ledger._durably, lambda on, writer, now: upkeep.erase(Transaction(on, writer, now), [], ["e1"]))
         return done
 
     database.scrub = scrub_and_be_overtaken

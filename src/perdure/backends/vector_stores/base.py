@@ -46,7 +46,7 @@ class KeptRows:
     words: list[bytes]
     """`Kept.keys` of each row."""
     vectors: NDArray[np.float32]
-    """Shape (rows, dimension), as they were given; zeros for a row without one."""
+    """Shape (rows, dimension), as they were given; zeros for a row without one; the caller may change it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,8 @@ def _bare(word: str) -> str:
 
 def without_accents(text: str, *, only_latin: bool = False) -> str:
     """Return the text in compatibility form without combining marks; `only_latin` keeps those of other scripts."""
+    if text.isascii():
+        return text
     parts = unicodedata.normalize("NFKD", text)
     if not only_latin:
         return "".join(part for part in parts if not unicodedata.combining(part))

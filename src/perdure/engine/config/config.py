@@ -403,12 +403,12 @@ def variables() -> dict[str, Any]:
     """
     if not any(name.upper().startswith(_PREFIX) for name in os.environ):
         return {}
-    from pydantic_settings import BaseSettings, EnvSettingsSource
+    from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
     class Variables(MemoryConfig, BaseSettings):
-        pass
+        model_config = SettingsConfigDict(env_prefix=_PREFIX, env_nested_delimiter="__")
 
-    return EnvSettingsSource(Variables, env_prefix=_PREFIX, env_nested_delimiter="__")()
+    return EnvSettingsSource(Variables)()
 
 
 _PREFIX = "PERDURE_"

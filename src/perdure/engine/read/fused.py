@@ -28,7 +28,7 @@ from perdure.engine.aio.calls import degrade
 from perdure.engine.core.embedding import entry_of, give_words, stamp_of, with_kept
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.requests import Query
-from perdure.pipeline.retrieval.features import is_current, unpack_entries
+from perdure.pipeline.retrieval.features import outdated, unpack_entries
 from perdure.pipeline.retrieval.fusion import Coverage, Ranked, rank
 from perdure.pipeline.retrieval.question import Question, read_question
 from perdure.pipeline.retrieval.scope_index import ScopeIndex
@@ -245,7 +245,7 @@ class ScopeIndexes:
         """Take in rows with what was kept beside them; what was not is made now, and kept."""
         kernel, table = self._kernel, held.index.words
         data, words = list(kept.data), list(kept.words)
-        bare = [place for place, each in enumerate(data) if not is_current(each, kept.updated[place])]
+        bare = outdated(data, kept.updated)
         if bare:
             points = await kernel.store.get_many(kernel.collection, [kept.ids[place] for place in bare])
             made = {each.id: each for each in await run_blocking(_made, points, self._dimension)}
@@ -263,7 +263,10 @@ class ScopeIndexes:
         gone = {place for place in bare if data[place] is None}
         there = [place for place in range(len(data)) if place not in gone]
         packed = [each for each in data if each is not None]
-        unknown = table.unknown(np.unique(np.frombuffer(b"".join(words), "<i8")).tolist())
+        if not packed:
+            return
+        batch = await run_blocking(unpack_entries, packed, [words[place] for place in there])
+        unknown = table.unknown(batch.words.tolist())
         if unknown:
             table.take_in(await kernel.store.words(kernel.collection, unknown))
             if table.unknown(unknown):  # damaged: `doctor` tells of it, and the texts have the words
@@ -275,12 +278,11 @@ class ScopeIndexes:
             vectors = kept.vectors[there] if gone else kept.vectors
             lengths: NDArray[np.float32] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
             lengths[lengths == 0] = 1
-            batch = unpack_entries(packed, [words[place] for place in there])
+            vectors /= lengths
             with held.turn:
-                held.index.extend([kept.ids[place] for place in there], batch, vectors / lengths)
+                held.index.extend([kept.ids[place] for place in there], batch, vectors)
 
-        if packed:
-            await run_blocking(fill)
+        await run_blocking(fill)
 
     async def _follow(self, held: CachedIndex, scope: Scope) -> bool:
         """Take in what changed; False where the index is to be read anew."""

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,14 +277,20 @@ def pack_entry(entry: Entry) -> Kept:
     return Kept(data, entry.words)
 
 
-def is_current(packed: bytes | None, updated_at: str) -> TypeGuard[bytes]:
-    """Whether bytes are there, of the version that is written today, and made of a row that was updated then.
+def outdated(packed: Sequence[bytes | None], updated_at: Sequence[str]) -> list[int]:
+    """The places where no bytes are, or none of today's version, or none that were made of the row as it is.
 
     A perdure of an earlier version that has the file open writes rows and leaves the bytes beside them.
     """
-    if packed is None or len(packed) < _HEAD.itemsize or packed[0] != _FORMAT:
-        return False
-    return packed.rpartition(b"/")[0].endswith(updated_at.encode("utf-8", "surrogatepass"))
+    least, version = _HEAD.itemsize, _FORMAT
+    return [
+        place
+        for place, (data, moment) in enumerate(zip(packed, updated_at, strict=True))
+        if data is None
+        or len(data) < least
+        or data[0] != version
+        or not data.endswith(moment.encode("utf-8", "surrogatepass"), 0, data.rfind(b"/"))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +305,9 @@ class Batch:
     counts: NDArray[np.uint16]
     """How often each of `stems` stands in its unit."""
     words: Keys
-    """The topic words of the units, one unit after another, by their keys."""
+    """The keys of the topic words, each once, in ascending order."""
+    word_places: NDArray[np.int64]
+    """The topic words of the units, one unit after another, by their places in `words`."""
     passages: list[bytes]
     """Packed vectors of each memory's passages."""
     speakers: list[str]
@@ -321,20 +328,22 @@ def unpack_entries(packed: Sequence[bytes], words: Sequence[bytes]) -> Batch:
         ),
         axis=1,
     )
-    ends = (np.cumsum(sizes, axis=1) + _HEAD.itemsize).tolist()
-    units, stemmed, counts, passages, speakers, stamps = parts = [], [], [], [], [], []  # type: ignore[var-annotated]
-    for data, marks in zip(packed, ends, strict=True):
-        start = _HEAD.itemsize
-        for part, end in zip(parts, marks, strict=True):
-            part.append(data[start:end])
-            start = end
+    ends = (np.cumsum(sizes, axis=1) + _HEAD.itemsize).T.tolist()
+    starts = [[_HEAD.itemsize] * len(packed), *ends]
+    units, stemmed, counts, passages, speakers, stamps = (
+        [data[start:end] for data, start, end in zip(packed, starts[part], ends[part], strict=True)]
+        for part in range(len(ends))
+    )
+    names = {each: each.decode("utf-8", "surrogatepass") for each in set(speakers)}
+    distinct, places = np.unique(np.frombuffer(b"".join(words), "<i8"), return_inverse=True)
     return Batch(
         heads,
         np.frombuffer(b"".join(units), _UNIT),
         np.frombuffer(b"".join(stemmed), "<i8"),
         np.frombuffer(b"".join(counts), "<u2"),
-        np.frombuffer(b"".join(words), "<i8"),
+        distinct,
+        places.reshape(-1),
         passages,
-        [each.decode("utf-8", "surrogatepass") for each in speakers],
+        [names[each] for each in speakers],
         [each.decode("utf-8", "surrogatepass") for each in stamps],
     )

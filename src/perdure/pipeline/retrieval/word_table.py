@@ -113,8 +113,7 @@ class WordTable:
 
     def numbers_of(self, keys: Keys) -> NDArray[np.int32]:
         """The numbers of keys whose words are all here."""
-        distinct, places = np.unique(keys, return_inverse=True)
-        return np.array([self._numbers[key] for key in distinct.tolist()], np.int32)[places.reshape(-1)]
+        return np.array([self._numbers[key] for key in keys.tolist()], np.int32)
 
     def likeness(self, word: str, vector: Vector) -> NDArray[np.float32]:
         """How like a word is to each word here, in [0, 1], by number; shape (len + 1,)."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,12 @@ from perdure.domain.text.terms import key_of
 
 _LOOKED_UP = 500
 """Words in one lookup: SQLite's smallest limit of bound values is 999; half as much time as `json_each` takes."""
+_AT_A_TIME = 128
+"""Rows fetched together: 200 kB, which the next ones take the place of."""
+_WORTH_ALL = 0.4
+"""The share of all words from which reading all of them takes less time than looking up those that are wanted."""
+_SAMPLE = 100
+"""Words by which their number is told within a fifth or so."""
 _SWEPT = 4_096
 """Rows whose words are looked at together when unused words are taken out."""
 
@@ -71,25 +77,43 @@ def kept_rows(connection: sqlite3.Connection, collection: Collection, filter: Fi
     c = collection.number
     condition = translate(filter)
     rows: list[Any] = []
+    vectors = _Vectors(collection.dimension)
     for part in parts_of(connection, collection, filter):
-        rows += connection.execute(
-            f"SELECT r.id, r.updated_at, k.data, k.words, (SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n) "
+        cursor = connection.execute(
+            f"SELECT (SELECT v.vector FROM vectors_{c} v WHERE v.n = r.n), r.id, r.updated_at, k.data, k.words "
             f"FROM rows_{c} r LEFT JOIN recall_{c} k ON k.n = r.n "
             f"WHERE {part.span.text} AND {condition.text} ORDER BY r.n",
             (*part.span.values, *condition.values),
         )
-    if not rows:
-        return KeptRows([], [], [], [], np.zeros((0, collection.dimension), np.float32))
-    ids, moments, data, words, vectors = zip(*rows, strict=True)
-    blank = bytes(4 * collection.dimension)
-    joined = b"".join([blank if vector is None else vector for vector in vectors])
+        while some := cursor.fetchmany(_AT_A_TIME):
+            vectors.add([vector for vector, *_ in some])
+            rows += [row[1:] for row in some]
+    ids, moments, data, words = zip(*rows, strict=True) if rows else ((), (), (), ())
     return KeptRows(
         [key_text(id) for id in ids],
         ["" if moment is None else key_text(moment) for moment in moments],
         list(data),
         [each or b"" for each in words],
-        np.frombuffer(joined, np.float32).reshape(-1, collection.dimension),
+        vectors.array(),
     )
+
+
+class _Vectors:
+    """Vectors read some at a time: a list of all of them would take their memory twice."""
+
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
+        self._blank = bytes(4 * dimension)
+        self._bytes = bytearray()
+
+    def add(self, vectors: Sequence[bytes | None]) -> None:
+        """Add vectors; zeros for one that is not there."""
+        blank = self._blank
+        self._bytes += b"".join([blank if vector is None else vector for vector in vectors])
+
+    def array(self) -> NDArray[np.float32]:
+        """All of them, in an array of its own."""
+        return np.frombuffer(self._bytes, np.float32).reshape(-1, self._dimension)
 
 
 # ------------------------------------------------------------------ words
@@ -97,22 +121,38 @@ def kept_rows(connection: sqlite3.Connection, collection: Collection, filter: Fi
 
 def words(connection: sqlite3.Connection, collection: Collection, keys: Sequence[int]) -> KeptWords:
     """The words of these keys that are here."""
-    rows: list[Any] = []
+    found: list[int] = []
+    texts: list[str] = []
+    given: list[bool] = []
+    vectors = _Vectors(collection.dimension)
+    for rows in _word_rows(connection, collection.number, keys):
+        found += [key for key, _, _ in rows]
+        texts += [key_text(text) for _, text, _ in rows]
+        given += [vector is not None for _, _, vector in rows]
+        vectors.add([vector for _, _, vector in rows])
+    return KeptWords(found, texts, vectors.array(), np.array(given, np.bool_))
+
+
+def _word_rows(connection: sqlite3.Connection, c: int, keys: Sequence[int]) -> Iterator[list[Any]]:
+    """The rows of these keys, some hundreds at a time: all rows are read where most of them are wanted."""
+    if len(keys) > _LOOKED_UP and len(keys) > _WORTH_ALL * _number_of_words(connection, c):
+        wanted = set(keys)
+        cursor = connection.execute(f"SELECT word, text, vector FROM words_{c} ORDER BY word")
+        while rows := cursor.fetchmany(_AT_A_TIME):
+            yield [row for row in rows if row[0] in wanted]
+        return
     ordered = sorted(keys)
     for start in range(0, len(ordered), _LOOKED_UP):
         part = ordered[start : start + _LOOKED_UP]
-        rows += connection.execute(
-            f"SELECT word, text, vector FROM words_{collection.number} WHERE word IN ({', '.join('?' * len(part))})",
-            part,
-        )
-    blank = bytes(4 * collection.dimension)
-    joined = b"".join([blank if vector is None else vector for _, _, vector in rows])
-    return KeptWords(
-        [key for key, _, _ in rows],
-        [key_text(text) for _, text, _ in rows],
-        np.frombuffer(joined, np.float32).reshape(-1, collection.dimension),
-        np.array([vector is not None for _, _, vector in rows], np.bool_),
-    )
+        yield connection.execute(
+            f"SELECT word, text, vector FROM words_{c} WHERE word IN ({', '.join('?' * len(part))})", part
+        ).fetchall()
+
+
+def _number_of_words(connection: sqlite3.Connection, c: int) -> float:
+    """About how many words the table has, by its first: keys are hashes, spread evenly over 64 bits."""
+    row = connection.execute(f"SELECT word FROM words_{c} ORDER BY word LIMIT 1 OFFSET {_SAMPLE}").fetchone()
+    return _SAMPLE if row is None else _SAMPLE * 2.0**64 / (row[0] + 2.0**63 + 1)
 
 
 def give_words(connection: sqlite3.Connection, collection: Collection, vectors: Mapping[str, Vector]) -> None:
