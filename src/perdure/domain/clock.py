@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 from perdure.domain.text.readable import invalid
 
@@ -40,17 +41,24 @@ def read_moment(value: str | date | datetime) -> datetime | None:
 
     A date means its midnight, and a naive time is UTC.
     """
+    if isinstance(value, str):
+        return _parse(value) if _ISO.fullmatch(value) else None
     if isinstance(value, datetime):
-        moment = value
-    elif isinstance(value, date):
-        moment = datetime(value.year, value.month, value.day)
-    elif isinstance(value, str) and _ISO.fullmatch(value):
-        try:
-            moment = datetime.fromisoformat(value.replace(",", ".").replace(" +", "+").replace(" -", "-").upper())
-        except ValueError:
-            return None
-    else:
+        return _in_utc(value)
+    return _in_utc(datetime(value.year, value.month, value.day)) if isinstance(value, date) else None
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> datetime | None:
+    """The moment of an ISO 8601 text; those of memories and messages are read again and again."""
+    try:
+        moment = datetime.fromisoformat(text.replace(",", ".").replace(" +", "+").replace(" -", "-").upper())
+    except ValueError:
         return None
+    return _in_utc(moment)
+
+
+def _in_utc(moment: datetime) -> datetime | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     try:

@@ -15,6 +15,7 @@ from functools import cache
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import coreference, grammar
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.lexicon import word_set
 
 # Emoji: those that stand for a word are one, those that adorn a sentence are none.
@@ -171,6 +172,12 @@ def clean(content: str, *, english: bool = True) -> Cleaned:
 
     With `english` false only marks and quotes are treated: chat spelling and contractions are those of English.
     """
+    known = _clean(content, english)
+    return Cleaned(known.text, list(known.kept))
+
+
+@per_text(256)
+def _clean(content: str, english: bool) -> Cleaned:
     text = unicodedata.normalize("NFC", content.encode("utf-8", "replace").decode("utf-8"))
     text = _MARKS.sub("", text).translate(_QUOTES)
     text = _OBJECT.sub(" ", _FENCE.sub("\n", text))
@@ -402,6 +409,7 @@ def _votes() -> dict[str, frozenset[str]]:
     return {language: frozenset(words.split()) for language, words in lexicon.pairs("language_votes.tsv").items()}
 
 
+@per_text(256)
 def language_of(text: str, expected: str = "") -> str:
     """es, pt, it, fr, de or zh where the text is in that language, else ""; `expected` is the conversation's so far."""
     sample = without_marks(re.sub(r"\"[^\"\n]*\"|```[\s\S]*?```", " ", text[:1500])).replace("\u2019", "'")

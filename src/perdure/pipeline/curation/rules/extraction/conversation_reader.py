@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
@@ -22,6 +22,7 @@ from perdure.pipeline.curation.rules.extraction import (
 from perdure.pipeline.curation.rules.extraction import sentence as telling
 from perdure.pipeline.curation.rules.extraction.dialogue import corrections, presupposed, questions, replies
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft, kin_gender
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.lexicon import word_set
 
 # A sentence put into the order that the rules expect: asides out, names beside whom they name.
@@ -427,20 +428,42 @@ def _ready_facts(content: str) -> list[str]:
 def _read_text(text: str, raw: str, at: int, talk: Discourse) -> None:
     talk.about_self, talk.asks, talk.named = filters.speaks_of_self(text), filters.asks(text), ""
     talk.play = _plays(text, talk)
-    supposed = filters.is_what_if(text) or filters.is_fiction(text)
+    kind = _kind_of(text, raw)
+    supposed = kind.what_if or kind.fiction
     if supposed and forget_requests.asks(text):
         _english(text, at, talk)
         return
     if supposed and not talk.play:
         talk.drafts.extend(presupposed.aside(text, at, talk))
-    if talk.play or filters.is_joke(raw[: filters.HEAD]) or filters.is_what_if(text) or filters.is_mockery(raw):
+    if talk.play or kind.what_if or kind.jest:
         return
-    brought = filters.is_task(text) or filters.is_homework(text) or filters.is_role(text) or filters.brings_text(raw)
-    if brought or filters.is_fiction(text):
+    if kind.task or kind.fiction:
         talk.task = True
         talk.drafts.extend(presupposed.read_around_task(text, at, talk))
-    elif not filters.is_sum(text) and not filters.is_exercise(text):
+    elif not kind.exercise:
         _english(text, at, talk)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a message is, besides something that its sender tells."""
+
+    what_if: bool
+    fiction: bool
+    jest: bool
+    task: bool
+    exercise: bool
+
+
+@per_text(256)
+def _kind_of(text: str, raw: str) -> _Kind:
+    return _Kind(
+        what_if=filters.is_what_if(text),
+        fiction=filters.is_fiction(text),
+        jest=filters.is_joke(raw[: filters.HEAD]) or filters.is_mockery(raw),
+        task=filters.is_task(text) or filters.is_homework(text) or filters.is_role(text) or filters.brings_text(raw),
+        exercise=filters.is_sum(text) or filters.is_exercise(text),
+    )
 
 
 def _plays(text: str, talk: Discourse) -> bool:

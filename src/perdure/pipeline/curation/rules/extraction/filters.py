@@ -9,6 +9,7 @@ from typing import Literal
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
 from perdure.pipeline.curation.rules.extraction import cleaning, grammar
+from perdure.pipeline.curation.rules.memo import per_text
 from perdure.pipeline.lexicon import word_set
 
 # What kind of statement a fact is: an event (episodic), a way of doing (procedural), or a state (semantic).
@@ -137,6 +138,7 @@ def _opener() -> re.Pattern[str]:
     return re.compile(rf"(?:{'|'.join(re.escape(phrase) for phrase in phrases)})(?=[\s,.:!]|$)[\s,.:!-]*", re.I)
 
 
+@per_text(4096)
 def strip_openers(text: str) -> str:
     """The sentence without "hey", "so", "btw", "by the way" and their like before it."""
     start = 0
