@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from perdure.backends.blocking import run_blocking, run_unit
-from perdure.backends.ledgers.base import Held, Ledger
+from perdure.backends.ledgers.base import Held, Ledger, Mark, Touched
 from perdure.backends.ledgers.repositories.base import (
     Audit,
     Chains,
@@ -30,7 +30,7 @@ from perdure.backends.ledgers.repositories.base import (
 from perdure.backends.ledgers.sql import locks, plain
 from perdure.backends.ledgers.sql.locks import Ticket
 from perdure.backends.ledgers.sql.transactions import Database, Transactions, boot_id
-from perdure.backends.ledgers.sql.units import Ask, Writer, implemented
+from perdure.backends.ledgers.sql.units import Ask, Transaction, Writer, implemented
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
 from perdure.domain.scope import Scope
@@ -401,6 +401,21 @@ class SqlLedger(Transactions, Ledger):
         self._queue = QUEUES.of(self.identity)
         self._writer = None
         self._database.forsake()
+
+    async def touched(self, scope: Scope, since: Mark | None = None) -> Touched:
+        """Return what happened since a mark; with None only the mark of now."""
+        given, seen = await self.run_plain(lambda ask, _writer: plain.marks_of_now(ask))
+        if since == given:  # nothing was written anywhere; a batch on its way would have moved the counter
+            return Touched(given, (), ())
+        if since is None:
+            return Touched(seen, (), ())
+
+        def unit(tx: Transaction) -> Touched:
+            from perdure.backends.ledgers.sql.history import touched_since  # SQLAlchemy, see `plain`
+
+            return touched_since(tx, scope, since)
+
+        return await self.run_read(unit)
 
     # ------------------------------------------------------------------ erasure
     async def scrub(self) -> bool:

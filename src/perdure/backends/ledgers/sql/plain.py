@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from perdure.backends.ledgers.base import Ledger, Mark, Touched
+from perdure.backends.ledgers.base import Ledger, Mark
 from perdure.backends.ledgers.repositories.base import Settings
-from perdure.backends.ledgers.sql.units import Ask, Runner, Transaction, Writer, asks, runs
+from perdure.backends.ledgers.sql.units import Ask, Writer, asks
 from perdure.domain.scope import Scope
 
 HEAD = "0005"
@@ -86,20 +86,3 @@ def marks_of_now(ask: Ask) -> tuple[Mark, Mark]:
         return given, given
     # Its history may become visible after that of later numbers.
     return given, Mark(min(given.change, first - 1), given.episode)
-
-
-@runs(Ledger.touched)
-async def touched(runner: Runner, scope: Scope, since: Mark | None = None) -> Touched:
-    """What happened since a mark; with None only the mark of now."""
-    given, seen = await runner.run_plain(lambda ask, _writer: marks_of_now(ask))
-    if since == given:  # nothing was written anywhere; a batch on its way would have moved the counter
-        return Touched(given, (), ())
-    if since is None:
-        return Touched(seen, (), ())
-
-    def unit(tx: Transaction) -> Touched:
-        from perdure.backends.ledgers.sql.history import touched_since  # SQLAlchemy, see above
-
-        return touched_since(tx, scope, since)
-
-    return await runner.run_read(unit)
