@@ -35,7 +35,7 @@ Control-C     cut an answer short; whatever else you type is said to the model""
 
 def chat(
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]", help="Say this and end; without it a conversation begins.")
+        list[str] | None, typer.Argument(metavar="[TEXT]", help="Send this message and exit; default: a conversation.")
     ] = None,
     *,
     user_id: UserOption = None,
@@ -43,24 +43,22 @@ def chat(
     run_id: RunOption = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            "--model", metavar="PROVIDER/MODEL", help="Whom to talk to; by default the [llm] of the settings."
-        ),
+        typer.Option("--model", metavar="PROVIDER/MODEL", help="The chat model; default the [llm] of the settings."),
     ] = None,
     system: Annotated[
         str | None, typer.Option("--system", metavar="TEXT", help="Instructions in place of the built-in ones.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print each turn as a line of JSON when it is over.", show_default=False)
+        bool, typer.Option("--json", help="Print each turn as a line of JSON.", show_default=False)
     ] = False,
     path: PathOption = None,
 ) -> None:
     """Talk to a language model that remembers: facts are recalled before each answer and learned after it.
 
-    The answer appears as it is made, on standard output; what was recalled and learned is told on standard error.
-    Control-C cuts an answer short, and what came of it counts as said; an empty line is skipped; /quit, /exit or
-    Control-D ends, /help lists what can be typed. Where standard input is no terminal each of its lines is a turn. The
-    rules learn unless the settings name an llm for it: --model only changes whom you talk to.
+    The answer is printed on standard output as it is generated; recalled and learned facts go to standard error.
+    Control-C stops an answer, and the part so far counts as said. Empty lines are skipped; /quit, /exit or Control-D
+    ends, /help lists the commands. If standard input is not a terminal, each of its lines is a turn. Rules extract the
+    facts unless the settings name an llm for it: --model only sets the chat model.
 
     Example: perdure chat --user-id ana --model ollama/llama3.2
 
