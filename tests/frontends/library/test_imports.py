@@ -59,6 +59,7 @@ NOT_FOR_A_SEARCH = (
     "perdure.backends.git",
     "perdure.backends.graphs",
     "perdure.backends.markdown",
+    "perdure.domain.runtime",
     "perdure.engine.agent_runtime",
     "perdure.engine.graph",
     "perdure.engine.markdown",
@@ -71,6 +72,8 @@ NOT_FOR_A_SEARCH = (
     "perdure.pipeline.curation.importers",
     "perdure.pipeline.curation.rules.extraction",
     "perdure.pipeline.curation.rules.relations",
+    "perdure.pipeline.curation.rules.slots",
+    "perdure.pipeline.quarantine",
 )
 """What a process that opens a memory and searches it does not need."""
 

@@ -12,7 +12,6 @@ from perdure.domain.errors import KEPT, InvalidInputError
 from perdure.domain.memory import VERSION, MemoryItem, new_id, text_hash
 from perdure.domain.scope import OWNER_FIELDS, Scope
 from perdure.domain.text.readable import shown
-from perdure.pipeline.quarantine import origin_of, suspect
 
 if TYPE_CHECKING:
     from perdure.backends.ledgers.base import JournalEntry, Remembered
@@ -144,6 +143,8 @@ def version_of(before: MemoryItem, *, untold_at: str, replaced_by: str | None = 
 
 def episode_item(episode: Episode) -> MemoryItem:
     """Return a message as an item of kind `messages`, for stores in which messages are searched too."""
+    from perdure.pipeline.quarantine import origin_of, suspect  # who only reads does not wait for its patterns
+
     return MemoryItem(
         id=episode.id,
         memory=episode.content,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem, Slots
 from perdure.domain.text.terms import split_words
-from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 # --- Words and letters beside meaning
@@ -270,7 +269,11 @@ def _key(slots: Slots | None) -> tuple[str, str, bool] | None:
 @lru_cache(maxsize=4_096)
 def _read(text: str) -> Slots | None:
     """The slots of a text that is about the user; without that word it cannot be, and need not be read."""
-    return None if text.isascii() and USER not in text.lower() else read_slots(text)
+    if text.isascii() and USER not in text.lower():
+        return None
+    from perdure.pipeline.curation.rules.slots import read_slots  # its patterns take 50 ms to compile
+
+    return read_slots(text)
 
 
 _DECIMALS: Final = 9

@@ -10,9 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic
-
-from perdure.domain.runtime import R
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from perdure.domain.access import ApiKey, AuditEntry, Promotion
@@ -20,6 +18,9 @@ if TYPE_CHECKING:
     from perdure.domain.runtime import Record, Task
     from perdure.domain.scope import Scope
     from perdure.domain.session import Link, Said, Session, SessionTurn
+
+R = TypeVar("R", bound="Record")
+"""A noun of agent runtimes, whose records few processes import."""
 
 # The port of what a ledger keeps for agent runtimes: records of every noun of `domain.runtime`.
 #
