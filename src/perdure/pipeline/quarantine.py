@@ -1,4 +1,4 @@
-"""Keep text out of prompts that a tool said or that gives a model orders.
+"""Keep text of tools, and text that gives a model orders, out of prompts.
 
 Vocabulary and wordings are data: `pipeline/lexicon/firewall_*`. Time is proportional to the length of the text.
 """
@@ -34,18 +34,18 @@ from perdure.pipeline.prompting.quoting import (  # fmt: skip
     fingerprint,
 )
 
-# Suspicion: why a text is kept out of prompts, or that it is not.
+# Suspicion: whether and why a text is kept out of prompts.
 
 # Folding: the same words whatever they were written with, for comparing alone.
 
 LINK = "zzlink"
-"""Stands for the sign of an address, `://` or `@`."""
+"""Replaces the sign of an address, `://` or `@`."""
 
 _CJK = "\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _TOKEN = Pattern(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+")
 _MARKS = Pattern("[\u0300-\u036f]")
 _SPELLED = Pattern(r"(?<![^\W_])[^\W_](?:[ .\-_*|/][^\W_]){3,}(?![^\W_])")
-"""Letters that stand apart by one sign each."""
+"""Letters that are separated by one sign each."""
 _APOSTROPHES = Pattern(r"(?<=[^\W\d_])['’ʼ`´](?=[^\W\d_])")
 _SUSPICION_WORD = Pattern(r"[^\W_]+")
 _DIGITS = str.maketrans("013457", "oieast")
@@ -55,7 +55,7 @@ _EMPHASIS = str.maketrans(dict.fromkeys("*`~", "") | {"_": " "})
 
 
 def fold(text: str) -> str:
-    """Lower case without what is not seen, diacritics, look-alikes, entities and emphasis; lines stay lines."""
+    """Return lower case without invisible characters, diacritics, look-alikes, entities, emphasis; lines stay."""
     if "&" in text:
         text = html.unescape(text)
     if "%" in text:
@@ -69,18 +69,18 @@ def fold(text: str) -> str:
 
 
 def tokens(folded: str) -> list[str]:
-    """The words of folded text, each character of scripts without spaces as one; digits in words read as letters."""
+    """Return the words of folded text (characters of unspaced scripts); digits in words are read as letters."""
     marked = folded.replace("://", f" {LINK} ").replace("@", f" {LINK} ")
     return [_unleet(word) for word in _TOKEN.findall(marked)]
 
 
 def squeezed(folded: str) -> str:
-    """The letters and digits of folded text alone."""
+    """Return only the letters and digits of folded text."""
     return "".join(map(_unleet, _SUSPICION_WORD.findall(folded)))
 
 
 def rot13(text: str) -> str:
-    """The text as rot13 reads it."""
+    """Decode the text as rot13."""
     return codecs.decode(text, "rot13")
 
 
@@ -93,7 +93,7 @@ def _joined(match: re.Match[str]) -> str:
 
 
 def _latin(match: re.Match[str]) -> str:
-    """A word of look-alikes as the Latin word that it looks like; any other as it is."""
+    """Return a word of look-alikes as the Latin word that it resembles; any other as it is."""
     word = match.group()
     if word.isascii():
         return word
@@ -106,11 +106,11 @@ def _lookalikes() -> dict[int, str]:
     return {ord(strange): plain for strange, plain in pairs("firewall_lookalikes.tsv").items()}
 
 
-# Wordings: orders to an assistant, found as classes of words that stand close to each other.
+# Wordings: orders to an assistant, found as classes of words close to each other.
 
 SHORTEST_STEM = 3
 BEFORE = 3
-"""Words before a wording in which a class that it must be without counts too."""
+"""Words before a wording in which an excluded class counts too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class _Entry:
     name: str
 
     def matches(self, said: Sequence[str], at: int) -> bool:
-        """Whether it stands in the words from a position on; its first word is known to."""
+        """Whether it matches the words from a position on; its first word is known to."""
         if at + len(self.words) > len(said):
             return False
         return all(_fits(word, said[at + place]) for place, word in enumerate(self.words) if place)
@@ -136,14 +136,14 @@ class _Rule:
 
 @dataclass(slots=True)
 class _Places:
-    """Where a class stands: beginnings and ends of its entries, in the order of their beginnings."""
+    """The places of a class: beginnings and ends of its entries, ordered by beginning."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
 
 def ordered(said: Sequence[str]) -> bool:
-    """Whether folded words hold an order to an assistant, by one of the wordings in the lexicon."""
+    """Whether folded words contain an order to an assistant, by one of the wordings in the lexicon."""
     found = _found(said)
     return any(_holds(rule, found) for rule in _rules())
 
@@ -152,7 +152,7 @@ def _holds(rule: _Rule, found: dict[str, _Places]) -> bool:
     if any(name not in found for name in rule.classes):
         return False
     first = found[rule.classes[0]]
-    # Where what was matched so far ends, in order, and where the nearest such match began.
+    # The ends of the matches so far, in order, and the beginning of the nearest one.
     chains = sorted({end: start for start, end in zip(first.starts, first.ends, strict=True)}.items())
     for name, gap in zip(rule.classes[1:], rule.gaps, strict=True):
         ends = [end for end, _ in chains]
@@ -175,7 +175,7 @@ def _stands(names: Sequence[str], found: dict[str, _Places], begin: int, end: in
 
 
 def _found(said: Sequence[str]) -> dict[str, _Places]:
-    """The classes that stand in the words, and where."""
+    """Return the classes in the words, and their places."""
     whole, stems = _vocabulary()
     found: dict[str, _Places] = {}
     for at, word in enumerate(said):
@@ -196,7 +196,7 @@ def _fits(pattern: str, word: str) -> bool:
 
 @cache
 def _vocabulary() -> tuple[dict[str, list[_Entry]], dict[str, list[_Entry]]]:
-    """The entries by their first word, and by their first stem."""
+    """Return the entries by their first word, and by their first stem."""
     whole: dict[str, list[_Entry]] = {}
     stems: dict[str, list[_Entry]] = {}
     for line in lines("firewall_words.tsv"):
@@ -229,13 +229,13 @@ def _rules() -> tuple[_Rule, ...]:
     return tuple(rules)
 
 
-# Marks: what no person writes of themself: forged turns and blocks, hidden letters, addresses that carry data away.
+# Marks that no person writes: forged turns and blocks, hidden letters, addresses that exfiltrate data.
 
 LEAST_ENCODED = 24
-"""Characters from which a run is tried as base64 or hexadecimal."""
+"""Minimum characters of a run that is tried as base64 or hexadecimal."""
 
 _HIDDEN = Pattern("[\u202d\u202e]|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0020-\U000e007e]")
-"""Overrides of the writing direction, and tag letters that do not belong to a flag."""
+"""Overrides of the writing direction, and tag letters outside of flags."""
 _TURN = Pattern(
     r"<\|[a-z_ ]{2,24}\|>|\[/?inst\]|<</?sys>>|\[system\]\(|^#{1,4} ?(?:system|assistant|developer|instruction)s?:"
     r"|\n ?(?:assistant|human|developer|ai): ?\S|(?:begin|start of) (?:system|developer) (?:message|prompt)"
@@ -261,12 +261,12 @@ _READABLE = 0.9
 
 
 def is_hidden(text: str) -> bool:
-    """Whether letters stand in it that a model reads and nobody sees, or that show in another order."""
+    """Whether it contains letters that a model reads and nobody sees, or that show in another order."""
     return _HIDDEN.search(text) is not None
 
 
 def is_forged(text: str, folded: str) -> bool:
-    """Whether it plays turns of a conversation, parts of a prompt, or perdure's own block."""
+    """Whether it imitates turns of a conversation, parts of a prompt, or perdure's own block."""
     if _TURN.search(folded) or _LIST_FORGED.search(text):
         return True
     if "fingerprint " in folded and "(fingerprint " in folded:
@@ -277,12 +277,12 @@ def is_forged(text: str, folded: str) -> bool:
 
 
 def carries_away(text: str) -> bool:
-    """Whether an address in it has a place to be filled with what was said."""
+    """Whether an address in it has a placeholder for conversation text."""
     return "?" in text and _CARRIER.search(text) is not None
 
 
 def decoded(text: str) -> Iterator[str]:
-    """What stands in it as base64 or hexadecimal, where that is text."""
+    """Yield its base64 and hexadecimal parts that decode to text."""
     for run in _RUN.finditer(text):
         for decode in (_from_hex, _from_base64):
             said = decode(run.group())
@@ -324,21 +324,21 @@ _OWN_LINES = tuple(
 
 
 TOOL = "tool"
-"""It is what a tool answered: a page, a file, a mail."""
+"""The result of a tool: a page, a file, a mail."""
 SYSTEM = "system"
-"""It is what the application told the model, and nobody told the application."""
+"""A message of the application to the model."""
 INSTRUCTION = "instruction"
-"""It gives a model orders, or plays a part of its prompt."""
+"""It gives a model orders, or imitates a part of its prompt."""
 
 _BY_ROLE = {"tool": TOOL, "function": TOOL, "system": SYSTEM, "developer": SYSTEM}
 
 
 def suspect(text: str, role: str | None) -> str | None:
-    """Why a text of this role is kept out of prompts, or None: `tool` and `system` by its role, else `instruction`.
+    """Return why a text of this role is kept out of prompts, or None: `tool` and `system` by role, else `instruction`.
 
-    A user's own wishes ("always answer in German") are no instructions in this sense; orders that speak of "the user"
-    in the third person, that undo a model's rules or carry a conversation away are, and so are forged turns, hidden
-    letters and what is encoded. Deterministic, in time proportional to the text's length.
+    A user's own wishes ("always answer in German") are not instructions in this sense. Orders that speak of "the user"
+    in the third person, override a model's rules or send a conversation elsewhere are, and so are forged turns, hidden
+    letters and encoded text. Deterministic, in time proportional to the text's length.
     """
     of_role = _BY_ROLE.get(role or "")
     if of_role is not None:
@@ -347,8 +347,8 @@ def suspect(text: str, role: str | None) -> str | None:
 
 
 _KNOWN = 2_000
-"""Texts that are not looked at twice, as each message of a conversation would be for every later one; and the
-characters of such a text, so that they take some megabytes at most."""
+"""Texts whose check is cached, because each message is checked again with every later one; and the maximum characters
+of such a text, so that the cache takes some megabytes."""
 
 
 def is_instruction(text: str) -> bool:
@@ -382,14 +382,14 @@ def _squeezed() -> tuple[str, ...]:
     return lines("firewall_squeezed.txt")
 
 
-# Forgery: whether a memory block in a text is one that perdure rendered, or one that somebody else wrote.
+# Forgery: whether a memory block in a text was rendered by perdure, or written by somebody else.
 
 _BEGINNING = f"{OPENING}>\n{HEADER}\n"
 _MARK = Pattern(r"\n\(fingerprint ([0-9a-f]{16})\)\n\Z")
 
 
 def is_forgery(text: str) -> bool:
-    """Whether delimiters of a memory block stand in a text that belong to no whole block with its own fingerprint."""
+    """Whether a text has delimiters of a memory block without a complete block with its own fingerprint."""
     if OPENING not in text and CLOSING not in text:
         return False
     left = without_genuine(text)
@@ -397,7 +397,7 @@ def is_forgery(text: str) -> bool:
 
 
 def without_genuine(text: str) -> str:
-    """The text without the blocks that perdure itself rendered and nobody changed since."""
+    """Return the text without unchanged blocks that perdure itself rendered."""
     parts: list[str] = []
     end = 0
     while (start := text.find(_BEGINNING, end)) >= 0 and (close := text.find(CLOSING, start)) >= 0:

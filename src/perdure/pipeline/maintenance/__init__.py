@@ -1,1 +1,1 @@
-"""What keeps a store small and true: consolidation, insights, retention."""
+"""Steps of maintenance: consolidation, insights, retention."""

@@ -1,4 +1,4 @@
-"""Group memories that belong together, and write the one text that replaces several of them."""
+"""Group related memories, and write the one text that replaces several of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perdure.domain.text.terms import split_words
 from perdure.pipeline.curation.rules.slots import Reading, Slot, Value, comparable, fits, read
 from perdure.pipeline.lexicon import lines, pairs
 
-# The line that a statement is of: the one slot that it fills, such as the Hawaii budget, and with which value.
+# The line of a statement: the single slot that it fills, such as the Hawaii budget, and the value.
 
 _COLON = Pattern(r"^([^:]{2,60}): (?=\S)")
 _INITIAL = Pattern(r"\s*\(updated from (?:initial )?(?P<value>[^()]+)\)\s*\.?\s*$")
@@ -24,23 +24,23 @@ _AMOUNTS = frozenset({"money", "number", "measure", "percent"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One statement of a line; those with equal keys answer the same question, the newest of them for now."""
+    """One statement of a line; those with equal keys answer the same question, and the newest is current."""
 
     key: Hashable
     text: str
-    """The statement without what an earlier merging added to it."""
+    """The statement without an earlier merge's additions."""
     shown: str
     """The value as it is written."""
     value: Value | None
-    """The value, where it is a typed one."""
+    """The value, if it is a typed one."""
     concepts: frozenset[str]
-    """What the value says where it is in words."""
+    """The concepts of a value in words."""
     about: frozenset[str]
-    """What the line is about."""
+    """The subject of the line."""
     rest: frozenset[str]
-    """What the statement says beside line and value."""
+    """The rest of the statement, without subject and value."""
     initial: str | None = None
-    """The first value of the line, where an earlier merging noted it."""
+    """The first value of the line, if an earlier merge noted it."""
 
     def agrees(self, other: Line) -> bool:
         """Whether both give the same value."""
@@ -58,12 +58,12 @@ class Step:
     about: frozenset[str]
 
     def is_of(self, line: Line) -> bool:
-        """Whether it may be a step between two values of a line: it speaks of the same, but for its verb."""
+        """Whether it may be a step between two values of a line: it has the same subject, apart from its verb."""
         return line.about <= self.about and len(self.about - line.about) <= 1
 
 
 def line_of(statement: str) -> Line | None:
-    """The line of a statement that plainly gives one slot one value; None for one that denies, doubts or plans."""
+    """Return the line of a statement that plainly gives one slot one value; None if it denies, doubts or plans."""
     noted = _INITIAL.search(statement)
     text = statement[: noted.start()].rstrip() if noted else statement
     reading = read(_COLON.sub(r"\1 is ", text))
@@ -77,7 +77,7 @@ def line_of(statement: str) -> Line | None:
 
 
 def step_of(text: str) -> Step | None:
-    """The change of an amount that a text tells of, if it tells of one and nothing else."""
+    """Return the change of an amount that a text states, if it states one and nothing else."""
     signs = [sign for word in _WORD.findall(text.casefold()) if (sign := pairs("consolidate_amounts.tsv").get(word))]
     if len(signs) != 1:
         return None
@@ -90,7 +90,7 @@ def step_of(text: str) -> Step | None:
 
 
 def leads_to(before: Line, steps: list[Step], after: Line) -> bool:
-    """Whether the steps of an amount are all that lies between two of its values, to the cent."""
+    """Whether the steps explain the whole difference between two values, to the cent."""
     if before.value is None or after.value is None or not comparable(before.value, after.value):
         return False
     if any(step.by.kind != after.value.kind or step.by.unit != after.value.unit for step in steps):
@@ -123,7 +123,7 @@ def _of_slot(reading: Reading, slot: Slot, text: str, initial: str | None) -> Li
 
 
 def _of_topic(reading: Reading, text: str, initial: str | None) -> Line | None:
-    """A thing and its one typed value: "Budget for Hawaii is $10,000"."""
+    """Return a thing and its one typed value: "Budget for Hawaii is $10,000"."""
     if not reading.topic or reading.topic_values or reading.verb not in ("be", "") or len(reading.chunks) != 1:
         return None
     chunk = reading.chunks[0]
@@ -145,10 +145,10 @@ def _of_topic(reading: Reading, text: str, initial: str | None) -> Line | None:
     )
 
 
-# Which memories belong together: of one family, and alike in their words or telling of one slot.
+# Related memories: of one family, and similar in their words or filling one slot.
 
 ALIKE: Final = 0.60
-"""Word Jaccard from which two texts are of one group."""
+"""Word Jaccard from which two texts belong to one group."""
 
 
 _Read = tuple[Line | None, Step | None]
@@ -156,23 +156,23 @@ _Read = tuple[Line | None, Step | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A memory that may be merged with others of its family, and never with any of another."""
+    """A memory that may be merged with others of its family, and never with others."""
 
     id: str
     text: str
     family: Hashable
-    """All that the members of one group must have in common: walls, type, trust."""
+    """What the members of one group must share: scope, type, trust."""
     told_at: str = ""
     """ISO 8601; orders the members of a group."""
 
 
 def groups(members: Sequence[Member]) -> tuple[tuple[str, ...], ...]:
-    """The members' ids in groups, each id in exactly one, alone where nothing is like it.
+    """Return the members' ids in groups, each id in exactly one, alone if nothing is similar.
 
-    Two are linked where they are of one family, and their words' Jaccard is `ALIKE` at least, or both fill the same
-    single-valued slot, or one tells by how much the other's amount changed; a group is whatever links connect (single
-    linkage), so that the order given plays no part. Oldest first in a group, and groups by their oldest. Time grows
-    with the square of the number: meant for 100.
+    Two are linked if they are of one family, and their words' Jaccard is at least `ALIKE`, or both fill the same
+    single-valued slot, or one states by how much the other's amount changed. A group is everything that links connect
+    (single linkage), so the input order does not matter. Oldest first in a group, and groups by their oldest. Time
+    grows with the square of the number: meant for 100.
     """
     ordered = sorted(members, key=lambda member: (member.told_at, member.id))
     words = [frozenset(split_words(member.text.casefold(), underscore=True)) for member in ordered]
@@ -197,7 +197,7 @@ def groups(members: Sequence[Member]) -> tuple[tuple[str, ...], ...]:
 
 
 def _same_matter(one: _Read, other: _Read) -> bool:
-    """Whether both fill one slot, or one tells of a step between two values of the other's."""
+    """Whether both fill one slot, or one states a step between two values of the other's."""
     (line, step), (another, other_step) = one, other
     if line is not None and another is not None:
         return line.key == another.key
@@ -211,32 +211,32 @@ def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
     return len(left & right) / len(either) if either else 0.0
 
 
-# The one text that several statements come to, by rules alone: nothing is said that none of them says.
+# The merged text of several statements, by rules alone: it says nothing that none of them says.
 
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """One statement that is left, and the places, in the list given, of those that it stands for."""
+    """One remaining statement, and the indexes of the statements that it replaces."""
 
     text: str
     places: tuple[int, ...]
 
 
 def merge(statements: Sequence[str]) -> str:
-    """One text for statements that are given oldest first; "" for none.
+    """Return one text for statements, oldest first; "" for none.
 
-    What `condense` leaves is joined, a sentence each. "Budget for Hawaii is $10,000", "Added $2,000 to Hawaii budget"
-    and "Final Hawaii budget is $12,000" come to "Hawaii budget is $12,000 (updated from initial $10,000)".
+    The results of `condense` are joined, a sentence each. "Budget for Hawaii is $10,000", "Added $2,000 to Hawaii
+    budget" and "Final Hawaii budget is $12,000" become "Hawaii budget is $12,000 (updated from initial $10,000)".
     """
     return _joined([each.text for each in condense(statements)])
 
 
 def condense(statements: Sequence[str]) -> list[Condensed]:
-    """What is left of statements that are given oldest first; each of them is in exactly one, which says all it said.
+    """Return the remaining statements, oldest first; each given one is in exactly one, which says all it said.
 
-    Of those that give one slot different values the newest stays, with "(updated from initial VALUE)" after it; steps
-    between two amounts go where they add up to the difference. A statement that another one contains goes. Statements
-    of different matters stay apart: joined into one memory, a later contradiction of one would cost the others.
+    Of different values for one slot the newest stays, with "(updated from initial VALUE)" after it; steps between two
+    amounts are dropped if they add up to the difference. A statement contained in another one is dropped. Statements
+    about different things stay apart: joined into one memory, a later contradiction of one would cost the others.
     """
     texts = [each.strip() for each in statements]
     into = list(range(len(texts)))
@@ -259,7 +259,7 @@ def condense(statements: Sequence[str]) -> list[Condensed]:
 
 
 def _settle(texts: list[str], into: list[int], places: Sequence[int], lines_at: dict[int, Line]) -> None:
-    """Leave of one line its newest statement, which notes the first value."""
+    """Keep only the newest statement of a line, which notes the first value."""
     last = places[-1]
     newest, first = lines_at[last], lines_at[places[0]]
     for before, after in pairwise(places):
@@ -277,7 +277,7 @@ def _settle(texts: list[str], into: list[int], places: Sequence[int], lines_at: 
 
 
 def _drop_steps(texts: list[str], into: list[int], before: int, after: int, lines_at: dict[int, Line]) -> None:
-    """Drop what tells only how one amount became the next."""
+    """Drop statements of how one amount became the next."""
     steps: dict[int, Step] = {}
     for place in range(before + 1, after):
         step = step_of(texts[place])
@@ -289,7 +289,7 @@ def _drop_steps(texts: list[str], into: list[int], before: int, after: int, line
 
 
 def _plain(text: str) -> str:
-    """The statement without a word that only says that it is the newest: "Final Hawaii budget is ..."."""
+    """Return the statement without a word that only marks it as the newest: "Final Hawaii budget is ..."."""
     for lead in sorted(lines("consolidate_latest.txt"), key=len, reverse=True):
         if text.casefold().startswith(f"{lead} "):
             rest = text[len(lead) + 1 :].lstrip()
@@ -298,7 +298,7 @@ def _plain(text: str) -> str:
 
 
 def _drop_contained(texts: Sequence[str], into: list[int]) -> None:
-    """Drop what another one holds word for word, said in the same mood; of equal ones all but the last."""
+    """Drop statements that another one contains word for word, in the same mood; of equal ones all but the last."""
     folded = [_folded(text) for text in texts]
     left = [place for place in range(len(texts)) if into[place] == place]
     for place in left:
@@ -328,7 +328,7 @@ def _folded(text: str) -> str:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """The statements as sentences of one text; on lines of their own where one has lines."""
+    """Join statements as sentences of one text; on lines of their own if one has lines."""
     texts = [text for text in texts if text]
     if len(texts) < 2:
         return "".join(texts)

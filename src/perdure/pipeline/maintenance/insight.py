@@ -16,7 +16,7 @@ from perdure.pipeline.curation.rules.slots import read
 from perdure.pipeline.lexicon import words as entries
 from perdure.pipeline.retrieval.standing_facts import is_standing
 
-# How the user wants to be answered, and what is to be done otherwise next time.
+# Wishes for how to be answered, and lessons for the next time.
 
 REFLECTIVE = "reflective"
 
@@ -30,9 +30,9 @@ _NEXT_TIME = Pattern(r"\bnext time\b[\s,:]*(?P<rest>.+)$", re.I | re.S)
 
 
 def lessons(memories: Sequence[Experience]) -> list[Insight]:
-    """Wishes of how to be answered, and lessons, as single memories tell them, oldest first; one insight for each text.
+    """Return wishes for how to be answered, and lessons, from single memories, oldest first; one for each text.
 
-    A memory of type `reflective` is one or the other; any other memory only where it plainly speaks of answers.
+    A memory of type `reflective` is one or the other; any other memory only if it is plainly about answers.
     """
     found: dict[str, Insight] = {}
     for memory in memories:
@@ -68,24 +68,24 @@ def _styles() -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, entries('insight_styles.txt'))))})\b", re.I)
 
 
-# How often something was told: by the messages, and not by the memories, of which one may stand for many.
+# How often something was said: counted by messages, because one memory may stand for many.
 
 _SHARED: Final = 5
-"""Letters that two forms of one word share at least."""
+"""Minimum letters that two forms of one word share."""
 _SENTENCE = Pattern(r"[^.!?\n]+[.!?]*")
 _DENIED = Pattern(r"\b(?:not|never|no|without)\b|n't\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """One sentence that somebody said: of which message, and its stems."""
+    """One sentence: its message, and its stems."""
 
     message: str
     stems: frozenset[str]
 
 
 def read_tellings(messages: Iterable[tuple[str, str]]) -> list[Telling]:
-    """The sentences of messages, given by id and text; without questions, and without what is denied."""
+    """Return the sentences of messages, given by id and text; without questions and denials."""
     found: list[Telling] = []
     for id, text in messages:
         for sentence in _SENTENCE.findall(text):
@@ -95,21 +95,21 @@ def read_tellings(messages: Iterable[tuple[str, str]]) -> list[Telling]:
 
 
 def told(members: Sequence[Experience], stems: frozenset[str], tellings: Sequence[Telling]) -> int:
-    """How often it was told: by the messages of these memories, and by every other whose sentence has all the stems.
+    """Return how often it was said: in the messages of these memories, and in others with all the stems.
 
-    A memory of which no message is known counts once.
+    A memory without known messages counts once.
     """
     known = frozenset[str]().union(*(member.tellings for member in members))
     return len(known | {telling.message for telling in tellings if stems <= telling.stems})
 
 
 def is_topic(word: str) -> bool:
-    """Whether a word says what a text is about."""
+    """Whether a word carries a topic."""
     return word.casefold() not in entries("recall_stopwords.txt")
 
 
 def speaks_of(topic: str, text: str) -> bool:
-    """Whether a text has a word of the topic, in whatever form: "deploys" is of "deployment"."""
+    """Whether a text has a word of the topic, in any form: "deploys" matches "deployment"."""
     asked = [stem for word in topic.split() if is_topic(word) for stem in words(word)] or words(topic)
     return any(_akin(one, other) for one in asked for other in words(text))
 
@@ -127,14 +127,14 @@ def _akin(one: str, other: str) -> bool:
 # How the user does what they do: "Preferred approach: docker-compose".
 
 PREFERRED: Final = 2
-"""Tellings from which a way of doing something is the preferred one."""
+"""Mentions from which a way of doing something counts as preferred."""
 
 _WAY = Pattern(r"\b(?:using|via|by means of|prefers? to use|prefers? using|always uses?)\s+", re.IGNORECASE)
 _WITH = Pattern(r"\bwith\s+", re.IGNORECASE)
 _WORD = Pattern(r"[^\W_][\w.+#-]*")
 _ARTICLES = frozenset({"a", "an", "the", "their", "his", "her", "its"})
 _LONGEST = 2
-"""Words that name a way."""
+"""Maximum words of a way."""
 
 
 @dataclass(slots=True)
@@ -146,9 +146,9 @@ class _Way:
 
 
 def approaches(memories: Sequence[Experience], tellings: Sequence[Telling] = ()) -> list[Insight]:
-    """The ways in which memories, oldest first, say that something is done, `PREFERRED` times at least; most first.
+    """Return the ways in which something is done, mentioned at least `PREFERRED` times; most first.
 
-    Of several ways to do one thing only the one that was told most often is preferred, and none where two are level.
+    Of several ways to do one thing only the most mentioned one is preferred, and none if two are equal.
     """
     ways: dict[tuple[str, ...], _Way] = {}
     for memory in memories:
@@ -172,7 +172,7 @@ def approaches(memories: Sequence[Experience], tellings: Sequence[Telling] = ())
 
 def _ways(text: str, *, works: bool) -> Iterator[str]:
     starts = [found.end() for found in _WAY.finditer(text)]
-    if works:  # "with" is a way of working only: whom one plays tennis with is none
+    if works:  # "with" only counts for work: a tennis partner is not a way of doing something
         starts += [found.end() for found in _WITH.finditer(text)]
     for start in starts:
         shown = _name(text, start)
@@ -181,7 +181,7 @@ def _ways(text: str, *, works: bool) -> Iterator[str]:
 
 
 def _name(text: str, start: int) -> str:
-    """The words from a place that name something, two at most, without an article before them."""
+    """Return the words from a position that name something, at most two, without an article before them."""
     found: list[str] = []
     end = start
     for word in _WORD.finditer(text, start):
@@ -198,14 +198,14 @@ def _name(text: str, start: int) -> str:
 # What goes wrong again and again: "Common issue: port conflicts".
 
 COMMON: Final = 2
-"""Tellings from which a trouble is a common one."""
+"""Mentions from which a problem counts as common."""
 
 _TOKEN = Pattern(r"[^\W_][\w-]*")
 _HISSING = ("s", "x", "ch", "sh", "z")
 
 
 def troubles(memories: Sequence[Experience], tellings: Sequence[Telling] = ()) -> list[Insight]:
-    """The troubles that memories, oldest first, name `COMMON` times at least; most told first."""
+    """Return the problems that memories mention at least `COMMON` times; most mentioned first."""
     found: dict[tuple[str, ...], list[tuple[Experience, str]]] = {}
     for memory in memories:
         for phrase in dict.fromkeys(_phrases(memory.text)):
@@ -222,7 +222,7 @@ def troubles(memories: Sequence[Experience], tellings: Sequence[Telling] = ()) -
 
 
 def _phrases(text: str) -> Iterator[str]:
-    """Each noun of trouble in the text with the word before it, which says what the trouble is with."""
+    """Yield each noun of a problem in the text with the word before it, which says what the problem is with."""
     tokens = [(found[0], found.start(), found.end()) for found in _TOKEN.finditer(text)]
     for (before, _, end), (noun, start, _) in pairwise(tokens):
         if words(noun)[-1:] and words(noun)[-1] in _nouns() and text[end:start].isspace():
@@ -246,7 +246,7 @@ def _plural(phrase: str) -> str:
 # What the user does again and again: "User frequently deploys payment-service (12 times)".
 
 FREQUENT: Final = 3
-"""Tellings from which something is done frequently."""
+"""Mentions from which an action counts as frequent."""
 
 _SUBJECT = Pattern(r"^User\s+", re.IGNORECASE)
 _AUXILIARIES = frozenset({"is", "was", "has", "had", "have", "been"})
@@ -256,10 +256,10 @@ _AFTER = Pattern(r"\s+(?:using|via|with|by)\s.*$|\s+\d.*$", re.IGNORECASE | re.D
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """What one memory says is done."""
+    """The action in one memory."""
 
     verb: str
-    """As it is read, in one form for all tenses."""
+    """One form for all tenses."""
     phrase: str
     """The verb as it is written, with its auxiliary."""
     matter: str
@@ -267,12 +267,12 @@ class _Act:
 
     @property
     def stems(self) -> frozenset[str]:
-        """The stems of the verb and of what it is done to."""
+        """The stems of the verb and its object."""
         return frozenset(words(self.phrase.split()[-1])) | frozenset(words(self.matter))
 
 
 def actions(memories: Sequence[Experience], tellings: Sequence[Telling] = ()) -> list[Insight]:
-    """What memories, oldest first, say that the user does, where it was told `FREQUENT` times at least; most first."""
+    """Return the user's actions mentioned at least `FREQUENT` times; most first."""
     found: dict[tuple[str, tuple[str, ...]], list[tuple[Experience, _Act]]] = {}
     for memory in memories:
         act = _act_of(memory.text)
@@ -318,16 +318,16 @@ def _act_of(text: str) -> _Act | None:
 
 
 def _often(phrase: str) -> str:
-    """The verb with "frequently", which stands after its auxiliary."""
+    """Return the verb with "frequently", after its auxiliary."""
     first, _, rest = phrase.partition(" ")
     return f"{first} frequently {rest}" if rest and first.casefold() in _AUXILIARIES else f"frequently {phrase}"
 
 
 def insights(memories: Sequence[Experience], messages: Iterable[tuple[str, str]] = ()) -> list[Insight]:
-    """The insights of memories, oldest first: counts, common issues, preferred approaches, styles, lessons.
+    """Return the insights of memories, oldest first: counts, common issues, preferred approaches, styles, lessons.
 
-    `messages`, by id and text, are what was said: a memory of which a repeat told nothing new is counted by them. The
-    same memories and messages give the same insights.
+    `messages`, by id and text, count repetitions that made no memory. The same memories and messages give the same
+    insights.
     """
     tellings = read_tellings(messages)
     return [

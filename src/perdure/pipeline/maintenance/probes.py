@@ -1,4 +1,4 @@
-"""Questions and pairs of repeated facts that the recall benchmark makes of a store's own memories."""
+"""Questions and duplicates that the recall benchmark derives from a store's own memories."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from perdure.pipeline.lexicon import pairs, words
 # --- Probes: questions that a store's own contents answer
 
 Kind = Literal["slots", "messages"]
-"""What a probe was made from."""
+"""The source of a probe."""
 
 MOST_TERMS = 8
-"""Topic words of a message that are asked: as many as a full question has. All of a long message would find anything
-that came from it, by its length alone."""
+"""Topic words of a message in a question: as many as a full question has. All words of a long message would find
+everything that came from it, by its length alone."""
 USER = "user"
-"""The subject of facts about the one who speaks."""
+"""The subject of facts about the speaker."""
 OTHER_FORM = "What is {subject}'s {attribute}?"
-"""How one asks for an attribute that has no form of its own."""
+"""The question for an attribute without a form of its own."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question, and the memories that it is after."""
+    """A question, and the expected memories."""
 
     kind: Kind
     question: str
     scope: Scope
-    """The walls of these memories."""
+    """The scope of these memories."""
     gold: tuple[str, ...]
-    """Ids of the memories that answer it, each as good as the others."""
+    """Ids of the expected memories, each as good as the others."""
     stale: frozenset[str] = frozenset()
-    """Earlier texts of theirs, which must not come."""
+    """Their earlier texts, which must not be found."""
     message: str | None = None
-    """The id of the message that it was made from."""
+    """The id of its source message."""
 
 
 def slot_probes(items: Iterable[MemoryItem], earlier: Mapping[str, Collection[str]]) -> list[Probe]:
-    """A question for each single-valued attribute of a subject that the memories tell of.
+    """Return a question for each single-valued attribute of a subject in the memories.
 
-    Where several tell of one, the latest told is what the question is after. `earlier` has the texts that later ones
-    have replaced, by the id of the memory. Statements of what is not so are not asked for.
+    If several give it, the latest is expected. `earlier` has the replaced texts by the id of the memory. Negated
+    statements are left out.
     """
     single = words("profile_attributes.txt")
     latest: dict[tuple[Scope, str, str], MemoryItem] = {}
@@ -68,7 +68,7 @@ def slot_probes(items: Iterable[MemoryItem], earlier: Mapping[str, Collection[st
 
 
 def question(subject: str, attribute: str) -> str:
-    """How one asks for a subject's attribute: "Where does the user live?"."""
+    """Return the question for a subject's attribute: "Where does the user live?"."""
     form = pairs("probe_questions.tsv").get(attribute, OTHER_FORM)
     return form.format(subject="the user" if subject == USER else subject, attribute=attribute)
 
@@ -79,10 +79,10 @@ def message_probes(
     terms: Mapping[str, Sequence[str]],
     earlier: Mapping[str, Collection[str]],
 ) -> list[Probe]:
-    """The topic words of each message, spread over it, as a question for the facts that came from it.
+    """Return the topic words of each message, spread over it, as a question for its facts.
 
-    `sources` has the messages behind the text that a memory now has, by its id; `terms` the topic words of the messages
-    that are kept. A fact that says just these words is not asked for: whatever finds words would find it.
+    `sources` has the source messages of a memory's current text, by its id; `terms` the topic words of the stored
+    messages. A fact with exactly these words is left out, because any keyword search would find it.
     """
     drawn: dict[tuple[Scope, str], list[MemoryItem]] = {}
     for item in items:
@@ -100,9 +100,9 @@ def message_probes(
 
 
 def sample(probes: Iterable[Probe], most: int) -> list[Probe]:
-    """At most so many of the probes, as many from each scope and each kind as there are, by scope.
+    """Return at most so many probes, balanced over scopes and kinds, by scope.
 
-    Which ones is decided by a digest of the ids alone: the same store gives the same probes.
+    A digest of the ids decides, so the same store gives the same probes.
     """
     lanes: dict[Scope, dict[Kind, list[Probe]]] = {}
     for probe in sorted(probes, key=_digest):
@@ -112,13 +112,13 @@ def sample(probes: Iterable[Probe], most: int) -> list[Probe]:
 
 
 def _in_turns(lanes: Sequence[Sequence[T]]) -> list[T]:
-    """One of each lane after the other, until all are empty."""
+    """Return one of each lane in turn, until all are empty."""
     rounds = zip_longest(*([(each,) for each in lane] for lane in lanes), fillvalue=())
     return [each for turn in rounds for taken in turn for each in taken]
 
 
 def _spread(terms: Sequence[str], most: int) -> list[str]:
-    """At most so many of the terms, in order and from all parts of the text."""
+    """Return at most so many terms, in order and from all parts of the text."""
     if len(terms) <= most:
         return list(terms)
     return [terms[place * len(terms) // most] for place in range(most)]
@@ -140,24 +140,24 @@ def _scope_key(scope: Scope) -> tuple[str, ...]:
 # --- Repeated facts
 
 SAME_MEANING = 0.97
-"""Cosine from which two texts are taken to say the same. With `minilm`, facts that differ in a number ("weighs 70 kg",
-"weighs 71 kg") reach 0.958, and rewordings of one fact 0.835 to 0.975: a pair that is told hardly ever is none."""
+"""Cosine from which two texts count as saying the same. With `minilm`, facts that differ in a number ("weighs 70 kg",
+"weighs 71 kg") reach 0.958, and rewordings of one fact 0.835 to 0.975: a reported pair is hardly ever wrong."""
 AT_A_TIME = 1_024
-"""Rows that are held against all others in one go: 40 MB for 10,000 texts."""
+"""Rows compared with all others at a time: 40 MB for 10,000 texts."""
 
 
 def folded(text: str) -> str:
-    """The text without what does not change its meaning: case, width, white space, and the marks at its end."""
+    """Return the text without differences of case, width, white space, and final punctuation."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(" .!")
 
 
 def duplicate_pairs(
     texts: Sequence[str], vectors: Sequence[NDArray[np.float32] | None], shown: int
 ) -> tuple[int, list[tuple[int, int]]]:
-    """How many pairs of the texts say the same, and the places of the first `shown` of them, the lower one first.
+    """Return how many pairs of texts say the same, and the indexes of the first `shown`, the lower one first.
 
-    They are equal once `folded`, or their vectors have a cosine of at least `SAME_MEANING`; a vector may be None. Takes
-    time that grows with the square of the number of texts: 10,000 of them three seconds on two cores.
+    They are equal once `folded`, or their vectors have a cosine of at least `SAME_MEANING`; a vector may be None. Time
+    grows with the square of the number of texts: 10,000 of them take three seconds on two cores.
     """
     units = _units(vectors)
     numbers: dict[str, int] = {}
@@ -175,7 +175,7 @@ def duplicate_pairs(
 
 
 def _units(vectors: Sequence[NDArray[np.float32] | None]) -> NDArray[np.float32]:
-    """The vectors at length 1, of shape (texts, dimension); zeros for those that there are not."""
+    """Return the vectors at length 1, of shape (texts, dimension); zeros for missing ones."""
     dimension = next((len(vector) for vector in vectors if vector is not None), 0)
     units = np.zeros((len(vectors), dimension), dtype=np.float32)
     for row, vector in enumerate(vectors):

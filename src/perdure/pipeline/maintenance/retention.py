@@ -17,7 +17,7 @@ from perdure.domain.clock import read_moment
 from perdure.domain.memory import MemoryItem
 
 INITIAL_DAYS: Final = 30.0
-"""S0, the strength of a memory that nobody has recalled."""
+"""S0, the strength of a memory that was never recalled."""
 THRESHOLD: Final = 0.15
 """R below which a memory is pruned: after 57 days for one that was never recalled."""
 GRACE_DAYS: Final = 7.0
@@ -25,35 +25,35 @@ GRACE_DAYS: Final = 7.0
 _DAY = 86_400.0
 
 FEEDBACK: Final = {"positive": 0.25, "negative": -0.25, "very_negative": -0.5}
-"""What a verdict adds to the importance, which stays within [0, 1]."""
+"""The change of the importance for a verdict; the importance stays within [0, 1]."""
 
 
 def strength(access_count: int, importance: float = 0.5, initial_days: float = INITIAL_DAYS) -> float:
-    """S in days, above 0: it grows with each recall and with the importance."""
+    """Return S in days, above 0: it grows with each recall and with the importance."""
     return (initial_days + max(access_count, 0)) * float(4.0 ** (min(max(importance, 0.0), 1.0) - 0.5))
 
 
 def retention(idle_days: float, strength_days: float) -> float:
-    """R = e^(-t / S) in [0, 1]; a negative t, which clocks that disagree make, counts as 0."""
+    """Return R = e^(-t / S) in [0, 1]; a negative t, from clocks that disagree, counts as 0."""
     return math.exp(-max(idle_days, 0.0) / strength_days)
 
 
 def retained(item: MemoryItem, now: datetime, initial_days: float = INITIAL_DAYS) -> float:
-    """R of a memory at a moment: what it is worth beside others."""
+    """Return R of a memory at a time, for comparison with others."""
     idle = _days_since(now, item.created_at, item.updated_at, item.last_accessed_at)
     return retention(idle, strength(item.access_count, item.importance, initial_days))
 
 
 def is_new(item: MemoryItem, now: datetime, grace_days: float = GRACE_DAYS) -> bool:
-    """Whether it came, was told, or became true only lately, or will become true."""
+    """Whether it was created, said, or became true only lately, or will become true."""
     return _days_since(now, item.created_at, item.updated_at, item.told_at, item.valid_from) < grace_days
 
 
 def weighed(importance: float, before: float | None, verdict: str | None) -> tuple[float, float | None]:
-    """The importance after a verdict, and what it was without any; None takes the verdict back.
+    """Return the importance after a verdict, and the one without any; None withdraws the verdict.
 
-    `before` is what it was without the verdict that stands now, or None where none stands. A verdict replaces the one
-    before it, so that the same one twice is the same as once.
+    `before` is the importance without the current verdict, or None if there is none. A verdict replaces the one before
+    it, so that the same one twice is the same as once.
     """
     plain = importance if before is None else before
     if verdict is None:
@@ -62,6 +62,6 @@ def weighed(importance: float, before: float | None, verdict: str | None) -> tup
 
 
 def _days_since(now: datetime, *moments: str | None) -> float:
-    """Days since the latest of the moments; below 0 where it lies ahead."""
+    """Return the days since the latest of the times; below 0 if it is in the future."""
     known = [found for moment in moments if moment is not None and (found := read_moment(moment)) is not None]
     return (now - max(known)).total_seconds() / _DAY if known else 0.0

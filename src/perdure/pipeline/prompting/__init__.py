@@ -1,1 +1,1 @@
-"""What goes into a prompt: context blocks, placement, quotation, compaction."""
+"""The content of prompts: context blocks, placement, quotation, compaction."""

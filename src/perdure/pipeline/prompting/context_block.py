@@ -25,28 +25,27 @@ from perdure.pipeline.prompting.quoting import (
 # --- The block of the library's context calls
 
 STANDING_SHARE = 0.5
-"""Of the budget, what directives and profile may take together before facts: they come with every prompt."""
+"""Maximum share of the budget for directives and profile, which are in every prompt, before facts."""
 
 
 def quote(text: str) -> str:
-    """The text on one line, in quotation marks, unable to close the block, to open another or to hide anything."""
+    """Return the text on one line, in quotation marks, unable to close the block, open another or hide anything."""
     return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def render(items: Sequence[MemoryItem], *, max_tokens: int) -> str:
-    """The block of memories alone: see `render_context`."""
+    """Render memories alone: see `render_context`."""
     return render_context((), (), items, max_tokens=max_tokens)
 
 
 def render_context(
     directives: Sequence[MemoryItem], profile: Sequence[MemoryItem], facts: Sequence[MemoryItem], *, max_tokens: int
 ) -> str:
-    """The block within `max_tokens`: directives and profile oldest first, then the facts of this moment, best first.
+    """Render a block within `max_tokens`: directives and profile oldest first, then the facts, best first.
 
-    What stands for every question comes first and in an order that does not change, so that the prefix of a prompt
-    stays as it was and its cache holds. An item that does not fit is skipped, a later one may fit; of directives and
-    profile the newest are fitted first. Empty where nothing fits. The fingerprint in the closing lines marks the text
-    as perdure's own.
+    The parts that do not depend on the question come first and in a stable order, so the prefix of a prompt, and its
+    cache, stay valid. An item that does not fit is skipped, a later one may fit; of directives and profile the newest
+    are fitted first. Empty if nothing fits. The fingerprint in the closing lines marks the text as perdure's own.
     """
     left = max_tokens - FRAME_TOKENS
     parts: list[str] = []
@@ -64,7 +63,7 @@ def render_context(
 
 
 def _dated_lines(title: str | None, items: Sequence[MemoryItem], left: int) -> tuple[list[str], int]:
-    """The lines of the items that fit, and what they cost with their title."""
+    """Return the lines of the items that fit, and their cost with the title."""
     spent = 0 if title is None else estimate_tokens(title)
     lines = [f"- {_dated(item)}" for item in items]
     costs = [estimate_tokens(line) for line in lines]
@@ -88,10 +87,10 @@ def system_block(
     summary: str | None = None,
     max_tokens: int,
 ) -> str:
-    """Spec 001's form, for a system prompt: `## User's Relevant Context`, and a line `- <content>` for each memory.
+    """Render the form for a system prompt: `## User's Relevant Context`, and `- <content>` for each memory.
 
-    Before it stand how the user wants to be answered, what the team holds for true, and the summary. What does not fit
-    into `max_tokens` is left out, the newest directives and the best memories coming first; "" where nothing is left.
+    Before it come the user's wishes for how to be answered, the team's facts, and the summary. What does not fit into
+    `max_tokens` is left out; the newest directives and the best memories come first; "" if nothing is left.
     """
     parts, left = _standing(directives, canonical, summary, max_tokens, share=STANDING_SHARE if hits else 1.0)
     lines = _fitting([f"- {text}" for hit in hits if (text := one_line(hit.memory))], left, CONTEXT)
@@ -108,7 +107,7 @@ def user_block(
     summary: str | None = None,
     max_tokens: int,
 ) -> str:
-    """Spec 002's form, to stand before the user's words: summary, then `[<role>] <content>`, parted by `---`.
+    """Render the form before the user's words: summary, then `[<role>] <content>`, separated by `---`.
 
     What comes before it, and what is left out, is as in `system_block`.
     """
@@ -128,9 +127,9 @@ def user_and_team_block(
     summary: str | None = None,
     max_tokens: int,
 ) -> tuple[str, str]:
-    """The same in two blocks, `user_block` and `system_block` for what the team holds for true, which stands apart.
+    """Render two blocks: `user_block`, and `system_block` with the team's facts.
 
-    Together they take `max_tokens` at most.
+    Together they take at most `max_tokens`.
     """
     is_alone = not (hits or directives or summary)
     team = system_block(
@@ -141,12 +140,12 @@ def user_and_team_block(
 
 
 def before_words(block: str, words: str) -> str:
-    """The text of a user's message with a block before what they said; as it was without a block."""
+    """Return a user message's text with a block before it; unchanged without a block."""
     return f"{ahead(block)}{words}" if block else words
 
 
 def ahead(block: str) -> str:
-    """A block as the beginning of a user's message, whose words follow directly."""
+    """Return a block as the beginning of a user's message."""
     return f"{block}{BREAK}{CURRENT}"
 
 
@@ -158,7 +157,7 @@ def _standing(
     *,
     share: float,
 ) -> tuple[list[str], int]:
-    """The parts that stand for every message, and the tokens that are left beside them."""
+    """Return the parts for every message, and the remaining tokens."""
     budget = max_tokens - FRAME_TOKENS
     left = int(budget * share)
     parts: list[str] = []
@@ -177,11 +176,11 @@ def _standing(
 
 
 def _fitting(lines: Sequence[str], budget: int, title: str) -> list[str]:
-    """The lines that fit under their title; after one that does not, a shorter one may."""
+    """Return the lines that fit under their title; after one that does not, a shorter one may."""
     costs = [_cost("", (line,)) for line in lines]
     return [lines[place] for place in fit(costs, budget - _cost(title, ()))]
 
 
 def _cost(title: str, lines: Sequence[str]) -> int:
-    """Tokens of a part, with the break before each of its lines that spec 002's form has."""
+    """Return the tokens of a part, with the break before each of its lines in the user's form."""
     return (estimate_tokens(title + BREAK) if title else 0) + sum(estimate_tokens(line + BREAK) for line in lines)
