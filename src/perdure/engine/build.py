@@ -79,7 +79,7 @@ def build(config: MemoryConfig, *, clock: Clock = system_clock, any_embedder: bo
         fresh_store=fresh_store,
         change_observer=_graph_sync(config),
         file_observer=_file_sync(store),
-        quota=Quotas,
+        quota=Quotas if config.upkeep.max_memories_per_user else None,
     )
     return Engine(kernel)
 

@@ -22,16 +22,13 @@ class Embedder(ABC):
 
     name: ClassVar[str]
     """The provider's name."""
+    local: bool = False
+    """Whether texts are embedded on this machine, where a thousand single words cost nothing but a moment."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
         """Length of every vector, known without loading a model."""
-
-    @property
-    def local(self) -> bool:
-        """Whether texts are embedded on this machine, where a thousand single words cost nothing but a moment."""
-        return False
 
     @property
     def label(self) -> str:

@@ -27,6 +27,7 @@ class HashedEmbedder(Embedder):
     """
 
     name: ClassVar[str] = "hashed"
+    local = True
 
     class Settings(BaseModel):
         """How many buckets there are."""
@@ -38,11 +39,6 @@ class HashedEmbedder(Embedder):
 
     def __init__(self, settings: Settings) -> None:
         self._dimension = settings.dimensions
-
-    @property
-    def local(self) -> bool:
-        """It runs on this machine."""
-        return True
 
     @property
     def dimension(self) -> int:

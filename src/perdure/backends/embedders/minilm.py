@@ -277,6 +277,7 @@ class MiniLMEmbedder(Embedder):
     """
 
     name: ClassVar[str] = "minilm"
+    local = True
 
     class Settings(BaseModel):
         """Where the model lies and how many threads it takes."""
@@ -312,11 +313,6 @@ class MiniLMEmbedder(Embedder):
         self._encoder: Encoder | None = None
         if settings.path and (files := self._find()):
             self._check_precision(files)
-
-    @property
-    def local(self) -> bool:
-        """It runs on this machine."""
-        return True
 
     @property
     def dimension(self) -> int:

@@ -68,15 +68,12 @@ class _Watch(Embedder):
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
+        self.local = embedder.local
         self.seconds = 0.0
 
     @property
     def dimension(self) -> int:
         return self._embedder.dimension
-
-    @property
-    def local(self) -> bool:
-        return self._embedder.local
 
     @property
     def label(self) -> str:

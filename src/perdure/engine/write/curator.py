@@ -20,7 +20,7 @@ from perdure.engine.aio.calls import degrade, never_fail
 from perdure.pipeline.curation.llm.extraction import extract_facts
 from perdure.pipeline.curation.llm.parsing import UnreadableAnswer
 from perdure.pipeline.curation.llm.reconciliation import Outcome, decide_batch, decide_one
-from perdure.pipeline.curation.rules.extraction import ScopedContexts, beginning, extract
+from perdure.pipeline.curation.rules.extraction import beginning, extract, scoped_contexts
 from perdure.pipeline.curation.rules.reconciliation import decide
 
 # The cache of a language model's valid answers: the same question in one scope is asked once.
@@ -156,7 +156,7 @@ class RulesCurator:
     asks_again = False
 
     def __init__(self, limit: int, *, keeps_words: bool) -> None:
-        self._contexts = ScopedContexts()
+        self._contexts = scoped_contexts()
         self._limit = limit
         self._rest = "kept as words" if keeps_words else "not kept"
 

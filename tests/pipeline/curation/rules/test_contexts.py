@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.pipeline.curation.rules import slots
-from perdure.pipeline.curation.rules.extraction import Contexts, ScopedContexts, conversation_reader, extract
+from perdure.pipeline.curation.rules.extraction import Contexts, conversation_reader, extract, scoped_contexts
 from perdure.pipeline.curation.rules.extraction.dialogue import contexts
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 from perdure.pipeline.curation.rules.memo import forget_texts
@@ -92,7 +92,7 @@ def test_the_same_facts_are_read_in_a_window_that_slides(chosen: list[tuple[tupl
 def test_contexts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contexts, "MOST_MESSAGES", 3)
     monkeypatch.setattr(contexts, "MOST_SCOPES", 2)
-    every = ScopedContexts()
+    every = scoped_contexts()
     for user in "abc":
         known = every.of(Scope(user_id=user))
         for number in range(9):
@@ -114,7 +114,7 @@ def test_a_message_without_a_moment_is_kept_too() -> None:
 
 
 def test_what_is_forgotten_is_dropped_with_all_that_was_computed_from_texts() -> None:
-    every = ScopedContexts()
+    every = scoped_contexts()
     ana, bo = Scope(user_id="ana", run_id="1"), Scope(user_id="bo")
     for scope in (ana, bo):
         before = [Message("user", "My sister lives in Oslo.", timestamp=NOW)]

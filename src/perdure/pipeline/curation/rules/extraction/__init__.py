@@ -16,7 +16,7 @@ from perdure.domain.fact import Fact
 from perdure.domain.message import Message
 from perdure.domain.text.pattern import Pattern
 from perdure.pipeline import lexicon
-from perdure.pipeline.curation.rules.extraction.dialogue.contexts import Contexts, ScopedContexts
+from perdure.pipeline.curation.rules.extraction.dialogue.contexts import Contexts, scoped_contexts
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse, Draft
 
 # Cutting a long conversation to the characters that are read, at the end of a sentence.
@@ -79,7 +79,7 @@ def _is_shortened(end: str) -> bool:
     return (len(last) == 1 and last.isupper()) or last.lower() in lexicon.pairs("wrapping.tsv")["shortened"].split()
 
 
-__all__ = ["Contexts", "ScopedContexts", "beginning", "extract"]
+__all__ = ["Contexts", "beginning", "extract", "scoped_contexts"]
 
 LONGEST_CONTEXT = 48
 """Messages of context that are read, about a millisecond each; callers usually pass fewer."""

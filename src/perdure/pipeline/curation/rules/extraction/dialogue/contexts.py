@@ -13,10 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from perdure.domain.message import Message
-from perdure.domain.scope import Scope
 from perdure.pipeline.curation.rules.extraction.dialogue.discourse import Discourse
 from perdure.pipeline.curation.rules.extraction.dialogue.watched import Change, watch
-from perdure.pipeline.curation.rules.memo import forgets
+from perdure.pipeline.curation.rules.memo import PerScope
 
 MOST_MESSAGES = 48
 """Messages of one scope whose changes are kept, some 5 KB each: twice what an `add` looks back to."""
@@ -67,31 +66,9 @@ class Contexts:
         return len(self._kept)
 
 
-class ScopedContexts:
-    """A thread-safe cache for each scope: nothing that was said in one is looked at in another."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Scope, Contexts] = OrderedDict()
-        self._guard = threading.Lock()
-        forgets(self)
-
-    def of(self, scope: Scope) -> Contexts:
-        """The cache of a scope."""
-        with self._guard:
-            found = self._kept.setdefault(scope, Contexts())
-            self._kept.move_to_end(scope)
-            while len(self._kept) > MOST_SCOPES:
-                self._kept.popitem(last=False)
-            return found
-
-    def forget(self, walls: Scope) -> None:
-        """Drop what was made of messages that something in these walls may have come from."""
-        with self._guard:
-            for scope in [each for each in self._kept if each.overlaps(walls)]:
-                del self._kept[scope]
-
-    def __len__(self) -> int:
-        return len(self._kept)
+def scoped_contexts() -> PerScope[Contexts]:
+    """A cache of each scope's contexts."""
+    return PerScope(Contexts, MOST_SCOPES)
 
 
 def _mark(message: Message) -> bytes:
