@@ -61,9 +61,6 @@ class KeptWords:
     given: NDArray[np.bool_]
     """Which have one."""
 
-    def __len__(self) -> int:
-        return len(self.keys)
-
     def with_vector(self) -> dict[str, Vector]:
         """The vectors that there are, by the words."""
         return {self.texts[place]: self.vectors[place] for place in np.flatnonzero(self.given).tolist()}

@@ -60,7 +60,7 @@ class WordTable:
         """Take in words that a store has, with the vectors that it has; those that are here stay as they are."""
         with self._turn:
             new = [place for place, key in enumerate(kept.keys) if key not in self._numbers]
-            if len(new) < len(kept):
+            if len(new) < len(kept.keys):
                 kept = KeptWords(
                     [kept.keys[place] for place in new],
                     [kept.texts[place] for place in new],
