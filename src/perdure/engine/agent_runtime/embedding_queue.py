@@ -94,7 +94,6 @@ class EmbeddingQueue:
         for queue in self._queues.values():
             queue.clear()
 
-    # ------------------------------------------------------------------ work
     async def _work(self) -> None:
         pause = PAUSE
         while some := self._next():

@@ -296,7 +296,6 @@ class Memories:
         self._kernel = kernel
         self._pending = pending
 
-    # ------------------------------------------------------------------ create
     @guarded
     async def create(self, draft: Draft, walls: Scope) -> str:
         """Store a memory and return its id: the existing one's if it must be unique and is not.
@@ -363,7 +362,6 @@ class Memories:
             raise ConflictError(f"there is something with the id {id!r} already: use another")
         return True
 
-    # ------------------------------------------------------------------ update
     @guarded
     async def update(self, id: str, revision: Revision, walls: Scope) -> bool:
         """Change a memory, keeping its id; False if there is none.
@@ -430,7 +428,6 @@ class Memories:
                 await kernel.store.update(kernel.collection, id, vector=vector)
         return vector
 
-    # ------------------------------------------------------------------ delete
     @guarded
     async def delete(self, ids: Sequence[str], walls: Scope) -> int:
         """Delete memories, their fragments and summaries of their sessions; return how many.

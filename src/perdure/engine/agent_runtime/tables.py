@@ -78,7 +78,6 @@ class Tables:
                 return  # the agents of a server may see each other
             raise ForbiddenError(f"agent_id {shown(asked)} lies outside of what this memory may be asked for")
 
-    # ------------------------------------------------------------------ keeping
     @guarded
     async def add(self, records: Sequence[Record]) -> list[bool]:
         """Store records, and return for each whether it was new; missing records that they name are created."""
@@ -125,7 +124,6 @@ class Tables:
         await ledger.ensure([_agent(record.agent_id, record.created_at)])
         await ledger.put(record)
 
-    # ------------------------------------------------------------------ finding
     @guarded
     async def find(self, query: Query[R]) -> list[R]:
         """Return the records of a query."""
@@ -155,7 +153,6 @@ class Tables:
                 found.setdefault(each.id, each)
         return sorted(found.values(), key=lambda each: (each.created_at, each.id))
 
-    # ------------------------------------------------------------------ changing
     @guarded
     async def change(self, noun: type[Record], key: Mapping[str, str], changes: Mapping[str, Any]) -> bool:
         """Change fields of one record; return whether it exists. Records that it newly names are created."""
@@ -178,7 +175,6 @@ class Tables:
             await ledger.ensure(spoken_of)
         return changed
 
-    # ------------------------------------------------------------------ removing
     @guarded
     async def remove(self, noun: type[Record], where: Where) -> int:
         """Delete records and their dependents; return how many."""

@@ -219,7 +219,12 @@ class BatchQueue(Generic[T]):
 
     async def _go(self) -> None:
         while self._waiting:
-            batch, size = self._next()
+            batch: list[T] = []
+            size = 0
+            while self._waiting and len(batch) < MAX_BATCH and not (batch and self._apart(batch, self._waiting[0][0])):
+                each, more = self._waiting.popleft()
+                batch.append(each)
+                size += more
             try:
                 await self._work(batch)
             except asyncio.CancelledError:  # of something inside it, unless the whole loop ends
@@ -235,12 +240,3 @@ class BatchQueue(Generic[T]):
                 for look in looking:
                     if not look.done():
                         look.set_result(None)
-
-    def _next(self) -> tuple[list[T], int]:
-        batch: list[T] = []
-        sizes = 0
-        while self._waiting and len(batch) < MAX_BATCH and not (batch and self._apart(batch, self._waiting[0][0])):
-            each, size = self._waiting.popleft()
-            batch.append(each)
-            sizes += size
-        return batch, sizes

@@ -93,7 +93,6 @@ class CallerModels:
         self._closing: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    # ------------------------------------------------------------------ grants
     def lend(self, session: Hashable, turn: int, grant: ModelGrant | None) -> None:
         """Store the grant of a turn; a turn without a grant is left to the rules."""
         if grant is None or not self.is_on:
@@ -149,7 +148,6 @@ class CallerModels:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    # ------------------------------------------------------------------ readers
     @asynccontextmanager
     async def reader(self, session: Hashable, turn: int) -> AsyncGenerator[Curator | None]:
         """Yield the curator for a turn's grant; None, logged once, if the configured one must read it."""
@@ -173,7 +171,13 @@ class CallerModels:
         grant = lent.grant
         if grant not in self._models:
             try:
-                self._models[grant] = self._made(grant)
+                named = LLMConfig(
+                    provider="openai", config={"model": grant.model, "base_url": grant.base_url, "timeout": PATIENCE}
+                )
+                # What is left out would be taken from the environment: the server's own key, and who pays for it.
+                key = grant.key.get_secret_value() if grant.key is not None else NO_KEY
+                llm: LLM = registry.build("llms", named.provider, {**named.config, "api_key": key, "account": "none"})
+                self._models[grant] = _GrantedModel(llm, reader_by(self._config, named, llm))
             except DependencyError as error:  # it names the package and the pip line
                 self._say(f"turns are read by the rules: {error.message}")
                 return None
@@ -184,15 +188,6 @@ class CallerModels:
         if len(self._models) > MOST_MODELS:
             self._over(next(iter(self._models)))
         return self._models[grant]
-
-    def _made(self, grant: ModelGrant) -> _GrantedModel:
-        named = LLMConfig(
-            provider="openai", config={"model": grant.model, "base_url": grant.base_url, "timeout": PATIENCE}
-        )
-        # Missing values would come from the environment: the server's own key, and the account that pays.
-        key = grant.key.get_secret_value() if grant.key is not None else NO_KEY
-        llm: LLM = registry.build("llms", named.provider, {**named.config, "api_key": key, "account": "none"})
-        return _GrantedModel(llm, reader_by(self._config, named, llm))
 
     def _say(self, what: str) -> None:
         if what not in self._said:

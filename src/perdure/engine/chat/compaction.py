@@ -83,7 +83,6 @@ class Compaction:
         """Stop; unfinished work stays in the queue."""
         await self._worker.stop()
 
-    # ------------------------------------------------------------------ requests
     async def __call__(
         self, conversation: Conversation, messages: Messages, *, within: float | None = None
     ) -> Messages:
@@ -132,7 +131,6 @@ class Compaction:
     def _ttl(self) -> timedelta:
         return timedelta(hours=self._settings.ttl_hours)
 
-    # ------------------------------------------------------------------ jobs
     @property
     def _kinds(self) -> JobKinds:
         return JobKinds(self._kernel.identity, self._kernel.config.vector_store.collection_name)

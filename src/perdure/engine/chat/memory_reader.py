@@ -25,7 +25,7 @@ from perdure.engine.chat.turns import SMALL_TALK
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
 from perdure.engine.requests import Query
-from perdure.engine.team.items import Member, read_member
+from perdure.engine.team.items import read_member
 from perdure.engine.team.reads import TeamReader
 from perdure.engine.write.provenance import bare_sentence
 from perdure.pipeline.curation.rules.relations.clauses import sentences
@@ -212,7 +212,6 @@ class MemoryReader:
         for task in list(self._late.tasks):
             task.cancel()
 
-    # ------------------------------------------------------------------ time
     async def _in_time(self, ask: RecallRequest, seconds: float) -> Recalled:
         if len(self._late.tasks) >= AT_ONCE:
             return self._too_late()
@@ -238,7 +237,6 @@ class MemoryReader:
         logger.warning("Memory search timeout, skipping")
         return Recalled(status="unavailable", reason="retrieval_error")
 
-    # ------------------------------------------------------------------ looking
     def _skipped(self, ask: RecallRequest) -> Recalled | None:
         """Return the outcome if no search runs, else None."""
         if not ask.query.strip():
@@ -288,7 +286,10 @@ class MemoryReader:
 
     async def _canonical(self, ask: RecallRequest, found: _Found) -> None:
         with degrade("what the team holds for true is not told"):
-            member = _member(ask.conversation)
+            conversation = ask.conversation
+            projects = () if conversation.project is None else (conversation.project,)
+            name = conversation.scope.user_id or "gateway"
+            member = read_member(team=conversation.team, member=name, projects=projects)
             found.canonical = await self._teams.canonical(member, _beginning(ask.query), CANONICAL_FACTS)
 
     async def _summary(self, ask: RecallRequest, found: _Found) -> None:
@@ -341,7 +342,6 @@ class MemoryReader:
         reflection = replace(ROUTER.reflection, max_inject_tokens=settings.injected_tokens)
         return replace(ROUTER, recency_weight=ask.recency_weight or 0.0, reflection=reflection)
 
-    # ------------------------------------------------------------------ telling
     def _told(self, ask: RecallRequest, found: _Found, skipped: Recalled | None) -> Recalled:
         """Combine the results, each sentence once; a limit in the request includes the summary."""
         said = set(ask.shown)
@@ -367,7 +367,9 @@ class MemoryReader:
             canonical=canonical,
             summary=summary,
         )
-        return replace(told, status="missing", reason=_why_none(found)) if told.is_empty else told
+        if not told.is_empty:
+            return told
+        return replace(told, status="missing", reason="filtered" if found.considered else "no_results")
 
 
 class _CancelledInsideError(Exception):
@@ -378,20 +380,9 @@ class _NotOpenError(Exception):
     """The store could not be opened."""
 
 
-def _member(conversation: Conversation) -> Member:
-    """Return the caller as a member of the request's team; without a name they see only what the team shares."""
-    projects = () if conversation.project is None else (conversation.project,)
-    name = conversation.scope.user_id or "gateway"
-    return read_member(team=conversation.team, member=name, projects=projects)
-
-
 def _beginning(text: str) -> str:
     """Return the part of a text that is used as the query."""
     return text if len(text) <= MOST_ASKED else text.strip()[:MOST_ASKED]
-
-
-def _why_none(found: _Found) -> str:
-    return "filtered" if found.considered else "no_results"
 
 
 _NOT_NOTED = "what was injected is not noted: an echo of it may be read as something said"

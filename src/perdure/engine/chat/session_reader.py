@@ -151,7 +151,10 @@ class SessionReader:
         Turns that failed together too often are read one by one. One that fails alone is skipped if a model answered
         for it, or reads the turn after it: it must not block all later turns.
         """
-        window = await self._window(session, done, through)
+        ledger = await self._kernel.required_ledger()
+        longest = max(self._extraction.every("responses") + OVERLAP, 2 * CONTEXT_TURNS)
+        turns = await ledger.sessions.turns(session.id, max(1, done + 1 - longest), min(through, done + longest))
+        window = _Window(turns, await self._episodes(turns), done)
         unread = [turn for turn in window.turns if turn.number > done]
         if not unread:
             return through, []  # they were erased
@@ -180,13 +183,6 @@ class SessionReader:
         self._troubles.passes_over(session.id, read[0].number)
         self._troubles.read(session.id, last)
         return last, extracted.events
-
-    async def _window(self, session: Session, done: int, through: int) -> _Window:
-        """Return the next turns, with enough turns before them as context."""
-        ledger = await self._kernel.required_ledger()
-        longest = max(self._extraction.every("responses") + OVERLAP, 2 * CONTEXT_TURNS)
-        turns = await ledger.sessions.turns(session.id, max(1, done + 1 - longest), min(through, done + longest))
-        return _Window(turns, await self._episodes(turns), done)
 
     def _together(self, session: Session, window: _Window, unread: Sequence[SessionTurn]) -> list[SessionTurn]:
         """Return the first unread turns that are read together."""
@@ -246,7 +242,6 @@ class SessionReader:
                 await self._shown()
                 await evict(self._engine, session.scope, self._settings.max_entries)
 
-    # ------------------------------------------------------------------ drift
     async def has_drifted(self, session: Session, turn: int) -> bool:
         """Whether the user changes the subject with a turn."""
         threshold = self._settings.drift_threshold
@@ -264,7 +259,6 @@ class SessionReader:
         before, now = (await self._kernel.embedding.texts(texts)).vectors
         return before is not None and now is not None and has_drifted(before, now, threshold)
 
-    # ------------------------------------------------------------------ ends
     async def tell(self, session: Session) -> None:
         """Describe the session's last sitting in an episodic memory, and run the configured maintenance."""
         await self._accounts.tell(session, await self._sitting(session))

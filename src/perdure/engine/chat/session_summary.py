@@ -78,7 +78,11 @@ class SessionSummaries:
         """Write the memory of these turns, or rewrite it if more was said; none if nothing was worth one."""
         with degrade("the session is not told of"):
             facts = await self.facts(session.scope, turns)
-            episodes = await self._episodes(turns)
+            ledger = self._kernel.ledger
+            ids = [id for turn in turns for id in turn.episodes]
+            found = await ledger.get_episodes(ids) if ledger is not None and ids else []
+            said = [each for each in found if not each.hidden and each.role in ("user", "assistant")]
+            episodes = await run_blocking(_fit, said)  # many long messages take seconds, in which requests come
             if not turns or not episodes:
                 return
             account = await self._account(turns, episodes, facts)
@@ -107,13 +111,6 @@ class SessionSummaries:
             found.update({point.id: MemoryItem.from_payload(point.payload) for point in page.points})
         trusted = [item for item in found.values() if item.quarantined is None and item.role == "memory"]
         return sorted(trusted, key=lambda item: (item.told_at, item.created_at, item.id))
-
-    async def _episodes(self, turns: Sequence[SessionTurn]) -> list[Episode]:
-        ledger = self._kernel.ledger
-        ids = [id for turn in turns for id in turn.episodes]
-        found = await ledger.get_episodes(ids) if ledger is not None and ids else []
-        said = [each for each in found if not each.hidden and each.role in ("user", "assistant")]
-        return await run_blocking(_fit, said)  # many long messages take seconds, while requests come in
 
     async def _account(
         self, turns: Sequence[SessionTurn], episodes: Sequence[Episode], facts: list[MemoryItem]

@@ -320,7 +320,6 @@ class TurnLog:
         self._words: BatchQueue[_Entry] = BatchQueue(self._keep, apart=_is_apart)
         self._rows: BatchQueue[_Shown] = BatchQueue(self._show)
 
-    # ------------------------------------------------------------------ queue
     def enqueue_user(self, turn: PendingTurn) -> None:
         """Enqueue the user's message, then tools' results, and count the turn; refused if the log is full."""
         if self._takes(turn):
@@ -402,7 +401,6 @@ class TurnLog:
     def __len__(self) -> int:
         return len(self._words) + len(self._rows)
 
-    # ------------------------------------------------------------------ words
     async def _keep(self, batch: list[_Entry]) -> None:
         try:
             with never_fail(_NOT_KEPT, []), degrade(_NOT_KEPT), self._kernel.lifecycle.in_flight():
@@ -523,7 +521,6 @@ class TurnLog:
             self._unkept.end(conversation, turn.number, said)
         each.is_kept = turn.number > 0  # if its beginning could not be stored, neither can this
 
-    # ------------------------------------------------------------------ rows
     async def _show(self, batch: list[_Shown]) -> None:
         """Index stored messages for search; the jobs that follow start afterwards."""
         episodes = [episode for some in batch for episode in some.episodes]

@@ -93,7 +93,16 @@ def from_router_file(values: Mapping[str, Any]) -> dict[str, Any]:
     if memory.embedding is not None or memory.milvus is not None:
         settings["embedder"] = _embedder(memory.embedding or _Embedding(), memory.milvus)
     for role, model in _models(values.get("external_models") or []).items():
-        llm = {"provider": "openai", "config": _llm(model)}
+        llm = {
+            "provider": "openai",
+            "config": {
+                "model": model.llm_model_name,
+                "base_url": f"http://{model.llm_endpoint.address}:{model.llm_endpoint.port}/v1",
+                "timeout": model.llm_timeout_seconds,
+                "max_tokens": model.max_tokens or _TOKENS[model.model_role],
+                "temperature": model.temperature,
+            },
+        }
         settings |= {"extraction_llm": llm} if role == "memory_extraction" else {"rewrite_llm": llm, "rewrite": "llm"}
     return settings
 
@@ -144,17 +153,6 @@ def _models(entries: object) -> dict[Role, _Model]:
             )
         found[model.model_role] = model
     return found
-
-
-def _llm(model: _Model) -> dict[str, Any]:
-    """A server of one's own that speaks OpenAI's language, as vLLM does."""
-    return {
-        "model": model.llm_model_name,
-        "base_url": f"http://{model.llm_endpoint.address}:{model.llm_endpoint.port}/v1",
-        "timeout": model.llm_timeout_seconds,
-        "max_tokens": model.max_tokens or _TOKENS[model.model_role],
-        "temperature": model.temperature,
-    }
 
 
 def _read(table: type[_T], values: object, section: str) -> _T:

@@ -110,7 +110,6 @@ class GraphReads:
         moment = asked.at or (None if asked.include_past else asked.as_of or self._now())
         return VisibleGraph(seen, edges(stated, at=_text(moment), include_past=asked.include_past), items, stated)
 
-    # ------------------------------------------------------------------ pieces
     async def _begin(self, asked: GraphQuery) -> GraphStore:
         keeper = self._configured()
         await keeper.settle(asked.scope)

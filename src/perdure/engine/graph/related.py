@@ -117,7 +117,8 @@ class Related:
         kernel, paths = self._kernel, reached.paths
         if not paths:
             return found
-        bare = _without(text, reached.names)
+        named = {token for name in reached.names for token in tokens(name)}
+        bare = " ".join(token for token in tokens(text) if token not in named)
         rows = {point.id: point for point in await kernel.store.get_many(kernel.collection, list(paths))}
         there = {item.id: item for item in found}
         texts = {id: str(point.payload.get("memory", "")) for id, point in rows.items()}
@@ -144,7 +145,6 @@ class Related:
         kept = [item for item in joined if item.id in there or (item.score or 0.0) >= floor]
         return kept[: query.limit]
 
-    # ------------------------------------------------------------------ walking
     async def _reached(self, store: GraphStore, query: Query, question: Question, asked: list[str]) -> Reached:
         now = query.as_of or self._kernel.clock.now()
         as_of = None if query.as_of is None else iso(query.as_of)
@@ -221,12 +221,6 @@ def _two_steps(bare: str, question: str, text: str, chain: Sequence[str]) -> flo
         return 0.0
     both, led, alone = (word_score(bare, each) for each in (f"{bridge} {text}", bridge, text))
     return word_score(question, f"{bridge} {text}") if both > led > 0 and both > alone > 0 else 0.0
-
-
-def _without(question: str, names: Sequence[str]) -> str:
-    """The question without the entities that it names."""
-    named = {token for name in names for token in tokens(name)}
-    return " ".join(token for token in tokens(question) if token not in named)
 
 
 def _placed(items: list[MemoryItem], item: MemoryItem) -> list[MemoryItem]:

@@ -61,7 +61,9 @@ class EntityResolver:
         for name, type in types.items():
             if name == USER:
                 continue
-            candidates = await self._candidates(graph, item, name)
+            near = await graph.similar_names(item.scope, name)
+            others = [entity for entity in near if entity.memory_ids != (item.id,)]
+            candidates = [entity for entity in others if item.tags is None or await self._is_common(entity, item)]
             found = resolve(name, type, candidates)
             if found is None and candidates and llm is not None and asked < MOST_ASKED:
                 asked += 1
@@ -72,12 +74,6 @@ class EntityResolver:
             tuple(dict.fromkeys(replace(each, name=known.get(each.name, each.name)) for each in mentions)),
             tuple(dict.fromkeys(_renamed(each, known) for each in relations)),
         )
-
-    async def _candidates(self, graph: GraphStore, item: MemoryItem, name: str) -> list[Entity]:
-        """Entities of the scope with a like name, but for those that this memory alone names."""
-        near = await graph.similar_names(item.scope, name)
-        others = [entity for entity in near if entity.memory_ids != (item.id,)]
-        return [entity for entity in others if item.tags is None or await self._is_common(entity, item)]
 
     async def _is_common(self, entity: Entity, item: MemoryItem) -> bool:
         """Whether all who may read a team's memory may read one that names the entity: else its name would get out."""
@@ -225,7 +221,6 @@ class Reconciliation:
         kernel = self._kernel
         return (await kernel.store.list(kernel.collection, eq("version_of", id))).points
 
-    # ------------------------------------------------------------------ what it states
     async def _statement(self, graph: GraphStore, kind: str, item: MemoryItem) -> Statement:
         if kind == ENTITIES:
             return self._reading.listed(item)
@@ -324,7 +319,6 @@ class GraphSync:
         """Whether the work needs no language model, so that a search may wait for it."""
         return self._conforming.is_quick
 
-    # ------------------------------------------------------------------ following changes
     def jobs(self, changes: Sequence[Change]) -> list[Job]:
         """The work that these changes make, for the ledger to keep beside them."""
         return self.kinds.of_changes(changes)
@@ -374,7 +368,6 @@ class GraphSync:
         self._taking.clear()
         self._at_work.clear()
 
-    # ------------------------------------------------------------------ doing what is due
     async def _work(self) -> float:
         """Do some of what is due; the seconds until there may be more."""
         queue = self.queue

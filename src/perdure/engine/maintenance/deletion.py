@@ -163,26 +163,22 @@ async def evict(engine: Opened, scope: Scope, max_entries: int, *, dry_run: bool
         return removal
     with kernel.lifecycle.in_flight():
         await kernel.open()
-        return await _evict(kernel, scope, max_entries, removal)
-
-
-async def _evict(kernel: Kernel, scope: Scope, max_entries: int, removal: Removal) -> Removal:
-    entries = await _entries(kernel, scope)
-    removal.looked_at = len(entries)
-    chosen = sorted(entries, key=lambda entry: entry.at)[: max(0, len(entries) - max_entries)]
-    items = [entry.item for entry in chosen if entry.item is not None]
-    turns = [entry.episode for entry in chosen if entry.episode is not None]
-    if removal.dry_run:
-        removal.removed, removal.turns = items, len(turns)
+        entries = await _entries(kernel, scope)
+        removal.looked_at = len(entries)
+        chosen = sorted(entries, key=lambda entry: entry.at)[: max(0, len(entries) - max_entries)]
+        items = [entry.item for entry in chosen if entry.item is not None]
+        turns = [entry.episode for entry in chosen if entry.episode is not None]
+        if removal.dry_run:
+            removal.removed, removal.turns = items, len(turns)
+            return removal
+        removal.removed = await remove(
+            kernel, items, lambda item: item.state == LIVE, actor="evict", reason="max_entries", with_messages=True
+        )
+        if turns:
+            async with kernel.lock(scope):
+                await shielded(_hide(kernel, [turn.id for turn in turns], kernel.clock.tick()))
+        removal.turns = len(turns)
         return removal
-    removal.removed = await remove(
-        kernel, items, lambda item: item.state == LIVE, actor="evict", reason="max_entries", with_messages=True
-    )
-    if turns:
-        async with kernel.lock(scope):
-            await shielded(_hide(kernel, [turn.id for turn in turns], kernel.clock.tick()))
-    removal.turns = len(turns)
-    return removal
 
 
 async def _entries(kernel: Kernel, scope: Scope) -> list[_Entry]:

@@ -131,7 +131,9 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
     """
     kernel = engine.kernel
     await kernel.ready()
-    findings = [Finding("store", kernel.collection, sentence, True) for sentence in await _store_says(kernel)]
+    findings = [
+        Finding("store", kernel.collection, sentence, True) for sentence in await kernel.store.check(kernel.collection)
+    ]
     findings += await _embedder(kernel)
     findings += await _files(kernel)
     ledger = kernel.ledger
@@ -141,7 +143,10 @@ async def examine(engine: Engine, progress: Progress | None = None) -> Diagnosis
         return Diagnosis([*findings, *await _graph(engine), *await _marks(kernel)])
     findings += [Finding("ledger", ledger.name, sentence) for sentence in await ledger.check()]
     findings += await _journal(ledger)
-    findings += await _pending(ledger)
+    findings += [
+        Finding("pending", episode.id, f"message {episode.id} was kept, but no facts have been read in it yet", True)
+        for episode in await ledger.pending_episodes(Scope(), PENDING)
+    ]
     if kernel.loss_check.warning is not None:
         findings.append(Finding("gone", kernel.collection, kernel.loss_check.warning, True))
     found = await compare(kernel, ledger, progress)
@@ -194,10 +199,6 @@ async def repair(engine: Engine, diagnosis: Diagnosis) -> Repair:
 
 def _ids(diagnosis: Diagnosis, *kinds: str) -> set[str]:
     return {finding.id for finding in diagnosis.findings if finding.kind in kinds}
-
-
-async def _store_says(kernel: Kernel) -> Sequence[str]:
-    return await kernel.store.check(kernel.collection)
 
 
 async def _embedder(kernel: Kernel) -> list[Finding]:
@@ -284,10 +285,3 @@ async def _journal(ledger: Ledger) -> list[Finding]:
         return []
     sentence = f"{waiting} changes in the journal are not applied: they are of a writer at work, or of another store"
     return [Finding("journal", ledger.name, sentence, notice=True)]
-
-
-async def _pending(ledger: Ledger) -> list[Finding]:
-    return [
-        Finding("pending", episode.id, f"message {episode.id} was kept, but no facts have been read in it yet", True)
-        for episode in await ledger.pending_episodes(Scope(), PENDING)
-    ]

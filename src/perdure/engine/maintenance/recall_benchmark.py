@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from perdure.backends.blocking import run_blocking
 from perdure.backends.embedders.base import Embedder
-from perdure.domain.event import SearchResult
 from perdure.domain.filter import all_of, eq, matches, scope_filter
 from perdure.domain.maintenance import BenchReport, MissedProbe, ProbeScores
 from perdure.domain.memory import LIVE, MemoryItem
@@ -128,7 +127,9 @@ class ProbeRunner:
         if scope != self._warm:
             await self._read.find(query)  # loads the scope, which later searches reuse
             self._warm = scope
-        result, seconds = await self._timed(query)
+        embedded, started = self._watch.seconds, time.perf_counter()
+        result = await self._read.find(query)
+        seconds = time.perf_counter() - started - (self._watch.seconds - embedded)
         self.warnings.update(dict.fromkeys(result.warnings))
         # If messages are searched too, the source message of the probe ranks first: it does not count.
         ids = [item.id for item in result.results if item.id != probe.message]
@@ -143,11 +144,6 @@ class ProbeRunner:
             foreign=sum(not scope.holds(item.scope) for item in result.results),
             recall=await self._recall(probe, scope) if probe.kind == "messages" else None,
         )
-
-    async def _timed(self, query: Query) -> tuple[SearchResult, float]:
-        embedded, started = self._watch.seconds, time.perf_counter()
-        result = await self._read.find(query)
-        return result, time.perf_counter() - started - (self._watch.seconds - embedded)
 
     async def _recall(self, probe: Probe, scope: Scope) -> float:
         query = Query(text=probe.question, scope=scope, limit=CONTEXT_CANDIDATES, preset=self.preset)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 from perdure.backends.vector_stores.base import CollectionInfo, Point, Vector
 from perdure.domain.errors import DependencyError, InvalidInputError
@@ -139,7 +138,6 @@ class _Reindexing:
             await self._store.delete_collection(old)
             await self._store.sync()
 
-    # ------------------------------------------------------------------ one pass
     async def _pass(self, old: str, carrier: RowCopier) -> int:
         """Make the new collection equal to the old one; return how many rows had to change."""
         changed = 0
@@ -154,7 +152,6 @@ class _Reindexing:
                 changed += len(gone)
         return changed
 
-    # ------------------------------------------------------------------ agreement
     async def _agreement(self, old: str, new: str) -> tuple[float | None, int]:
         """Return how many of its nearest neighbours in its scope a memory keeps, each searched with its own vector."""
         ids = self._sample.ids
@@ -167,7 +164,8 @@ class _Reindexing:
             one, two = before[id].vector, after[id].vector
             if one is None or two is None:
                 continue
-            within = _neighbourhood(before[id].payload)
+            scope = Scope(**{name: before[id].payload.get(name) for name in SCOPE_FIELDS})
+            within = all_of(scope_filter(scope), eq("state", LIVE))
             first = await self._neighbours(old, id, one, within)
             second = await self._neighbours(new, id, two, within)
             if len(first) == NEIGHBOURS and len(second) == NEIGHBOURS and await self._has_choice(old, within):
@@ -201,12 +199,6 @@ class _Sample:
     def ids(self) -> list[str]:
         """The ids of the rows in the sample."""
         return list(self._digests)
-
-
-def _neighbourhood(payload: dict[str, Any]) -> Filter:
-    """Return the filter for live rows of the same scope."""
-    scope = Scope(**{name: payload.get(name) for name in SCOPE_FIELDS})
-    return all_of(scope_filter(scope), eq("state", LIVE))
 
 
 def _reason(agreement: float | None, least: float | None, switch: bool) -> str:

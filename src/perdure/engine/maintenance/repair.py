@@ -182,7 +182,6 @@ class Repairer:
         self.done: list[str] = []
         self.failed: list[str] = []
 
-    # ------------------------------------------------------------------ the store
     async def rebuild_store(self) -> None:
         """Have the store rebuild its text index and its file from its rows."""
         kernel = self._kernel
@@ -263,7 +262,6 @@ class Repairer:
             kernel.store.lost = None
         return count
 
-    # ------------------------------------------------------------------ history
     async def complete_history(self, memory_ids: set[str]) -> None:
         """Write missing history, so that it ends with the store's contents."""
         if not memory_ids:
@@ -321,7 +319,6 @@ class Repairer:
                     rows.setdefault(id, []).append(item)
         return rows
 
-    # ------------------------------------------------------------------ messages
     async def extract_pending(self) -> None:
         """Read messages whose extraction had failed, the messages of one call together."""
         tried: set[str] = set()

@@ -20,7 +20,7 @@ from perdure.domain.clock import SKEW, iso, read_moment
 from perdure.domain.errors import PerdureError
 from perdure.domain.filter import eq
 from perdure.domain.job import Job
-from perdure.domain.memory import Answer, MemoryItem
+from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, shielded
 from perdure.engine.core.kernel import Kernel
@@ -43,15 +43,11 @@ async def grown_since(kernel: Kernel, moment: str, at_least: int = 1) -> list[Sc
     async for items in walk(kernel, Scope(), eq("kind", "facts")):
         for item in items:
             if item.scope.team_id is None:
-                owner = _owner_of(item)
+                owner = item.scope if item.scope.user_id is None else Scope(user_id=item.scope.user_id)
                 counts[owner] = counts.get(owner, 0) + 1
                 if item.updated_at > moment:
                     grown[owner] = None
     return [owner for owner in grown if counts[owner] >= at_least]
-
-
-def _owner_of(item: MemoryItem) -> Scope:
-    return item.scope if item.scope.user_id is None else Scope(user_id=item.scope.user_id)
 
 
 logger = logging.getLogger("perdure")
@@ -114,7 +110,20 @@ class Schedule:
         await ledger.jobs.add([self._job(task.name, last.get(task.name, "")) for task in wanted])
         if everything:  # also tasks that failed a moment ago
             await ledger.jobs.revive(list(self._kinds))
-        return await self._take(ledger)
+        done: list[Done] = []
+        kinds = self._kinds
+        while kinds and (taken := await ledger.jobs.take(list(kinds), 1)):
+            left = {job.id for job in taken}
+            try:
+                for job in taken:
+                    told = await self._do(ledger, job, kinds[job.kind])
+                    left.discard(job.id)
+                    if told is not None:
+                        done.append(told)
+            finally:
+                if left:  # cancelled on the way: another process, or the next one, does it
+                    await shielded(_give_back(ledger, left))
+        return done
 
     async def turn(self) -> float:
         """Run the due tasks; return the seconds until there may be more."""
@@ -126,7 +135,6 @@ class Schedule:
         waits = [_wait(task, last.get(name), now) for name, task in self._tasks.items()]
         return min(LONGEST, max(1.0, min(waits, default=LONGEST)))
 
-    # ------------------------------------------------------------------ one turn
     async def _ready(self) -> Ledger:
         await self._kernel.ready()
         return await self._kernel.required_ledger()
@@ -150,22 +158,6 @@ class Schedule:
         id = str(uuid5(NAMESPACE_URL, f"perdure:{kind}:{last}"))
         return Job(id=id, kind=kind, memory_id=_SUBJECT, scope=Scope(), payload={"last": last})
 
-    async def _take(self, ledger: Ledger) -> list[Done]:
-        done: list[Done] = []
-        kinds = self._kinds
-        while kinds and (taken := await ledger.jobs.take(list(kinds), 1)):
-            left = {job.id for job in taken}
-            try:
-                for job in taken:
-                    told = await self._do(ledger, job, kinds[job.kind])
-                    left.discard(job.id)
-                    if told is not None:
-                        done.append(told)
-            finally:
-                if left:  # cancelled: another process, or the next one, runs it
-                    await shielded(_give_back(ledger, left))
-        return done
-
     async def _do(self, ledger: Ledger, job: Job, name: str) -> Done | None:
         """Run one task, unless another process has run it since the job was made."""
         last = (await self._last(ledger)).get(name, "")
@@ -175,8 +167,10 @@ class Schedule:
         begun = iso(self._kernel.clock.now())
         try:
             told = await self._tasks[name].work(last)
-        except Exception as error:  # whatever it is, it must not stop the tasks after it
-            sentence = _told(error)
+        except Exception as error:  # whatever it is, a task must not stop those after it
+            sentence = (
+                f"{type(error).__name__}: {error.message}" if isinstance(error, PerdureError) else type(error).__name__
+            )
             logger.warning("upkeep: %s failed and is tried again: %s", name, sentence)
             pause = pause_after(job.attempts + 1)
             await ledger.jobs.failed(job.id, sentence, not_before=later(pause), park=False)
@@ -257,7 +251,3 @@ def _wait(task: Task, last: str | None, now: datetime) -> float:
     if done is None or done - now > SKEW:  # a run dated later than now would not be due again until then
         return 0.0
     return (done + timedelta(hours=task.hours) - now).total_seconds()
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error.message}" if isinstance(error, PerdureError) else type(error).__name__

@@ -134,7 +134,6 @@ class Quotas:
         """Users who may be over the quota, each with a mark of the last note."""
         self._task: asyncio.Task[None] | None = None
 
-    # ------------------------------------------------------------------ beside each write
     async def check(self, changes: Sequence[Change]) -> None:
         """Raise QuotaError if these changes would put a user over the quota."""
         limit = self._settings.max_memories_per_user
@@ -179,7 +178,6 @@ class Quotas:
             if self._crowded.get(scope) is noted:  # otherwise more was written meanwhile
                 self._crowded.pop(scope, None)
 
-    # ------------------------------------------------------------------ by itself
     @guarded
     async def __call__(self, scope: Scope, *, dry_run: bool = False) -> Removal:
         """Delete, for each user in a scope, the lowest-R memories beyond the quota; the actor is `quota`.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 
 from perdure.backends.markdown.base import FileStore
 from perdure.domain.clock import iso
@@ -59,12 +58,9 @@ class Watcher:
     async def _watch(self, store: FileStore, stop: asyncio.Event) -> None:
         with degrade("files are not watched any more: their changes are taken in at the next opening"):
             async for paths in store.changes(stop):
-                await self._take(paths)
-
-    async def _take(self, paths: Collection[Path]) -> None:
-        what = "changed files are taken in later"
-        with never_fail(what, []), degrade(what):
-            await sync_files(self._kernel, None if len(paths) > MANY else paths)
+                what = "changed files are taken in later"
+                with never_fail(what, []), degrade(what):
+                    await sync_files(self._kernel, None if len(paths) > MANY else paths)
 
 
 class FileSync:

@@ -80,7 +80,6 @@ class MemoryFiles:
             return None
         return store.folder_of(self._scope.given())
 
-    # ------------------------------------------------------------------ reading
     @guarded
     async def seen(self, path: str) -> dict[str, SeenFile]:
         """Return the files at and below a path, by their paths; edits by hand are picked up first."""
@@ -114,7 +113,6 @@ class MemoryFiles:
                 return below
         return name_of(item.id, item.to_payload())
 
-    # ------------------------------------------------------------------ changing
     @guarded
     async def create(self, path: str, text: str) -> None:
         """Store a new file of the agent."""
@@ -211,7 +209,6 @@ class MemoryFiles:
                 batch.remove(file.item, vectors.get(file.item.id), actor=ACTOR, reason="delete")
             await kernel.commit(batch.changes, batch.vectors)
 
-    # ------------------------------------------------------------------ pieces
     async def _vector(self, text: str) -> Vector | None:
         beginning = text[:EMBEDDED]
         return await self._kernel.embedding.query(beginning) if beginning.strip() else None

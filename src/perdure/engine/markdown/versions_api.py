@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from perdure.backends.git.base import BOOKKEEPING, Commit, Merge, Replaced, Stands, Step, Tell, Versions
+from perdure.backends.git.base import BOOKKEEPING, Commit, Replaced, Stands, Step, Tell, Versions
 from perdure.backends.markdown.base import FileStore
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.errors import ConfigError, ConflictError, PerdureError
@@ -109,7 +109,6 @@ class Revert:
         vector: Vector | None = await self._kernel.embedding.query(item.memory)
         self._batch.revive(item, vector, actor=REVERTER, reason=reason)
 
-    # ------------------------------------------------------------------ how it stands
     async def _point(self, id: str) -> Point | None:
         point = await self._kernel.store.get(self._kernel.collection, id)
         return point if point is not None and point.payload.get("state") == LIVE else None
@@ -266,7 +265,6 @@ class CommitWorker:
         self._worker.reset()
         self._clear()
 
-    # ------------------------------------------------------------------ telling
     def _failed(self, error: PerdureError) -> None:
         if error.code == "no_git":
             self._is_off = True
@@ -304,7 +302,6 @@ class FileVersions:
             )
         return self._given
 
-    # ------------------------------------------------------------------ reading
     @guarded
     async def log(self, point: str | None, limit: int) -> list[Version]:
         """The last versions as seen from a point, newest first, each with what it changed and from which words."""
@@ -332,7 +329,6 @@ class FileVersions:
             for each in await self._versioning.versions.branches()
         ]
 
-    # ------------------------------------------------------------------ moving
     @guarded
     async def revert(self, point: str) -> AddResult:
         """Take back what a version changed, by inverse events; ConflictError where a later one built on it.
@@ -403,17 +399,6 @@ class FileVersions:
             await versioning.commit()
             merged = await shielded(versioning.versions.merge(point, settle, message))
         await self._landed()
-        return await self._report(merged)
-
-    async def _landed(self) -> None:
-        """Let index and history follow the files, which are as they should be."""
-        absorbed = await sync_files(self._kernel, bury=False)
-        unread = sum(not (problem.read or problem.holds) for problem in absorbed.problems)
-        if unread:
-            raise ConflictError(f"{unread} files could not be taken in: see perdure doctor")
-
-    # ------------------------------------------------------------------ telling
-    async def _report(self, merged: Merge) -> MergeReport:
         return MergeReport(
             outcome=merged.outcome,
             commit=merged.commit,
@@ -424,6 +409,13 @@ class FileVersions:
                 for each in merged.contradictions
             ],
         )
+
+    async def _landed(self) -> None:
+        """Let index and history follow the files, which are as they should be."""
+        absorbed = await sync_files(self._kernel, bury=False)
+        unread = sum(not (problem.read or problem.holds) for problem in absorbed.problems)
+        if unread:
+            raise ConflictError(f"{unread} files could not be taken in: see perdure doctor")
 
     async def _version(self, commit: Commit, step: Step) -> Version:
         title = commit.message.splitlines()[0] if commit.message else ""

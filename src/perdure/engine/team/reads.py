@@ -184,7 +184,6 @@ class TeamReader:
         found = await self._search(member.walls, query, filters, limit, related=False, trusted=True)
         return [item.with_(memory=_cut(item.memory)) for item in found.results]
 
-    # ------------------------------------------------------------------ for calls under way
     async def standing(self, member: Member, id: str) -> tuple[MemoryItem, Point] | None:
         """Return a current memory that the member sees, with its row."""
         kernel = self._kernel

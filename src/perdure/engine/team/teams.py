@@ -116,7 +116,6 @@ class TeamPromotions:
         self._kernel = kernel
         self._reading = reading
 
-    # ------------------------------------------------------------------ asking
     @guarded
     async def request(self, member: Member, item_id: str, target_level: str, justification: str) -> Promotion:
         """Ask for a memory's next level; where the policy wants no approval it moves at once.
@@ -157,7 +156,6 @@ class TeamPromotions:
             await shielded(self._carry_out(batch, promotion, None, _line(kernel, member, action, promotion)))
         return promotion
 
-    # ------------------------------------------------------------------ deciding
     @guarded
     async def decide(self, member: Member, id: str, decision: str, note: str | None) -> Promotion:
         """An admin's word on a promotion; with the last approval that its level takes, the memory has that level.
@@ -206,7 +204,6 @@ class TeamPromotions:
             return voted
         return replace(voted, status="approved", decided_at=vote.at)
 
-    # ------------------------------------------------------------------ reading
     @guarded
     async def list(
         self, member: Member, *, status: str | None, item_id: str | None, limit: int, after: str
@@ -224,7 +221,6 @@ class TeamPromotions:
                 return seen[:limit]
             after = page[-1].id
 
-    # ------------------------------------------------------------------ pieces
     def _approvers(self, target: str) -> int:
         needed: int = getattr(self._kernel.config.team.approvers, target)
         return needed
@@ -307,7 +303,6 @@ class TeamWriter:
         self._reading = reading
         self._forget = forget
 
-    # ------------------------------------------------------------------ upsert
     @guarded
     async def upsert(self, member: Member, item: TeamItem) -> str:
         """Store an item, in the place of the team's item of the same source if there is one; answers its id.
@@ -411,7 +406,6 @@ class TeamWriter:
             return None
         return iso(self._kernel.clock.now() + timedelta(days=days))
 
-    # ------------------------------------------------------------------ patch and delete
     @guarded
     async def patch(self, member: Member, id: str, changes: dict[str, Any]) -> MemoryItem:
         """Change some fields of a memory; NotFoundError where the member sees none with this id."""
@@ -492,7 +486,6 @@ class TeamWriter:
         entry = audit_entry(self._kernel, member, "erase", id)
         await shielded(ledger_of(self._kernel).audit.add([entry]))
 
-    # ------------------------------------------------------------------ pieces
     def _is_seen(self, member: Member, item: MemoryItem) -> bool:
         now = self._kernel.clock.now()
         return matches(visible(member.walls, now=now, filters=member.sees()), item.to_payload())

@@ -151,7 +151,11 @@ def read_line(text: str, default: Scope) -> Line:
     value = _read_json(text)
     record = value.pop("record", None)
     if record is None and "perdure" in value:
-        return _read_header(value)
+        format = value["perdure"]
+        if isinstance(format, bool) or not isinstance(format, int) or format < 1:
+            raise invalid("perdure", "the number of a format", format)
+        embedder = value.get("embedder", "")
+        return Header(format, embedder if isinstance(embedder, str) else "")
     if record == "memory":
         vector = _read_vector(value.pop(VECTOR, None))
         return Row(_read_row(value), vector)
@@ -206,14 +210,6 @@ def _checked(value: Any) -> str:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON number")
-
-
-def _read_header(value: dict[str, Any]) -> Header:
-    format = value["perdure"]
-    if isinstance(format, bool) or not isinstance(format, int) or format < 1:
-        raise invalid("perdure", "the number of a format", format)
-    embedder = value.get("embedder", "")
-    return Header(format, embedder if isinstance(embedder, str) else "")
 
 
 def _read_vector(packed: object) -> Vector | None:

@@ -192,19 +192,15 @@ def _without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | No
     """Return the rest of a line: itself (`_SAME`), a changed one, or None if all of it is erased."""
     record = value.get("record")
     if record == "memory":
-        return _row_without(value, owed)
+        ids = {value.get("id"), value.get("version_of")}
+        if ids & owed.memories or value.get("id") in owed.episodes or _inside(value, owed):
+            return None
+        return _sourceless(value, owed)
     if record == "episode":
         return None if value.get("id") in owed.episodes or _inside(value, owed) else _SAME
     if record == "history":
         return _event_without(value, owed)
     return _SAME
-
-
-def _row_without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | None:
-    ids = {value.get("id"), value.get("version_of")}
-    if ids & owed.memories or value.get("id") in owed.episodes or _inside(value, owed):
-        return None
-    return _sourceless(value, owed)
 
 
 def _event_without(value: dict[str, Any], owed: PendingErasure) -> dict[str, Any] | None:

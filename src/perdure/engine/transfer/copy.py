@@ -147,7 +147,17 @@ async def copy_memories(source: Engine, target: Engine, *, progress: Progress | 
     await work.begin()
     report = await work.run()
     if not same_ledger(source.kernel.config, target.kernel.config):
-        await _carry_ledger(source, target, report)
+        # As export and import carry history and messages; the rows are there already and are left alone.
+        with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as file:
+            await export_archive(source, Scope(), file.write)
+            file.seek(0)
+            carried = await import_archive(target, file)
+        if carried.refused:
+            first = carried.refusals[0]
+            raise PerdureError(f"{carried.refused} lines of the history were refused, the first: {first.reason}")
+        kinds = carried.kinds
+        report.history = kinds["history"].new if "history" in kinds else 0
+        report.episodes = kinds["episodes"].new if "episodes" in kinds else 0
     return report
 
 
@@ -246,17 +256,3 @@ def _is_later(found: Point, point: Point) -> bool:
     """Whether a row was changed later than another; times are fixed-width text."""
     one, other = found.payload.get("updated_at"), point.payload.get("updated_at")
     return isinstance(one, str) and isinstance(other, str) and one > other
-
-
-async def _carry_ledger(source: Engine, target: Engine, report: CopyReport) -> None:
-    """History and messages, as export and import carry them; the rows are there already and are left alone."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as file:
-        await export_archive(source, Scope(), file.write)
-        file.seek(0)
-        carried = await import_archive(target, file)
-    if carried.refused:
-        first = carried.refusals[0]
-        raise PerdureError(f"{carried.refused} lines of the history were refused, the first: {first.reason}")
-    kinds = carried.kinds
-    report.history = kinds["history"].new if "history" in kinds else 0
-    report.episodes = kinds["episodes"].new if "episodes" in kinds else 0

@@ -152,9 +152,17 @@ class _Carrier:
             for found in reader.finish():
                 await self._take(found, 0, format)
         await self._chunks.flush()
-        await self._tell()
+        # One stretch at a time: a kill costs the one that is being told, which is told again.
+        self._stretches.sort(reverse=True)
+        total = len(self._stretches)
+        while self._stretches:
+            _, _, where, packed = self._stretches.pop()
+            line = self._read(json.loads(zlib.decompress(packed)), where, 0, "")
+            if line is not None:
+                await self._sink.take([line])
+            if self._watch is not None:
+                self._watch(total - len(self._stretches), total)
 
-    # ------------------------------------------------------------------ files
     async def _one(self, part: Part) -> list[str]:
         """Read a file that may be a pipe, and is read once; its name, if it is of no known format."""
         faults: list[str] = []
@@ -253,7 +261,6 @@ class _Carrier:
         else:
             await self._chunks.add(Numbered(piece.number, line, where))
 
-    # ------------------------------------------------------------------ what readers find
     async def _take(self, found: Found, number: int, format: str) -> None:
         if isinstance(found, LeftOut):
             self._report.leave(found.reason, found.where)
@@ -275,7 +282,6 @@ class _Carrier:
             self._report.refuse(number, error.message, where)
         return None
 
-    # ------------------------------------------------------------------ conversations
     async def _gather(self, talk: ForeignTalk, format: str) -> None:
         """Put aside what of a conversation is not here yet, in stretches."""
         if self._known is None:
@@ -302,18 +308,6 @@ class _Carrier:
             line = {"messages": stretch, "metadata": about, "infer": not self._wish.as_messages}
             packed = zlib.compress(json.dumps(line).encode(), 1)
             self._stretches.append((moment, len(self._stretches), talk.where, packed))
-
-    async def _tell(self) -> None:
-        """Hand over the stretches, one at a time: a kill costs the one that is being told, which is told again."""
-        self._stretches.sort(reverse=True)
-        total = len(self._stretches)
-        while self._stretches:
-            _, _, where, packed = self._stretches.pop()
-            line = self._read(json.loads(zlib.decompress(packed)), where, 0, "")
-            if line is not None:
-                await self._sink.take([line])
-            if self._watch is not None:
-                self._watch(total - len(self._stretches), total)
 
 
 def _format_of(head: Iterable[Piece]) -> str | None:

@@ -59,7 +59,12 @@ class SealedWriter:
         os.fsync(self._raw.fileno())
         self._raw.close()
         self._part.replace(self._place)
-        _sync_folder(self._place.parent)
+        with suppress(OSError):  # not every file system lets a folder be synced
+            number = os.open(self._place.parent, os.O_RDONLY)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
         return checksum
 
     def drop(self) -> None:
@@ -67,15 +72,6 @@ class SealedWriter:
         with suppress(OSError):
             self._raw.close()
         self._part.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # not every file system lets a folder be synced
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 def read_sealed(place: Path) -> Iterator[str]:

@@ -121,7 +121,14 @@ class Chunks:
     async def add(self, numbered: Numbered[Line]) -> None:
         """Take one more line; a header is only looked at."""
         if isinstance(numbered.line, Header):
-            _check_format(numbered.line)
+            header = numbered.line
+            if header.format > archive.FORMAT:
+                raise InvalidInputError(
+                    f"the archive is of format {header.format}, and this perdure reads up to {archive.FORMAT}:"
+                    " upgrade perdure",
+                    field="perdure",
+                    value=header.format,
+                )
             self._sink.begin(numbered.line)
             return
         if isinstance(numbered.line, Seal):
@@ -164,12 +171,3 @@ async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope
     await intake.finish()
     await engine.kernel.sync()
     return report
-
-
-def _check_format(header: Header) -> None:
-    if header.format > archive.FORMAT:
-        raise InvalidInputError(
-            f"the archive is of format {header.format}, and this perdure reads up to {archive.FORMAT}: upgrade perdure",
-            field="perdure",
-            value=header.format,
-        )

@@ -137,7 +137,6 @@ class ImportWriter:
         if self._kept is not None:
             self._kept(self._report)
 
-    # ------------------------------------------------------------------ rows
     async def _rows(self, rows: Sequence[Row]) -> None:
         kernel = self._kernel
         wanted = await self._fresh(rows)  # checked twice, so that nobody waits during the embedding
@@ -217,7 +216,6 @@ class ImportWriter:
     async def _stored(self, ids: Sequence[str]) -> list[Point]:
         return await self._kernel.store.get_many(self._kernel.collection, ids) if ids else []
 
-    # ------------------------------------------------------------------ history
     async def _events(self, events: Sequence[Event]) -> None:
         ledger = self._kernel.ledger
         if ledger is None:
@@ -261,7 +259,6 @@ class ImportWriter:
         assert ledger is not None, "the caller has looked"
         return self._has_past and await ledger.history_record(event.record.id) is not None
 
-    # ------------------------------------------------------------------ messages
     async def _episodes(self, episodes: Sequence[Episode]) -> None:
         kernel = self._kernel
         if kernel.ledger is None:
@@ -292,7 +289,6 @@ class ImportWriter:
             points = await with_derived(self._kernel.embedding, points)
             await self._kernel.put_rows(points)
 
-    # ------------------------------------------------------------------ lines of others
     async def _stated(self, facts: Sequence[FactLine]) -> None:
         """Store facts as they are, as ordinary additions: journal, store, history."""
         kernel = self._kernel

@@ -214,7 +214,6 @@ class WritePath:
         context, ids = FactContext(scope=scope, metadata={}, actor="repair"), [episode.id for episode in episodes]
         return await self._reconcile(sourced, context, None, pending=ids, read=ids)
 
-    # ------------------------------------------------------------------ as said
     async def _store_as_said(
         self,
         addition: Addition,
@@ -273,7 +272,6 @@ class WritePath:
             warnings = await self._kernel.commit(changes, vectors, episodes=episodes, remember=remember)
         return replace(result, warnings=[*result.warnings, *warnings])
 
-    # ------------------------------------------------------------------ reconciled
     async def _reconcile(
         self,
         facts: Sequence[tuple[Fact, str, tuple[str, ...]]],
@@ -376,7 +374,6 @@ class WritePath:
             for each, neighbours, decisions in zip(batch, near, judged.decisions, strict=True)
         ]
 
-    # ------------------------------------------------------------------ episodes
     async def _stand(self, ids: Sequence[str]) -> bool:
         """Whether all of the messages still exist and none was withdrawn."""
         ledger = self._kernel.ledger

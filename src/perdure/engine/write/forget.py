@@ -88,11 +88,14 @@ class Forget:
         if self._graph is not None and not in_graph:  # after the ledger has deleted these memories' jobs
             await self._graph.later(list(found.memories), walls)
         self._read_path.forget_copies()
-        report = _with_graph(report, "erased" if in_graph else "pending")
+        places = [
+            with_status(place, ("erased" if in_graph else "pending")) if place.place == "graph" else place
+            for place in report.places
+        ]
+        report = replace(report, places=places)
         report.places.extend(await self._in_backups(found, request, dry_run=False))
         return await self._scrub(report)
 
-    # ------------------------------------------------------------------ finding
     async def _walls(self, found: _Found, request: ForgetRequest) -> Scope:
         """Return the scope to lock: shared by all affected memories, including memories of the same messages."""
         scopes = [] if request.id is not None else [request.scope]
@@ -227,7 +230,6 @@ class Forget:
         page = await self._kernel.store.list(self._kernel.collection, filter, with_vectors=True)
         return page.points
 
-    # ------------------------------------------------------------------ taking out
     async def _take_out(self, found: _Found, request: ForgetRequest) -> None:
         """Delete the memories as ordinary changes; then versions, and references to the messages in other memories."""
         kernel = self._kernel
@@ -271,7 +273,6 @@ class Forget:
                     rows[point.id] = replace(point, payload={**point.payload, "sources": left})
         return list(rows.values())
 
-    # ------------------------------------------------------------------ telling
     async def _report(self, found: _Found, request: ForgetRequest, walls: Scope, *, dry_run: bool) -> ErasureReport:
         kernel = self._kernel
         counts = {"history": 0, "episodes": 0, "journal": 0, "cache": 0}
@@ -328,12 +329,6 @@ def _memory_of(row: Point) -> str:
 
 def _scopes(found: _Found) -> list[Scope]:
     return list({MemoryItem.from_payload(point.payload).scope: None for point in found.rows.values()})
-
-
-def _with_graph(report: ErasureReport, status: Literal["erased", "pending"]) -> ErasureReport:
-    """Return the report with the result for the graph."""
-    places = [with_status(place, status) if place.place == "graph" else place for place in report.places]
-    return replace(report, places=places)
 
 
 def _scrub_note(kernel: Kernel, where: str) -> str:

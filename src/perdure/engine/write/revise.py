@@ -187,7 +187,6 @@ class Revise:
                 gone = Change(id=new_id(), event="DELETE", memory_id=id, at=moment, told_at=moment, before=item)
                 lines[id] = _TakenBack(gone, id)
 
-    # ------------------------------------------------------------------ one memory
     async def _restore(
         self, batch: Batch, taken_back: _TakenBack, *, actor: str, reason: str, undoes: str | None = None
     ) -> None:
@@ -207,7 +206,6 @@ class Revise:
             target = target.with_(access_count=now.access_count, last_accessed_at=now.last_accessed_at)
             batch.replace(now, target, old, vector, actor=actor, reason=reason, undoes=undoes)
 
-    # ------------------------------------------------------------------ reading
     async def _point(self, id: str) -> Point | None:
         point = await self._kernel.store.get(self._kernel.collection, id)
         return None if point is None or point.payload.get("state") != "live" else point

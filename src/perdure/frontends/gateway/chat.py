@@ -130,7 +130,6 @@ class _Chat:
             self._gateway.cache.put(key, kept, self._asked)
         await whole(send, answer.status, headers + memory_headers(recalled), told)
 
-    # ------------------------------------------------------------------ memory
     def _first(self) -> str:
         """The text of the user's first message, by which a conversation without a name is known again."""
         return next((words(each.get("content")) for each in self._messages if each.get("role") == "user"), "")
@@ -148,7 +147,6 @@ class _Chat:
             changed["messages"] = place(messages, recalled, settings.chat_injection, settings.injected_tokens)
         return json.dumps(changed, separators=(",", ":")).encode()
 
-    # ------------------------------------------------------------------ the response cache
     def _cache_key(self, conversation: Conversation | None) -> str | None:
         """What the very same request of the same caller and user has in common; None where nothing is kept."""
         if self._gateway.cache is None:

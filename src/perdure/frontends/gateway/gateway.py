@@ -236,7 +236,6 @@ class Gateway:
             )
         return self._upstream
 
-    # ------------------------------------------------------------------ what is ours
     def keep_own(self, paths: Sequence[str]) -> None:
         """Register this server's own path templates: nothing at or below them is ever forwarded."""
         fixed = {path.partition("{")[0].rstrip("/") for path in paths}
@@ -256,7 +255,6 @@ class Gateway:
             "/" + "/".join(parts[:count]) in self._own for parts in spellings for count in range(1, len(parts) + 1)
         )
 
-    # ------------------------------------------------------------------ memory
     async def recall(self, ask: RecallRequest, *, within: float) -> Recalled:
         """Recall memories for a request, in at most so many seconds.
 
@@ -298,7 +296,6 @@ class Gateway:
         await self.remembering.written()
         await self._tasks.so_far()
 
-    # ------------------------------------------------------------------ life
     async def start(self) -> None:
         """Start working on due jobs."""
         if self.settings.enabled:

@@ -73,7 +73,9 @@ SessionName = Annotated[
 @router.get("/{session_id:path}", summary="How far a session has come")
 async def get_session(request: Request, session_id: SessionName, query: Annotated[Whose, Query()]) -> SessionOut:
     """Return its turns, and how many of them were read for facts; 404 also if it belongs to another user."""
-    return _out(await _found(request, session_id, query))
+    session = await _found(request, session_id, query)
+    shared = ("turns", "read_turns", "started_at", "last_at", "ended_at")
+    return SessionOut(id=session.name, session_id=session.id, **{name: getattr(session, name) for name in shared})
 
 
 @router.post("/{session_id:path}/end", summary="End a session")
@@ -132,8 +134,3 @@ def _conversation(request: Request, gateway: Gateway, caller: Caller, whose: Who
     if found is None:
         raise ScopeError(f"whose session? send {USER_HEADER}, or credentials that name a user", field="user_id")
     return found
-
-
-def _out(session: Session) -> SessionOut:
-    shared = ("turns", "read_turns", "started_at", "last_at", "ended_at")
-    return SessionOut(id=session.name, session_id=session.id, **{name: getattr(session, name) for name in shared})

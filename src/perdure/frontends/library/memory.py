@@ -118,7 +118,6 @@ class AsyncMemory(AsyncClosing):
 
         return AsyncVersions(self._engine, self._walls)
 
-    # ------------------------------------------------------------------ writing
     async def add(
         self,
         messages: Messages,
@@ -313,7 +312,6 @@ class AsyncMemory(AsyncClosing):
             )
         return await self._engine.quarantine.distrust(requests.read_memory_id(id), why, self._walls)
 
-    # ------------------------------------------------------------------ reading
     async def search(
         self,
         query: str,
@@ -474,7 +472,6 @@ class AsyncMemory(AsyncClosing):
         )
         return await self._engine.bench(request)
 
-    # ------------------------------------------------------------------ life
     async def close(self) -> None:
         """Finish running work and close every file; closing twice is no error."""
         if not self._is_view:

@@ -103,7 +103,6 @@ class MemoryClient(AsyncClosing):
         key = config.gateway.upstream.api_key
         self._upstream = HttpUpstream(openai_base_url, api_key=key.get_secret_value() if key is not None else None)
 
-    # ------------------------------------------------------------------ memory alone
     async def add(self, text: str, conversation_id: str = DEFAULT) -> AddResult:
         """Extract the facts of a text and reconcile them; no chat model is called."""
         return await self._memory.add(requests.read_text(text, "text"), run_id=_name(conversation_id))
@@ -139,7 +138,6 @@ class MemoryClient(AsyncClosing):
             for item in PORTAL.call(page).results
         ]
 
-    # ------------------------------------------------------------------ chats
     @overload
     async def chat(
         self,
@@ -236,7 +234,6 @@ class MemoryClient(AsyncClosing):
             raise UpstreamError(f"the model's server answered {answer.status}", code=f"status_{answer.status}")
         return answer
 
-    # ------------------------------------------------------------------ life
     async def start(self) -> None:
         """Watch the files, and run due jobs, including those that an earlier process left."""
         if (vault := self._memory._engine.kernel.file_observer) is not None:

@@ -65,7 +65,6 @@ class AsyncMemoryStore(AsyncClosing):
         self._is_own = True
         return self
 
-    # ------------------------------------------------------------------ writing
     async def store(
         self,
         memory: Given,
@@ -191,7 +190,6 @@ class AsyncMemoryStore(AsyncClosing):
         walls = self._scope(user_id or given.user_id, project_id or given.project_id)
         return (await self._engine.reflect(walls, about=wanted)).insights
 
-    # ------------------------------------------------------------------ reading
     async def retrieve(
         self,
         query: str,
@@ -211,7 +209,10 @@ class AsyncMemoryStore(AsyncClosing):
         found = await view.search(
             query, limit=limit, threshold=threshold, types=_types(types) or None, filters=_FACTS, preset="plain"
         )
-        return [RetrieveResult(self._stored(item), item.score or 0.0) for item in found.results]
+        return [
+            RetrieveResult(StoredMemory.of(self._engine.access_counts.counted(item)), item.score or 0.0)
+            for item in found.results
+        ]
 
     async def get(self, id: str) -> StoredMemory:
         """Return the memory with this id; NotFoundError if there is none."""
@@ -241,7 +242,6 @@ class AsyncMemoryStore(AsyncClosing):
             if cursor is None:
                 return MemoryListing([StoredMemory.of(item) for item in reversed(newest)], total, most)
 
-    # ------------------------------------------------------------------ life
     async def is_enabled(self) -> bool:
         """Whether the store is usable: not after `close`, nor if it cannot be opened."""
         if self._is_closed:
@@ -258,7 +258,6 @@ class AsyncMemoryStore(AsyncClosing):
         if self._is_own:
             await self._memory.close()
 
-    # ------------------------------------------------------------------ pieces
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError("this store was closed: make a new one")
@@ -277,9 +276,6 @@ class AsyncMemoryStore(AsyncClosing):
         if item is None or item.scope.user_id is None:
             raise NotFoundError(f"there is no memory with the id {shown(id)}")
         return item
-
-    def _stored(self, item: MemoryItem) -> StoredMemory:
-        return StoredMemory.of(self._engine.access_counts.counted(item))
 
 
 def _read(memory: Given | None, **beside: object) -> dict[str, Any]:

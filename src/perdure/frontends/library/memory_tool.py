@@ -72,7 +72,6 @@ class AsyncMemoryTool:
 
         return async_tool(self.answer)
 
-    # ------------------------------------------------------------------ commands
     async def _carry_out(self, command: Mapping[str, Any]) -> str:
         if not isinstance(command, Mapping):
             raise Refused("Error: A command must be an object")
@@ -81,7 +80,10 @@ class AsyncMemoryTool:
             case "view":
                 return await self._view(_path(command, "path"), command.get("view_range"))
             case "create":
-                return await self._create(_path(command, "path"), _text(command, "file_text"))
+                path, text = _path(command, "path"), _text(command, "file_text")
+                await self._files.seen(path)
+                await self._files.create(path, text)
+                return f"File created successfully at: {absolute(path)}"
             case "str_replace":
                 old, new = _text(command, "old_str"), _text(command, "new_str", "")
                 return await self._edit(_path(command, "path"), name, partial(tool_files.replaced, old=old, new=new))
@@ -104,11 +106,6 @@ class AsyncMemoryTool:
         if path and not seen:
             raise Refused(f"The path {absolute(path)} does not exist. Please provide a valid path.")
         return tool_files.listing(path, {each: file.size for each, file in seen.items()})
-
-    async def _create(self, path: str, text: str) -> str:
-        await self._files.seen(path)
-        await self._files.create(path, text)
-        return f"File created successfully at: {absolute(path)}"
 
     async def _edit(self, path: str, name: str, change: Any) -> str:
         missing = "Error: The path {} does not exist. Please provide a valid path."

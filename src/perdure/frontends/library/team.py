@@ -62,7 +62,6 @@ class AsyncTeamMemory(AsyncClosing):
         self._is_own = True
         return self
 
-    # ------------------------------------------------------------------ writing
     async def upsert(self, item: Mapping[str, Any]) -> str:
         """Store `content` with all of the seven tags, replacing an item with the same source; return the id.
 
@@ -87,7 +86,6 @@ class AsyncTeamMemory(AsyncClosing):
         """Delete the team's expired EPHEMERAL memories, which reads skip already; return how many."""
         return await self._teams.expiry.sweep(self._member.team)
 
-    # ------------------------------------------------------------------ reading
     async def search(
         self,
         query: str,
@@ -137,7 +135,6 @@ class AsyncTeamMemory(AsyncClosing):
         """Return the team's facts about a query as a block for a system prompt: quoted data, delimited."""
         return await self._teams.read.system_addendum(self._member, query, top_k=top_k, min_level=min_level)
 
-    # ------------------------------------------------------------------ promotions
     async def request_promotion(self, item_id: str, target_level: str, justification: str) -> Promotion:
         """Request a memory's next truth level; levels without approval (WORKING by default) are set at once."""
         return await self._teams.promote.request(self._member, read_memory_id(item_id), target_level, justification)
@@ -162,7 +159,6 @@ class AsyncTeamMemory(AsyncClosing):
         """Return who did what in the team, oldest first, after an id; for admins."""
         return await self._teams.audit(self._member, subject_id=subject_id, limit=read_limit(limit), after=after)
 
-    # ------------------------------------------------------------------ graph
     async def entities(self, *, names: Sequence[str] | None = None, limit: int = 100) -> list[Entity]:
         """Return the entities in the team's memories, the most mentioned first; with `names` only these."""
         return await self._memory._engine.graph.entities(
@@ -186,7 +182,6 @@ class AsyncTeamMemory(AsyncClosing):
         """Return how much work waits for the team's graph, of all members together."""
         return await self._memory._engine.graph.queue_status(self._member.walls)
 
-    # ------------------------------------------------------------------ life
     async def close(self) -> None:
         """Close every file if this was opened by `local`; closing twice is no error."""
         if self._is_own:

@@ -136,7 +136,9 @@ async def _turn(session: Chat, text: str) -> None:
             await _speak(session)
         finally:
             _tell_learned(await session.learn())
-    _tell_warnings(session)
+    for warning in session.warnings:
+        note(warning)
+    session.warnings.clear()
     tell_usage(meter.usage)
 
 
@@ -191,12 +193,6 @@ def _tell_learned(learned: AddResult) -> None:
         if event.event in words:
             before = f"  (was: {event.old_memory})" if event.event == "UPDATE" else ""
             _aside(f"{words[event.event]:<8}  {event.memory}{before}")
-
-
-def _tell_warnings(session: Chat) -> None:
-    for warning in session.warnings:
-        note(warning)
-    session.warnings.clear()
 
 
 def _aside(text: str) -> None:

@@ -26,7 +26,7 @@ from perdure.frontends.cli.output import note, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from perdure.domain.event import AddResult, SearchResult
+    from perdure.domain.event import AddResult
     from perdure.frontends.library.memory import AsyncMemory
 
 # The sample conversation of several sessions, read from lines of JSON.
@@ -184,7 +184,9 @@ async def live(memory: AsyncMemory, sessions: Sequence[Session]) -> AsyncIterato
                 _note(chapter, added)
             else:
                 took, found = await _timed(memory.search(line.question, limit=ANSWERS, **line.scope))  # type: ignore[arg-type]  # owner fields
-                chapter.answers.append(_answer(line.question, found, took))
+                chapter.answers.append(
+                    Answer(line.question, [(item.score or 0.0, item.memory) for item in found.results], took)
+                )
         yield chapter
 
 
@@ -236,10 +238,6 @@ def _note(chapter: Chapter, added: AddResult) -> None:
             chapter.kept.pop(event.id, None)
             before, _ = chapter.corrected.get(event.id, (event.old_memory or "", ""))
             chapter.corrected[event.id] = (before, event.memory)
-
-
-def _answer(question: str, found: SearchResult, took: float) -> Answer:
-    return Answer(question, [(item.score or 0.0, item.memory) for item in found.results], took)
 
 
 WIDTH = 100

@@ -65,7 +65,9 @@ def init(
         note(f"wrote {file}")
     config = read_settings(place)
     if download:
-        _download(config)
+        _fetch("embedders", config.embedder.provider, config.embedder.config)
+        if config.reranker is not None:
+            _fetch("rerankers", config.reranker.provider, config.reranker.config)
     missing = _embedder(config).unavailable()
     if missing is None:
         note(f"the embedder {config.embedder.provider} is ready")
@@ -87,12 +89,6 @@ def _embedder(config: MemoryConfig) -> Embedder:
 
     embedder: Embedder = registry.build("embedders", config.embedder.provider, config.embedder.config)
     return embedder
-
-
-def _download(config: MemoryConfig) -> None:
-    _fetch("embedders", config.embedder.provider, config.embedder.config)
-    if config.reranker is not None:
-        _fetch("rerankers", config.reranker.provider, config.reranker.config)
 
 
 def _fetch(family: str, provider: str, settings: Mapping[str, Any]) -> None:

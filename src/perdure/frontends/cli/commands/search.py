@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,7 +38,6 @@ from perdure.frontends.cli.output import (
 
 if TYPE_CHECKING:
     from perdure.domain.event import Absence, HistoryRecord, ListResult, SearchResult
-    from perdure.domain.memory import MemoryItem
     from perdure.frontends.library.memory import AsyncMemory
 
 
@@ -193,7 +191,7 @@ def list_memories(
     if as_json:
         print_json(result.model_dump())
         return
-    _print_items(result.results)
+    print_table([MEMORY, SINCE, ID], ((marked(item), day(item.valid_from), item.id) for item in result.results))
     if not result.results:
         note("nothing is quarantined" if quarantined else "there are no memories")
     if result.next_cursor is not None:
@@ -252,7 +250,3 @@ def _history_row(record: HistoryRecord) -> tuple[str, ...]:
 
 def _narrowed(filter: dict[str, Any] | None) -> dict[str, Any]:
     return {"AND": [*([filter] if filter else []), {"quarantined": {"gte": ""}}]}
-
-
-def _print_items(items: Iterable[MemoryItem]) -> None:
-    print_table([MEMORY, SINCE, ID], ((marked(item), day(item.valid_from), item.id) for item in items))

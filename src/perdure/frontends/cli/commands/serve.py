@@ -25,7 +25,6 @@ from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import note, print_json
 
 if TYPE_CHECKING:
-    import uvicorn
     from fastapi import FastAPI
 
     from perdure.engine.config.config import MemoryConfig
@@ -227,21 +226,17 @@ def _run(settings: ServerSettings, listening: socket.socket, app: str | Callable
     if settings.workers > 1:
         with tempfile.TemporaryDirectory(prefix="perdure-metrics-") as counted:
             os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", counted)
-            return _run_workers(config, listening)
+            from uvicorn.config import STARTUP_FAILURE
+            from uvicorn.supervisors import Multiprocess
+
+            supervisor = Multiprocess(config, sockets=[listening])
+            supervisor.run()
+            return all(process.exitcode != STARTUP_FAILURE for process in supervisor.processes)
     server = uvicorn.Server(config)
     # It raises the signal again when everything is done: this handler then exits with status 0.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     server.run(sockets=[listening])
     return server.started
-
-
-def _run_workers(config: uvicorn.Config, listening: socket.socket) -> bool:
-    from uvicorn.config import STARTUP_FAILURE
-    from uvicorn.supervisors import Multiprocess
-
-    supervisor = Multiprocess(config, sockets=[listening])
-    supervisor.run()
-    return all(process.exitcode != STARTUP_FAILURE for process in supervisor.processes)
 
 
 def _end(number: int, frame: object) -> None:

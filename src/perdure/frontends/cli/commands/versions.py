@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +12,7 @@ from perdure.frontends.cli.options import JsonOption, PathOption, folder
 from perdure.frontends.cli.output import Column, note, print_json, print_table, print_text
 
 if TYPE_CHECKING:
-    from perdure.domain.file_versions import MergeReport, Version, VersionChange
-    from perdure.domain.memory import Answer
+    from perdure.domain.file_versions import MergeReport, VersionChange
 
 SHOWN_WORDS = 160
 """Characters of a message that are printed with the facts learned from it."""
@@ -47,7 +46,10 @@ def log(
     for number, version in enumerate(versions):
         if number:
             print_text("")
-        _print_version(version)
+        print_text(f"{version.id[:SHORT]}  {version.at[:19].replace('T', ' ')}  {version.title}")
+        _print_changes(version.changes[:MOST], indent="  ")
+        if len(version.changes) > MOST:
+            print_text(f"  and {len(version.changes) - MOST} more: perdure log {version.id[:SHORT]} --limit 1 --json")
     if not versions:
         note("there are no versions yet")
 
@@ -119,7 +121,7 @@ def branch(
         return
     found = with_memory(folder(path), lambda memory: memory.versions.branches())
     if as_json:
-        print_json(_listed(found))
+        print_json({"results": [each.model_dump() for each in found]})
         return
     rows = [("*" if each.is_current else "", each.name, each.commit[:SHORT], each.at[:19]) for each in found]
     columns = [Column(""), Column("branch", whole=True, style="bold"), Column("version", whole=True)]
@@ -180,13 +182,6 @@ def _tell(report: MergeReport, as_json: bool, words: Mapping[str, str]) -> None:
     note(words.get(report.outcome, report.outcome))
 
 
-def _print_version(version: Version) -> None:
-    print_text(f"{version.id[:SHORT]}  {version.at[:19].replace('T', ' ')}  {version.title}")
-    _print_changes(version.changes[:MOST], indent="  ")
-    if len(version.changes) > MOST:
-        print_text(f"  and {len(version.changes) - MOST} more: perdure log {version.id[:SHORT]} --limit 1 --json")
-
-
 def _print_changes(changes: Iterable[VersionChange], indent: str = "") -> None:
     told = list(changes)
     quoted = {each["content"] for change in told for each in change.learned_from}
@@ -200,7 +195,3 @@ def _print_changes(changes: Iterable[VersionChange], indent: str = "") -> None:
 def _words(message: Mapping[str, Any]) -> str:
     text = " ".join(str(message["content"]).split())
     return f"“{text if len(text) <= SHOWN_WORDS else text[: SHOWN_WORDS - 1] + '…'}”"
-
-
-def _listed(found: Sequence[Answer]) -> dict[str, Any]:
-    return {"results": [each.model_dump() for each in found]}

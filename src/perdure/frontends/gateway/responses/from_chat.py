@@ -305,7 +305,6 @@ class ResponseWriter:
         self._error: dict[str, str] | None = None
         self._is_finished = False
 
-    # -------------------------------------------------------------- what comes in
     def start(self) -> Iterator[Event]:
         """Yield the events before the model's first output."""
         yield from self._numbered(
@@ -345,7 +344,6 @@ class ResponseWriter:
         """Whether the answer ended by itself."""
         return bool(self.response["status"] == "completed")
 
-    # -------------------------------------------------------------- what goes out
     def _numbered(self, events: Iterable[Event]) -> Iterator[Event]:
         for event in events:
             yield {**event, "sequence_number": next(self._numbers)}

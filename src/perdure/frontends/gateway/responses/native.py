@@ -171,7 +171,9 @@ class Native:
                 data = await answer.read()
                 ended = True
                 if not failed:
-                    self._hear_whole(data)
+                    response = json_object(data)
+                    if response is not None:
+                        self._hearing.whole(response)
                     self._end(ended)
                 await whole(send, answer.status, headers, data)
         except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
@@ -197,7 +199,6 @@ class Native:
             return asked.context.raw
         return json.dumps(asked.placed(body), separators=(",", ":")).encode()
 
-    # ------------------------------------------------------------------ listening
     def _hear(self, chunk: bytes) -> None:
         for data in self._events.feed(chunk):
             event = json_object(data)
@@ -205,11 +206,6 @@ class Native:
                 self._hearing.event(event)
         if self._hearing.response_id is not None:
             self._begin()
-
-    def _hear_whole(self, data: bytes) -> None:
-        response = json_object(data)
-        if response is not None:
-            self._hearing.whole(response)
 
     def _begin(self) -> None:
         """Store the user's message as soon as the response's id, and so its session, is known."""

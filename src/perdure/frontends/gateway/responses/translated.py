@@ -189,7 +189,10 @@ def chat_request(body: Mapping[str, Any], items: Sequence[Item], *, first: int =
     chat = {name: value for name, value in body.items() if name not in _OWN}
     chat["messages"] = chat_messages(items, instructions, first=first)
     if body.get("tools"):
-        chat["tools"] = _tools(body["tools"])
+        tools = body["tools"]
+        if not isinstance(tools, list):
+            raise InvalidInputError("tools must be a list", field="tools", value=tools)
+        chat["tools"] = [_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
         if body.get("tool_choice") is not None:
             chat["tool_choice"] = _tool_choice(body["tool_choice"])
     else:
@@ -212,12 +215,6 @@ def chat_request(body: Mapping[str, Any], items: Sequence[Item], *, first: int =
             "include_usage": True,
         }
     return chat
-
-
-def _tools(tools: object) -> list[dict[str, Any]]:
-    if not isinstance(tools, list):
-        raise InvalidInputError("tools must be a list", field="tools", value=tools)
-    return [_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
 
 
 def _tool(tool: object, place: str) -> dict[str, Any]:
@@ -361,7 +358,6 @@ class Translated:
             if self._is_kept:
                 self._chains.name(self._response_id, turn)
 
-    # ------------------------------------------------------------------ up
     async def _body(self) -> bytes:
         """Return the chat request: the whole chain, the request's own input, and the memories."""
         asked = self._asked
@@ -397,7 +393,6 @@ class Translated:
             found.extend(kept.items if kept is not None else ())
         return found
 
-    # ------------------------------------------------------------------ down
     async def _whole(self, send: Send, answer: UpstreamAnswer) -> None:
         completion = json_object(await answer.read())
         if completion is None:

@@ -79,7 +79,6 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         """The agent of this runtime."""
         return self._agent_id
 
-    # ------------------------------------------------------------------ events
     def register_event(self, event: str, handler: Listener) -> None:
         """Call a function, or coroutine function, at each event of a name."""
         if not callable(handler):
@@ -96,7 +95,6 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
             except Exception as error:  # a listener's failure is not the memory's, and its text may contain event data
                 logger.warning("a listener of %s failed: %s", event, type(error).__name__)
 
-    # ------------------------------------------------------------------ life
     async def settled(self) -> None:
         """Wait until no memory waits to be embedded."""
         await self._queue.settled()
@@ -107,7 +105,6 @@ class AgentRuntime(RuntimeDocuments, RuntimeTables, AsyncClosing):
         if self._own is not None:
             await self._own.close()
 
-    # ------------------------------------------------------------------ the queue
     async def queue_embedding_generation(self, memory: Given, priority: str = "normal") -> None:
         """Queue a stored memory for embedding: high before normal before low.
 

@@ -125,7 +125,6 @@ class Tabled(EitherCase):
     _tasks: Tasks
     _workers: dict[str, Worker]
 
-    # ------------------------------------------------------------------ reading what is given
     def _of(self, agent_id: object) -> str:
         """Return the given agent, else the runtime's own."""
         return self._agent_id if agent_id is None else read_key(agent_id, "agent_id")
@@ -144,7 +143,6 @@ class Tabled(EitherCase):
         ours = {"id": new_id(), "agent_id": self._agent_id, "created_at": now, "updated_at": now}
         return noun.of(values, **{name: value for name, value in ours.items() if name in noun.field_names()})
 
-    # ------------------------------------------------------------------ doing
     async def _created(self, noun: type[R], given: object) -> tuple[R, bool]:
         """Return the record, and whether it is new."""
         record = self._new(noun, given)

@@ -64,7 +64,6 @@ class RuntimeMemories(EitherCase):
     _reading: MemoryReader
     _tables: Tables
 
-    # ------------------------------------------------------------------ writing
     async def create_memory(self, memory: Given, table_name: str, unique: bool | None = None) -> str:
         """Store a memory in a table and return its id; it is embedded unless it brings its own vector.
 
@@ -129,7 +128,6 @@ class RuntimeMemories(EitherCase):
         scope = self._scope()
         await self._memories.delete_all(MemoryQuery(scope=scope, table=None), scope)
 
-    # ------------------------------------------------------------------ reading
     async def get_memories(
         self,
         *,
@@ -252,7 +250,6 @@ class RuntimeMemories(EitherCase):
         order = by_words(read_text(query, "query"), texts, [each.similarity or 0.0 for each in read])
         return [read[place] for place in order]
 
-    # ------------------------------------------------------------------ embedding
     async def use_model(self, model_type: str, params: Mapping[str, Any] | str) -> list[float]:
         """Embed a text: `use_model("TEXT_EMBEDDING", {"text": ...})`. EmbeddingError if there is no embedder."""
         if model_type != ModelType.TEXT_EMBEDDING:
@@ -289,7 +286,6 @@ class RuntimeMemories(EitherCase):
             )
         return self._dimension
 
-    # ------------------------------------------------------------------ pieces
     @property
     def _dimension(self) -> int:
         return self._engine.kernel.embedding.embedder.dimension

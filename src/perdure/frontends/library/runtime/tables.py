@@ -44,7 +44,6 @@ from perdure.frontends.library.runtime.base import Tabled, given, ids, named, ob
 class People(Tabled):
     """Agents, entities, their components and relationships."""
 
-    # ------------------------------------------------------------------ agents
     async def create_agent(self, **agent: Any) -> bool:
         """Create an agent from the fields of `Agent`; False, with nothing changed, if it exists."""
         return (await self._created(Agent, agent))[1]
@@ -66,7 +65,6 @@ class People(Tabled):
         """Delete an agent with all its data, memories too; return whether it existed."""
         return await self._tables.remove_agent(read_key(agent_id, "agent_id"))
 
-    # ------------------------------------------------------------------ entities
     async def create_entities(self, entities: Sequence[Mapping[str, Any] | Entity]) -> bool:
         """Create entities from the fields of `Entity`; existing ones are not changed. Returns True."""
         await self._tables.add([self._new(Entity, each) for each in objects(entities, "entities")])
@@ -122,7 +120,6 @@ class People(Tabled):
         """
         return await self._tables.remove_entity(self._of(agent_id), read_key(entity_id, "entity_id"))
 
-    # ------------------------------------------------------------------ components
     async def create_component(self, **component: Any) -> bool:
         """Create a `Component`; False if one of its entity, type, world and source exists."""
         return (await self._created(Component, component))[1]
@@ -159,7 +156,6 @@ class People(Tabled):
         """Delete a component; return whether it existed."""
         return await self._removed(Component, self._key(agent_id, component_id, "component_id"))
 
-    # ------------------------------------------------------------------ relationships
     async def create_relationship(self, **relationship: Any) -> bool:
         """Create a `Relationship` between two entities; False, with nothing changed, if it exists."""
         return (await self._created(Relationship, relationship))[1]
@@ -202,7 +198,6 @@ class People(Tabled):
 class Places(Tabled):
     """Worlds, rooms and participants."""
 
-    # ------------------------------------------------------------------ worlds
     async def create_world(self, **world: Any) -> str:
         """Create a world from the fields of `World` and return its id; an existing one is not changed."""
         return (await self._created(World, world))[0].id
@@ -223,7 +218,6 @@ class Places(Tabled):
         """Delete a world with its rooms, as `delete_room` does; return whether it existed."""
         return await self._tables.remove_world(self._of(agent_id), read_key(world_id, "world_id"))
 
-    # ------------------------------------------------------------------ rooms
     async def create_rooms(self, rooms: Sequence[Mapping[str, Any] | Room]) -> list[str]:
         """Create rooms from the fields of `Room` and return their ids; existing ones are not changed."""
         made = [self._new(Room, each) for each in objects(rooms, "rooms")]
@@ -259,7 +253,6 @@ class Places(Tabled):
         """Delete every room of a world, as `delete_room` does; return how many. The world stays."""
         return await self._tables.remove_rooms(self._of(agent_id), named(world_id=world_id))
 
-    # ------------------------------------------------------------------ participants
     async def add_participant(self, entity_id: str, room_id: str, agent_id: str | None = None) -> bool:
         """Add an entity to a room; return whether it was new. A missing entity or room is created."""
         there = self._membership(entity_id, room_id, agent_id)
@@ -322,7 +315,6 @@ class Places(Tabled):
 class Servers(Tabled):
     """Message servers and channels."""
 
-    # ------------------------------------------------------------------ message servers
     async def create_message_server(self, **server: Any) -> MessageServer:
         """Create a message server from the fields of `MessageServer`; return an existing one unchanged."""
         made, new = await self._created(MessageServer, server)
@@ -364,7 +356,6 @@ class Servers(Tabled):
         where = {"id": Among(ServerAgent, "message_server_id", {"agent_id": self._of(agent_id)})}
         return await self._tables.find(Query(noun=MessageServer, where=where))
 
-    # ------------------------------------------------------------------ channels
     async def create_channel(self, *, participant_ids: Sequence[str] = (), **channel: Any) -> Channel:
         """Create a channel from the fields of `Channel`, with these participants; return an existing one unchanged.
 
@@ -392,7 +383,6 @@ class Servers(Tabled):
         """Delete a channel and its participants' entries; return whether it existed."""
         return await self._removed(Channel, {"id": read_key(channel_id, "channel_id")})
 
-    # ------------------------------------------------------------------ who is in which channel
     async def add_channel_participants(self, channel_id: str, entity_ids: Sequence[str]) -> bool:
         """Add entities to a channel; return whether one of them was new.
 
@@ -436,7 +426,6 @@ _ASKED = ("limit", "room_id", "entity_id", "status", "from", "to", "agent_id")
 class Work(Tabled):
     """Tasks, cache and logs of an agent."""
 
-    # ------------------------------------------------------------------ tasks
     async def create_task(self, **task: Any) -> str:
         """Create a task from the fields of `Task` and return its id; an existing one is not changed.
 
@@ -518,7 +507,6 @@ class Work(Tabled):
         """
         return await self._tasks.run(self._agent_id, self._workers)
 
-    # ------------------------------------------------------------------ cache
     async def set_cache(self, key: str, value: Any) -> bool:
         """Store a JSON value under a key of this agent, replacing an earlier one. Returns True."""
         now = self._tables.now()
@@ -538,7 +526,6 @@ class Work(Tabled):
         await self._tables.remove(CacheEntry, {"agent_id": self._agent_id, "key": read_word(key, "key")})
         return True
 
-    # ------------------------------------------------------------------ logs
     async def log(self, **entry: Any) -> str:
         """Write a `LogEntry` (`type`, `body`, `entity_id`, `room_id`) and return its id."""
         return (await self._created(LogEntry, entry))[0].id

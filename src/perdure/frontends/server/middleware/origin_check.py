@@ -70,7 +70,6 @@ class OriginCheckMiddleware:
             return
         await self._app(scope, receive, send)
 
-    # ------------------------------------------------------------------ by which name
     def _check_host(self, headers: Headers, scope: Scope) -> None:
         """Raise MisdirectedError unless every Host is a name of this server (against DNS rebinding).
 
@@ -97,7 +96,6 @@ class OriginCheckMiddleware:
         server = scope.get("server")
         return bool(server and _is_address(name) and name == plain_host(server[0]))
 
-    # ------------------------------------------------------------------ on whose page
     def _allowed_origin(self, headers: Headers) -> str | None:
         """Return the origin that may read the answer; ForbiddenError for a request of another site's page."""
         allowed = self._settings.allowed_origins
@@ -120,7 +118,6 @@ class OriginCheckMiddleware:
             )
         return None
 
-    # ------------------------------------------------------------------ with what
     def _check_body(self, scope: Scope, headers: Headers) -> None:
         """Raise MediaTypeError for a body that would be read as JSON without a JSON content type.
 
