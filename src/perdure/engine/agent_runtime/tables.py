@@ -90,12 +90,7 @@ class Tables:
 
     @guarded
     async def ensure(
-        self,
-        agent_id: str,
-        *,
-        entities: Iterable[str] = (),
-        rooms: Iterable[str] = (),
-        worlds: Iterable[str] = (),
+        self, agent_id: str, *, entities: Iterable[str] = (), rooms: Iterable[str] = (), worlds: Iterable[str] = ()
     ) -> None:
         """Make sure that an agent and the given records exist; if they do, this only reads.
 

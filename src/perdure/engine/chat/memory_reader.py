@@ -360,12 +360,7 @@ class MemoryReader:
         else:
             logger.debug("No memories above threshold")
         told = Recalled(
-            status="used",
-            reason="injected",
-            hits=hits,
-            directives=directives,
-            canonical=canonical,
-            summary=summary,
+            status="used", reason="injected", hits=hits, directives=directives, canonical=canonical, summary=summary
         )
         if not told.is_empty:
             return told

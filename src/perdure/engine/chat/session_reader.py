@@ -108,11 +108,7 @@ class SessionReader:
     """Reads the turns of sessions that a ledger counts."""
 
     def __init__(
-        self,
-        engine: Engine,
-        settings: GatewaySettings,
-        borrowing: CallerModels,
-        shown: Callable[[], Awaitable[None]],
+        self, engine: Engine, settings: GatewaySettings, borrowing: CallerModels, shown: Callable[[], Awaitable[None]]
     ) -> None:
         """`shown` returns once all stored messages are rows, which count as entries."""
         self._engine = engine

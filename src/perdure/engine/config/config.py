@@ -335,8 +335,7 @@ class MemoryConfig(BaseModel):
         "keep", description="Whether messages are stored, stored and searched, or not stored"
     )
     updates: Literal["in_place", "supersede"] = Field(
-        "in_place",
-        description="Whether an update keeps the id (the old text stays as a version) or makes a new memory",
+        "in_place", description="Whether an update keeps the id (the old text stays a version) or makes a new memory"
     )
     graph_store: ChosenGraphStore = Field(
         None,
@@ -431,11 +430,7 @@ def read_config(config: MemoryConfig | dict[str, Any] | None) -> MemoryConfig:
         raise ConfigError(f"config must have text as its keys: {error}", field="config", value=config) from error
 
 
-IN_FILES: dict[str, Any] = {
-    "vector_store": {"provider": "markdown"},
-    "episodes": "search",
-    "updates": "supersede",
-}
+IN_FILES: dict[str, Any] = {"vector_store": {"provider": "markdown"}, "episodes": "search", "updates": "supersede"}
 """What a memory in files is opened with where nothing is told: messages are files too, for who gets a copy of them."""
 
 

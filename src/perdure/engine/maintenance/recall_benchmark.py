@@ -237,10 +237,7 @@ async def duplicates(kernel: Kernel, contents: Contents) -> Duplicates:
             points = await kernel.store.get_many(kernel.collection, ids[start : start + PAGE])
             vectors.update((point.id, point.vector) for point in points)
         found, pairs = await run_blocking(
-            duplicate_pairs,
-            [item.memory for item in newest],
-            [vectors.get(id) for id in ids],
-            SHOWN_PAIRS - len(shown),
+            duplicate_pairs, [item.memory for item in newest], [vectors.get(id) for id in ids], SHOWN_PAIRS - len(shown)
         )
         count += found
         shown += [(ids[one], ids[other]) for one, other in pairs]
@@ -262,20 +259,10 @@ class BenchRequest:
     preset: Preset
 
 
-def read_bench(
-    kernel: Kernel,
-    *,
-    scope: Scope,
-    probes: int,
-    preset: str | None,
-    limit: int,
-) -> BenchRequest:
-    """Validate a `bench` request against this engine."""
+def read_bench(kernel: Kernel, *, scope: Scope, probes: int, preset: str | None, limit: int) -> BenchRequest:
+    """A `bench`, checked against what this engine has."""
     return BenchRequest(
-        scope=scope,
-        probes=read_limit(probes, "probes"),
-        limit=read_limit(limit),
-        preset=read_preset(kernel, preset),
+        scope=scope, probes=read_limit(probes, "probes"), limit=read_limit(limit), preset=read_preset(kernel, preset)
     )
 
 

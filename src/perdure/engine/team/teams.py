@@ -230,9 +230,7 @@ class TeamPromotions:
         batch = Batch(self._kernel.clock)
         approved = level_of(promotion.target_level) >= level_of("VALIDATED")
         tags = with_tags(
-            tags_of(item),
-            truth_level=promotion.target_level,
-            **({"validation_status": "approved"} if approved else {}),
+            tags_of(item), truth_level=promotion.target_level, **({"validation_status": "approved"} if approved else {})
         )
         after = item.with_(tags=tags, expires_at=None)
         reason = f"promotion {promotion.id}"
@@ -444,9 +442,7 @@ class TeamWriter:
             metadata={**before.metadata, **(changes.get("metadata") or {})},
             confidence=changes.get("confidence", before.confidence),
             tags=with_tags(
-                tags,
-                visibility=visibility,
-                validation_status=changes.get("validation_status", tags.validation_status),
+                tags, visibility=visibility, validation_status=changes.get("validation_status", tags.validation_status)
             ),
         )
 

@@ -37,11 +37,7 @@ def without_memory_blocks(messages: Sequence[Message]) -> tuple[list[Message], s
 
 
 async def with_provenance(
-    kernel: Kernel,
-    messages: Sequence[Message],
-    facts: Sequence[Fact],
-    scope: Scope,
-    forged: Collection[int] = (),
+    kernel: Kernel, messages: Sequence[Message], facts: Sequence[Fact], scope: Scope, forged: Collection[int] = ()
 ) -> list[Fact]:
     """Return the facts with their origin and quarantine, without those that only repeat injected text.
 

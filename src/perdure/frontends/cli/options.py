@@ -39,8 +39,7 @@ def _scope_option(axis: str, who: str) -> Any:
 
 PATH_HELP = "Folder of the memory; default ~/.memory, or PERDURE_PATH."
 PathOption = Annotated[
-    Path | None,
-    typer.Option("--path", metavar="DIR", callback=_chosen_folder, show_default=False, help=PATH_HELP),
+    Path | None, typer.Option("--path", metavar="DIR", callback=_chosen_folder, show_default=False, help=PATH_HELP)
 ]
 UserOption = Annotated[str | None, _scope_option("user", "user")]
 AgentOption = Annotated[str | None, _scope_option("agent", "agent")]

@@ -144,9 +144,7 @@ CHAT = passed_on(
         "object": "chat.completion",
         "created": 1773567000,
         "model": "gpt-4o-mini",
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": "Luna."}, "finish_reason": "stop"},
-        ],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Luna."}, "finish_reason": "stop"}],
         "memory_hits": [
             {
                 "role": "memory",

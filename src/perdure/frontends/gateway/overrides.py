@@ -21,14 +21,7 @@ from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.chat.settings import GatewaySettings
 
 FIELDS = frozenset(
-    {
-        "memory_id",
-        "memory_top_k",
-        "memory_recency_weight",
-        "memory_score_threshold",
-        "memory_config",
-        "memory_context",
-    }
+    {"memory_id", "memory_top_k", "memory_recency_weight", "memory_score_threshold", "memory_config", "memory_context"}
 )
 """The fields of a body that are ours, and never go upstream."""
 MOST_MEMORIES = 100

@@ -53,11 +53,5 @@ def _without_v1(*routers: APIRouter) -> APIRouter:
     return short
 
 
-ROUTERS = (
-    chat.router,
-    router,
-    responses.router,
-    sessions.router,
-    _without_v1(chat.router, responses.router),
-)
+ROUTERS = (chat.router, router, responses.router, sessions.router, _without_v1(chat.router, responses.router))
 """In the order in which they are asked; what passes everything else on is not among them (`passing`)."""

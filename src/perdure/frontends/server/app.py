@@ -184,11 +184,7 @@ def create_app(config: MemoryConfig, *, is_open: bool | None = None) -> FastAPI:
         tokens=JwtVerifier(settings.jwt, secrets),
     )
     app = FastAPI(
-        title="perdure",
-        version=__version__,
-        lifespan=_life,
-        redirect_slashes=False,
-        openapi_url="/openapi.json",
+        title="perdure", version=__version__, lifespan=_life, redirect_slashes=False, openapi_url="/openapi.json"
     )
     app.state.service = service
     app.state.gateway = gateway = Gateway(

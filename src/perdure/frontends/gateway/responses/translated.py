@@ -284,10 +284,7 @@ def _impossible(field: str, why: str, value: object, what: str | None = None) ->
 
 _OK = range(200, 300)
 _BROKE_OFF = "The model's server broke off."
-_STREAM: RawHeaders = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-]
+_STREAM: RawHeaders = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
 
 class Translated:

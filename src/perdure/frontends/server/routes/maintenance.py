@@ -8,13 +8,7 @@ from fastapi import APIRouter
 
 from perdure.frontends.server.dependencies import WriteAccess
 from perdure.frontends.server.schemas.memories import ConsolidateBody, ReflectBody
-from perdure.frontends.server.schemas.responses import (
-    CONSOLIDATED,
-    REFLECTED,
-    Consolidations,
-    Reflection,
-    answers,
-)
+from perdure.frontends.server.schemas.responses import CONSOLIDATED, REFLECTED, Consolidations, Reflection, answers
 
 router = APIRouter(tags=["memories"])
 

@@ -16,18 +16,7 @@ from typing import Any
 
 from perdure.domain.clock import iso
 from perdure.domain.errors import FilterError
-from perdure.domain.filter import (
-    MAX_DEPTH,
-    TIME_FIELDS,
-    And,
-    Condition,
-    Filter,
-    Moment,
-    Not,
-    Or,
-    all_of,
-    parse_filter,
-)
+from perdure.domain.filter import MAX_DEPTH, TIME_FIELDS, And, Condition, Filter, Moment, Not, Or, all_of, parse_filter
 from perdure.domain.memory import read_id
 from perdure.domain.text.readable import shown
 from perdure.frontends.server.schemas.fields import day_end, read_time
