@@ -8,8 +8,6 @@ from typing import Any, Literal
 from perdure.domain.memory import Answer
 from perdure.domain.scope import Scope
 
-# --- Callers
-
 Role = Literal["reader", "member", "admin", "service"]
 """`reader` only reads; `member` writes; `admin` decides promotions, resets and reads the audit; `service` is a program
 that may also write a team's validated facts."""
@@ -69,8 +67,6 @@ class AuditEntry(Answer):
     details: dict[str, Any] = field(default_factory=dict)
     """JSON, without any text of a memory."""
 
-
-# --- Promotions: the only way in which a memory's truth level changes
 
 Decision = Literal["approved", "rejected"]
 PromotionState = Literal["pending", "approved", "rejected"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -32,6 +32,10 @@ class Fact:
     """Whose words it comes from if they are not the user's own (as `MemoryItem.origin`)."""
     quarantined: str | None = None
     """Why it is kept out of prompts; such a fact neither updates nor retires trusted memories."""
+
+    def moved(self, places: int) -> Fact:
+        """The fact as read in a list with so many more messages at its beginning."""
+        return replace(self, sources=tuple(position + places for position in self.sources))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

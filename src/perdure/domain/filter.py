@@ -110,9 +110,6 @@ def scope_filter(scope: Scope) -> And:
     return And(tuple(eq(name, value) for name, value in scope.given().items()))
 
 
-# ------------------------------------------------------------------ parsing
-
-
 def parse_filter(expression: Filter | Mapping[str, Any] | None) -> Filter | None:
     """Parse a caller's expression: a full condition, `{"tag": "work"}` for an eq, or `{"n": {"gte": 3}}`.
 
@@ -232,9 +229,6 @@ def _scalar(field: str, operator: str, value: object) -> Scalar:
         field=field,
         value=value,
     )
-
-
-# ------------------------------------------------------------------ meaning
 
 
 def field_value(payload: Mapping[str, Any], field: str) -> Any:

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from perdure.domain.memory import Answer, MemoryItem
 
-# --- Merged memories and insights
-
 CONSOLIDATION = "consolidation"
 """The `source` of a memory that several were merged into."""
 REFLECTION = "reflection"
@@ -77,9 +75,6 @@ class Reflected(Answer):
         """`{"results": [...], "added": ..., "updated": ..., "removed": ..., "by": ...}`, with warnings if any."""
         dump = Answer.model_dump(self)
         return {"results": dump.pop("insights"), **dump}
-
-
-# --- The recall benchmark: how well a store finds its own contents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,6 @@ from perdure.domain.memory import Answer, check_json, read_id
 from perdure.domain.scope import MAX_SCOPE_LENGTH
 from perdure.domain.text.readable import check_unicode, invalid, shown
 
-# --- Names in both cases
-
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -70,9 +68,6 @@ R = TypeVar("R", bound="Record")
 ParticipantState = Literal["FOLLOWED", "MUTED"]
 """The agent's state in a room; None for neither."""
 STATES: tuple[ParticipantState, ...] = ("FOLLOWED", "MUTED")
-
-
-# --- Reading the values that callers give
 
 
 def read_uuid(value: object, name: str = "id") -> str:
@@ -202,9 +197,6 @@ def _read(name: str, given: Mapping[str, Any], metadata: Mapping[str, Any]) -> A
     return metadata.get("read", by_name)(given[name], name)
 
 
-# --- Records
-
-
 class Record(Answer):
     """One row of a runtime's tables; equal to another with the same values."""
 
@@ -288,9 +280,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [each.model_dump() if isinstance(each, Record) else each for each in value]
     return value
-
-
-# --- The tables
 
 
 class ChannelType(StrEnum):

@@ -33,30 +33,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from perdure.domain import errors
 from perdure.domain.clock import iso
-from perdure.domain.errors import (
-    KEPT,
-    AuthenticationError,
-    ClosedError,
-    ConfigError,
-    ConflictError,
-    EmbeddingError,
-    FilterError,
-    ForbiddenError,
-    GraphError,
-    InvalidInputError,
-    LedgerError,
-    LLMError,
-    NoGraphError,
-    NotFoundError,
-    PerdureError,
-    PromotionRequiredError,
-    ReadOnlyError,
-    RerankerError,
-    ScopeError,
-    UpstreamError,
-    VectorStoreError,
-)
+from perdure.domain.errors import KEPT, FilterError, InvalidInputError, PerdureError, ScopeError
 
 Dialect = Literal["facts", "explicit", "team", "openai"]
 """The error shape of a route."""
@@ -193,24 +172,24 @@ def _explicit_code(fault: Fault) -> str:
 
 
 _SERVER_SIDE: tuple[tuple[type[PerdureError], int, str], ...] = (
-    (VectorStoreError, 503, f"the vector store {_DOWN}"),
-    (LedgerError, 503, f"the ledger {_DOWN}"),
-    (NoGraphError, 501, "this server has no graph: its settings name none (graph_store)"),
-    (GraphError, 503, f"the graph {_DOWN}"),
-    (ClosedError, 503, "the server is shutting down; try again later"),
-    (LLMError, 502, f"the language model {_DOWN}"),
-    (EmbeddingError, 502, f"the embedder {_DOWN}"),
-    (RerankerError, 502, f"the reranker {_DOWN}"),
-    (UpstreamError, 502, f"the model's server {_DOWN}"),
-    (ConfigError, 500, "the server's settings do not allow this; its log says what is wrong"),
+    (errors.VectorStoreError, 503, f"the vector store {_DOWN}"),
+    (errors.LedgerError, 503, f"the ledger {_DOWN}"),
+    (errors.NoGraphError, 501, "this server has no graph: its settings name none (graph_store)"),
+    (errors.GraphError, 503, f"the graph {_DOWN}"),
+    (errors.ClosedError, 503, "the server is shutting down; try again later"),
+    (errors.LLMError, 502, f"the language model {_DOWN}"),
+    (errors.EmbeddingError, 502, f"the embedder {_DOWN}"),
+    (errors.RerankerError, 502, f"the reranker {_DOWN}"),
+    (errors.UpstreamError, 502, f"the model's server {_DOWN}"),
+    (errors.ConfigError, 500, "the server's settings do not allow this; its log says what is wrong"),
 )
 _CLIENT_SIDE: tuple[tuple[type[PerdureError], int], ...] = (
-    (AuthenticationError, 401),
-    (ForbiddenError, 403),
-    (ReadOnlyError, 403),
-    (NotFoundError, 404),
-    (PromotionRequiredError, 405),
-    (ConflictError, 409),
+    (errors.AuthenticationError, 401),
+    (errors.ForbiddenError, 403),
+    (errors.ReadOnlyError, 403),
+    (errors.NotFoundError, 404),
+    (errors.PromotionRequiredError, 405),
+    (errors.ConflictError, 409),
     (TooLargeError, 413),
     (MediaTypeError, 415),
     (MisdirectedError, 421),

@@ -23,7 +23,7 @@ from perdure.engine.chat.caller_model import CallerModels, ModelGrant
 from perdure.engine.chat.settings import Dialect, GatewaySettings
 from perdure.engine.config.config import read_config
 from perdure.engine.engine import Engine
-from perdure.engine.write.curator import Curator
+from perdure.engine.write.curator import Curator, ReadRequest
 from tests.engine.chat.talks import ANN, World, run, talk, user
 from tests.frontends.gateway.scripts import Reply, completion
 from tests.frontends.gateway.upstream import Upstream, upstream
@@ -56,7 +56,7 @@ async def facts(engine: Engine, curator: Curator | None) -> list[str]:
     assert curator is not None
     said = [Message("user", "They hum.")]
     answers = engine.kernel.answers(ANN)
-    reading = await curator.read(said, context=(), now=system_clock(), prompt=None, answers=answers)
+    reading = await curator.read(ReadRequest(messages=said, now=system_clock(), answers=answers))
     return [fact.text for fact in reading.facts]
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from perdure import Scope
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.domain.message import Message
-from perdure.engine.write.curator import Judgement, Reading
+from perdure.engine.write.curator import Judgement, Reading, ReadRequest
 
 
 class PlainCurator:
@@ -19,8 +18,8 @@ class PlainCurator:
     one_at_a_time = True
     asks_again = False
 
-    async def read(self, messages: Sequence[Message], **_: Any) -> Reading:
-        return Reading([Fact(text=each.content, sources=(place,)) for place, each in enumerate(messages)])
+    async def read(self, request: ReadRequest) -> Reading:
+        return Reading([Fact(text=each.content, sources=(place,)) for place, each in enumerate(request.messages)])
 
     async def judge(self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], **_: Any) -> Judgement:
         decided = []

@@ -10,8 +10,7 @@ import pytest
 from perdure import Memory
 from perdure.backends.embedders.hashed import HashedEmbedder
 from perdure.domain.fact import Decision, Fact, Neighbour
-from perdure.domain.message import Message
-from perdure.engine.write.curator import Judgement, Reading
+from perdure.engine.write.curator import Judgement, Reading, ReadRequest
 from tests.conftest import Open
 from tests.engine.core.adversarial_memories import ANA, HASHED, texts
 
@@ -36,8 +35,10 @@ class Named:
 class Reader(Named):
     """The same, which reads each phrase between commas as a fact."""
 
-    async def read(self, messages: Sequence[Message], **_: Any) -> Reading:
-        return Reading([Fact(text=text, sources=(0,)) for message in messages for text in message.content.split(", ")])
+    async def read(self, request: ReadRequest) -> Reading:
+        return Reading(
+            [Fact(text=text, sources=(0,)) for message in request.messages for text in message.content.split(", ")]
+        )
 
 
 def set_curator(memory: Memory, curator: Named) -> None:

@@ -31,7 +31,7 @@ from perdure.engine.chat.session_summary import SessionSummaries
 from perdure.engine.chat.settings import Conversation, GatewaySettings
 from perdure.engine.chat.turn_log import own_session
 from perdure.engine.engine import Engine
-from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, later, pause_after
+from perdure.engine.graph.jobs import GROWTH, PARKED_AFTER, JobKinds, hand_in, later, pause_after
 from perdure.pipeline.curation.llm.summary import state_by_model
 from perdure.pipeline.prompting.compaction import (
     COVERED,
@@ -174,9 +174,8 @@ class Compaction:
             await shielded(ledger.jobs.failed(job.id, type(failure).__name__, not_before=later(pause), park=park))
             left = False
         finally:
-            if left:  # cancelled: the next process does it
-                with degrade("the state of a session is built later"):
-                    await shielded(ledger.jobs.give_back([job.id], not_before=later(0.0)))
+            if left:  # cancelled: the next one does it
+                await shielded(hand_in(ledger.jobs, (), [job.id], "the state of a session is built later"))
 
     async def build(self, ledger: Ledger, session_id: str) -> bool:
         """Build the state of a session from its messages; False if some of them were forgotten meanwhile.

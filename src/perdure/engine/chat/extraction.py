@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -22,7 +22,7 @@ from perdure.engine.engine import Engine
 from perdure.engine.read.profile import unnoted
 from perdure.engine.write.add import FORGOTTEN
 from perdure.engine.write.change_set import FactContext, told_at
-from perdure.engine.write.curator import Curator, Reading
+from perdure.engine.write.curator import Curator, Reading, ReadRequest
 from perdure.engine.write.provenance import with_provenance, without_echoes
 from perdure.pipeline.curation.chat import PROXY, ROUTER, ExtractionPolicy, is_chatter, limit, select
 
@@ -141,15 +141,12 @@ class Extraction:
         reader, answers = borrowed or self._kernel.reader, self._kernel.answers(scope)
         seconds = patience(self._kernel.config)
         if dialect == "chat" and self._asks_a_model(borrowed):
-            reading = await _patient(
-                reader.read(messages[earlier:], context=(), now=now, prompt=None, answers=answers), seconds
-            )
-            reading.facts = [_moved(fact, earlier) for fact in reading.facts]
+            request = ReadRequest(messages=messages[earlier:], now=now, answers=answers)
+            reading = await _patient(reader.read(request), seconds)
+            reading.facts = [fact.moved(earlier) for fact in reading.facts]
             return reading
-        return await _patient(
-            reader.read(messages, context=(), now=now, prompt=None, answers=answers, read_before=earlier, whole=True),
-            seconds,
-        )
+        request = ReadRequest(messages=messages, read_before=earlier, now=now, answers=answers, whole=True)
+        return await _patient(reader.read(request), seconds)
 
 
 def _to_read(
@@ -185,7 +182,3 @@ async def _patient(reading: Awaitable[Reading], seconds: float) -> Reading:
 
 def _message(episode: Episode) -> Message:
     return Message(episode.role, episode.content, episode.name, read_moment(episode.told_at))
-
-
-def _moved(fact: Fact, places: int) -> Fact:
-    return replace(fact, sources=tuple(position + places for position in fact.sources))

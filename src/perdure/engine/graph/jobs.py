@@ -8,11 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from perdure.domain.clock import iso
+from perdure.backends.ledgers.repositories.base import Jobs
+from perdure.domain.clock import iso, read_moment
+from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.event import Change
 from perdure.domain.job import Job, QueueStatus
 from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
+from perdure.engine.aio.calls import degrade
 from perdure.engine.core.kernel import store_mark
 
 ENTITIES = "entities"
@@ -100,3 +103,25 @@ def later(seconds: float) -> str:
 def pause_after(attempts: int, growth: float = 2.0) -> float:
     """Return the seconds to wait after so many failures, from 1 on."""
     return float(min(LONGEST_PAUSE, FIRST_PAUSE * growth ** max(0, attempts - 1)))
+
+
+def seconds_until(moment: str) -> float:
+    """Seconds from now to a moment, by the machine's clock; 0 for one that cannot be read."""
+    due = read_moment(moment)
+    return 0.0 if due is None else (due - datetime.now(UTC)).total_seconds()
+
+
+async def hand_in(jobs: Jobs, done: Sequence[str], left: Sequence[str], warning: str) -> None:
+    """Tell the queue which jobs are done, and give back the rest; where that fails they are done again."""
+    with degrade(warning):
+        if done:
+            await jobs.done(done)
+        if left:
+            await jobs.give_back(left, not_before=later(0.0))
+
+
+def failure_line(error: Exception) -> str:
+    """An error in one line without any text of a memory: one that names values is given by its class alone."""
+    if isinstance(error, PerdureError) and not isinstance(error, InvalidInputError):
+        return f"{type(error).__name__}: {' '.join(error.message.split())}"
+    return type(error).__name__

@@ -7,14 +7,13 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from perdure.backends.graphs.base import GraphStore
 from perdure.backends.ledgers.repositories.base import Jobs
 from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import Point
-from perdure.domain.clock import iso, read_moment
-from perdure.domain.errors import GraphDownError, InvalidInputError, LLMError, PerdureError
+from perdure.domain.clock import iso
+from perdure.domain.errors import GraphDownError, LLMError, PerdureError
 from perdure.domain.event import Change
 from perdure.domain.filter import all_of, eq, scope_filter
 from perdure.domain.graph import Entity, Mention, Relation, Statement, entity_key
@@ -24,7 +23,19 @@ from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, never_fail, shielded
 from perdure.engine.aio.worker import Worker, is_ending
 from perdure.engine.core.kernel import Kernel
-from perdure.engine.graph.jobs import ENTITIES, ERASE, GROWTH, PARKED_AFTER, TEMPORAL, JobKinds, later, pause_after
+from perdure.engine.graph.jobs import (
+    ENTITIES,
+    ERASE,
+    GROWTH,
+    PARKED_AFTER,
+    TEMPORAL,
+    JobKinds,
+    failure_line,
+    hand_in,
+    later,
+    pause_after,
+    seconds_until,
+)
 from perdure.pipeline.curation.rules.relations.model import choose, read_with_model
 from perdure.pipeline.curation.rules.relations.names import read_mentions, resolve
 from perdure.pipeline.curation.rules.relations.roles import slot_of
@@ -382,7 +393,7 @@ class GraphSync:
         except PerdureError as error:  # the ledger is locked or full: its own errors tell whoever writes
             logger.warning("the graph's jobs wait: %s", error.message)
             return pause_after(3)
-        return IDLE if due is None else min(IDLE, max(BUSY, _seconds_until(due)))
+        return IDLE if due is None else min(IDLE, max(BUSY, seconds_until(due)))
 
     async def settle(self, scope: Scope) -> None:
         """Do what is due inside a scope, or wait for who does it, so that a read sees what was written; bounded."""
@@ -458,7 +469,7 @@ class GraphSync:
             return True
         finally:
             # A task that is cancelled still says what it has done, and gives back the rest.
-            await shielded(_hand_in(queue, done, list(waiting)))
+            await shielded(hand_in(queue, done, list(waiting), "jobs of the graph will be done again"))
             for job in taken:
                 self._under_way.pop(job.id, None)
 
@@ -484,38 +495,20 @@ class GraphSync:
                 raise
             if isinstance(error, GraphDownError) or (isinstance(error, LLMError) and error.code in _PASSING):
                 self._pauses += 1
-                logger.warning("the graph's jobs wait: %s", _told(error))
+                logger.warning("the graph's jobs wait: %s", failure_line(error))
                 await queue.give_back(list(waiting), not_before=later(pause_after(self._pauses)))
                 waiting.clear()
                 return False
             del waiting[job.id]
             park = job.attempts + 1 >= PARKED_AFTER
-            logger.warning("a job %s of memory %s failed: %s", JobKinds.bare(job.kind), job.memory_id, _told(error))
+            logger.warning(
+                "a job %s of memory %s failed: %s", JobKinds.bare(job.kind), job.memory_id, failure_line(error)
+            )
             pause = pause_after(job.attempts + 1, GROWTH)
-            await queue.failed(job.id, _told(error), not_before=later(pause), park=park)
+            await queue.failed(job.id, failure_line(error), not_before=later(pause), park=park)
             return True
         self._pauses = 0
         return True
-
-
-async def _hand_in(queue: Jobs, done: Sequence[str], waiting: Sequence[str]) -> None:
-    with degrade("jobs of the graph will be done again"):
-        if done:
-            await queue.done(done)
-        if waiting:
-            await queue.give_back(waiting, not_before=later(0.0))
-
-
-def _told(error: Exception) -> str:
-    """An error in one line without any text of a memory: what names values is told by its class alone."""
-    if isinstance(error, PerdureError) and not isinstance(error, InvalidInputError):
-        return f"{type(error).__name__}: {' '.join(error.message.split())}"
-    return type(error).__name__
-
-
-def _seconds_until(moment: str) -> float:
-    due = read_moment(moment)
-    return 0.0 if due is None else (due - datetime.now(UTC)).total_seconds()
 
 
 _LEFT_TO_THE_PARENT: list[GraphStore] = []

@@ -78,7 +78,6 @@ def id_of(scope: Scope, insight: Insight) -> str:
     return str(uuid5(NAMESPACE_URL, f"perdure:insight:{json.dumps(told, sort_keys=True)}"))
 
 
-# ------------------------------------------------------------------ reading
 async def _facts(kernel: Kernel, scope: Scope) -> list[MemoryItem]:
     newest: deque[MemoryItem] = deque(maxlen=NEWEST)
     async for items in walk(kernel, scope, visible(scope, now=kernel.clock.now())):
@@ -122,7 +121,6 @@ def _is_about(topic: str, insight: Insight, known: Mapping[str, MemoryItem]) -> 
     return any(speaks_of(topic, text) for text in texts)
 
 
-# ------------------------------------------------------------------ keeping
 async def _keep(
     kernel: Kernel, scope: Scope, wanted: Mapping[str, Insight], known: Mapping[str, MemoryItem], reflected: Reflected
 ) -> None:

@@ -25,7 +25,7 @@ from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade, shielded
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
-from perdure.engine.graph.jobs import JobKinds, later, pause_after
+from perdure.engine.graph.jobs import JobKinds, hand_in, later, pause_after
 from perdure.engine.maintenance.deletion import walk
 from perdure.engine.transfer.backup import backup
 from perdure.engine.transfer.backup_erasure import erase_from_backups, settings_name
@@ -122,7 +122,9 @@ class Schedule:
                         done.append(told)
             finally:
                 if left:  # cancelled on the way: another process, or the next one, does it
-                    await shielded(_give_back(ledger, left))
+                    await shielded(
+                        hand_in(ledger.jobs, (), sorted(left), "a task of upkeep is done again by the next process")
+                    )
         return done
 
     async def turn(self) -> float:
@@ -238,11 +240,6 @@ async def _keep(schedule: Schedule) -> None:
         with degrade("upkeep is done later"):
             pause = await schedule.turn()
         await asyncio.sleep(pause)
-
-
-async def _give_back(ledger: Ledger, ids: set[str]) -> None:
-    with degrade("a task of upkeep is done again by the next process"):
-        await ledger.jobs.give_back(sorted(ids), not_before=later(0.0))
 
 
 def _wait(task: Task, last: str | None, now: datetime) -> float:

@@ -140,9 +140,6 @@ Line = Header | Seal | Row | Event | Episode | ConversationLine | FactLine
 """The kinds of lines."""
 
 
-# ------------------------------------------------------------------ reading
-
-
 def read_line(text: str, default: Scope) -> Line:
     """Parse a line; InvalidInputError says what is wrong with it.
 

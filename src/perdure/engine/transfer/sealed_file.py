@@ -167,9 +167,6 @@ def _damaged(place: Path, what: str) -> InvalidInputError:
     )
 
 
-# ------------------------------------------------------------------ one at a time, and what is left over
-
-
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Hold off whoever else writes files in a folder; a holder that dies holds nothing."""

@@ -24,9 +24,6 @@ CHUNK = 256
 """Lines written at a time: one transaction, one batch of texts to embed, and what a kill can cost."""
 
 
-# ------------------------------------------------------------------ export
-
-
 async def export_archive(
     engine: Engine,
     scope: Scope,
@@ -90,9 +87,6 @@ async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
     async for episodes in scan_episodes(engine.kernel.ledger, scope, include_hidden=True):
         for episode in episodes:
             yield episode_line(episode)
-
-
-# ------------------------------------------------------------------ import
 
 
 class Sink(Protocol):

@@ -35,7 +35,7 @@ from perdure.engine.write.change_set import (
     SourcedFact,
     told_at,
 )
-from perdure.engine.write.curator import Reading
+from perdure.engine.write.curator import Reading, ReadRequest
 from perdure.engine.write.provenance import (
     INLINE_CHARACTERS,
     explicit_fact,
@@ -126,14 +126,15 @@ class WritePath:
         if messages:
             earlier = await self._context(addition.scope, min(*moments, clock))
             messages = await without_echoes(self._kernel, messages, addition.scope)
-            reading = await self._kernel.curator.read(
-                messages,
+            request = ReadRequest(
+                messages=messages,
                 context=earlier,
                 now=now,
                 prompt=addition.prompt,
                 answers=self._kernel.answers(addition.scope),
                 whole=addition.whole,
             )
+            reading = await self._kernel.curator.read(request)
         if reading.unread:
             episodes = [replace(episode, pending=True) for episode in episodes]
         sourced = [
@@ -202,9 +203,8 @@ class WritePath:
         now = self._kernel.clock.now()
         moments = [message.timestamp or now for message in messages]
         answers = self._kernel.answers(scope)
-        reading = await self._kernel.curator.read(
-            messages, context=(), now=max(moments, default=now), prompt=None, answers=answers, whole=True
-        )
+        request = ReadRequest(messages=messages, now=max(moments, default=now), answers=answers, whole=True)
+        reading = await self._kernel.curator.read(request)
         if reading.unread:
             return AddResult([], reading.warnings)
         sourced = [

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -93,6 +93,23 @@ class RememberingLLM(RequestLLM):
         await self._answers.keep(fresh)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """Messages to read facts from, and what makes them clear."""
+
+    messages: Sequence[Message]
+    context: Sequence[Message] = ()
+    """Earlier messages, which are not read for facts."""
+    read_before: int = 0
+    """How many of `messages`, from the first on, only make the others clear."""
+    now: datetime
+    prompt: str | None = None
+    answers: Answers
+    """Those that a model gave to the same questions in the same scope."""
+    whole: bool = False
+    """For work that nobody waits for: all is read, however long."""
+
+
 @dataclass(slots=True)
 class Reading:
     """Facts extracted from a conversation; `unread` if the curator failed and the messages must be read later."""
@@ -113,40 +130,20 @@ class Judgement:
 
 
 class Curator(Protocol):
-    """Extracts facts from messages, and decides each against the memories near it.
-
-    `answers` is the cache of a model's answers to the same questions in the same scope.
-    """
+    """Reads facts out of messages, and decides each against the memories near it."""
 
     one_at_a_time: bool
     """Whether each fact is decided after the earlier ones have taken effect."""
     asks_again: bool
     """Whether a fact is decided again if an earlier one of its batch has changed its target."""
 
-    async def read(
-        self,
-        messages: Sequence[Message],
-        *,
-        context: Sequence[Message],
-        now: datetime,
-        prompt: str | None,
-        answers: Answers,
-        read_before: int = 0,
-        whole: bool = False,
-    ) -> Reading:
-        """Extract the facts of the messages; the first `read_before` messages are only context.
-
-        `whole` reads everything, however long, for work that nobody waits for.
-        """
+    async def read(self, request: ReadRequest) -> Reading:
+        """The facts of the messages."""
 
     async def judge(
         self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
     ) -> Judgement:
         """Decide about the facts."""
-
-
-def _moved(fact: Fact, places: int) -> Fact:
-    return replace(fact, sources=tuple(position + places for position in fact.sources))
 
 
 class RulesCurator:
@@ -160,25 +157,18 @@ class RulesCurator:
         self._limit = limit
         self._rest = "kept as words" if keeps_words else "not kept"
 
-    async def read(
-        self,
-        messages: Sequence[Message],
-        *,
-        context: Sequence[Message],
-        now: datetime,
-        prompt: str | None,
-        answers: Answers,
-        read_before: int = 0,
-        whole: bool = False,
-    ) -> Reading:
-        """Extract the facts in a thread; a custom prompt cannot be followed, which becomes a warning.
+    async def read(self, request: ReadRequest) -> Reading:
+        """The facts of the messages; a custom prompt cannot be followed and is said so.
 
         Even a short message takes some milliseconds, which would delay other tasks of the event loop.
         """
-        warnings = [] if prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
+        warnings = (
+            [] if request.prompt is None else ["the rules curator follows no prompt: configure an llm to use one"]
+        )
         reading = Reading([], unread=True, warnings=warnings)
-        earlier, fresh = [*context, *messages[:read_before]], list(messages[read_before:])
-        if not whole:
+        read_before = request.read_before
+        earlier, fresh = [*request.context, *request.messages[:read_before]], list(request.messages[read_before:])
+        if not request.whole:
             fresh, missing = beginning(fresh, self._limit)
             if missing:
                 warnings.append(
@@ -186,9 +176,9 @@ class RulesCurator:
                     "(reading_limit); add the rest in calls of its own to have it read"
                 )
         with never_fail("no facts were extracted, the messages are kept", warnings):
-            contexts = self._contexts.of(answers.scope)
-            facts = await run_blocking(extract, fresh, now=now, context=earlier, contexts=contexts)
-            reading.facts = [_moved(fact, read_before) for fact in facts] if read_before else facts
+            contexts = self._contexts.of(request.answers.scope)
+            facts = await run_blocking(extract, fresh, now=request.now, context=earlier, contexts=contexts)
+            reading.facts = [fact.moved(read_before) for fact in facts]
             reading.unread = False
         return reading
 
@@ -235,28 +225,18 @@ class LLMCurator:
         self._temperature = temperature
         self._max_tokens = max_tokens
 
-    async def read(
-        self,
-        messages: Sequence[Message],
-        *,
-        context: Sequence[Message],
-        now: datetime,
-        prompt: str | None,
-        answers: Answers,
-        read_before: int = 0,
-        whole: bool = False,
-    ) -> Reading:
-        """Extract the facts in one call; after a failed or unreadable answer the messages are read later."""
+    async def read(self, request: ReadRequest) -> Reading:
+        """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later."""
         reading = Reading([], unread=True)
         with degrade("no facts were extracted, the messages are kept", reading.warnings):
-            llm = RememberingLLM(self._llm, self._label, answers)
+            llm = RememberingLLM(self._llm, self._label, request.answers)
             try:
                 facts = await extract_facts(
                     llm,
-                    messages,
-                    prompt=prompt or self._extraction_prompt,
-                    now=now,
-                    read_before=read_before,
+                    request.messages,
+                    prompt=request.prompt or self._extraction_prompt,
+                    now=request.now,
+                    read_before=request.read_before,
                     temperature=self._temperature,
                     max_tokens=self._max_tokens,
                 )

@@ -17,8 +17,6 @@ from perdure.domain.scope import SCOPE_FIELDS, Scope
 from perdure.domain.text.terms import split_words
 from perdure.pipeline.lexicon import pairs, words
 
-# --- Probes: questions that a store's own contents answer
-
 Kind = Literal["slots", "messages"]
 """The source of a probe."""
 
@@ -136,8 +134,6 @@ def _digest(probe: Probe) -> bytes:
 def _scope_key(scope: Scope) -> tuple[str, ...]:
     return tuple(getattr(scope, name) or "" for name in SCOPE_FIELDS)
 
-
-# --- Repeated facts
 
 SAME_MEANING = 0.97
 """Cosine from which two texts count as saying the same. With `minilm`, facts that differ in a number ("weighs 70 kg",

@@ -19,8 +19,6 @@ from perdure.pipeline.curation.rules.slots import read
 from perdure.pipeline.lexicon import lines, words
 from perdure.pipeline.prompting.quoting import STATE, TOKENS_PER_WORD, estimate_tokens, fit, framed, one_line
 
-# --- State that replaces the older messages of a request
-
 # Reading a conversation for its state: what it is about, what may be spent, what is decided, what is open.
 
 _SENTENCE = Pattern(r"(?<=[.!?。！？])\s+|[\n;]+")
@@ -433,8 +431,6 @@ def _answers(message: Mapping[str, Any]) -> str | None:
         id = message.get("call_id")
     return id if isinstance(id, str) else None
 
-
-# --- Rolling summary
 
 SUMMARY_TOKENS: Final = 256
 """Tokens that a summary may take."""

@@ -22,8 +22,6 @@ from perdure.pipeline.prompting.quoting import (
     one_line,
 )
 
-# --- The block of the library's context calls
-
 STANDING_SHARE = 0.5
 """Maximum share of the budget for directives and profile, which are in every prompt, before facts."""
 
@@ -74,9 +72,6 @@ def _dated_lines(title: str | None, items: Sequence[MemoryItem], left: int) -> t
 def _dated(item: MemoryItem) -> str:
     since = (item.valid_from or item.told_at)[:10]
     return f"{quote(item.memory)} ({since})"
-
-
-# --- The gateway's blocks: in the system prompt, or before the user's words
 
 
 def system_block(

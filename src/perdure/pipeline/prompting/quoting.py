@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from perdure.domain.text.pattern import Pattern
 
-# --- Cleaning messages, and finding injected blocks
-
 # Sanitising: what a model or a user sent, made fit to be kept.
 
 LONGEST = 16_384
@@ -123,8 +121,6 @@ def strip_injected(text: str) -> str:
     left = _LINE.sub("", _SECTION.sub("", left))
     return text if left == text else left.strip()
 
-
-# --- Measuring and quoting
 
 TOKENS_PER_WORD = 1.3
 """Spec 001's estimate of a text's length: tokens = ceil(1.3 x words)."""

@@ -305,9 +305,6 @@ async def _live(folder: Path, sessions: list[Any], console: Console | None) -> t
     return chapters, opening
 
 
-# ------------------------------------------------------------------ telling
-
-
 def _console() -> Console:
     from rich.console import Console  # heavy, and only this telling needs it
 

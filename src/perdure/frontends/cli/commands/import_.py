@@ -205,9 +205,6 @@ def _add_members(bundle: Bundle, path: Path, prefix: str, count: Count) -> None:
         _add(bundle, name, lambda member=member: _member(path, member, count))  # type: ignore[misc]
 
 
-# ------------------------------------------------------------------ bytes
-
-
 def _plain(path: Path, count: Count) -> Iterator[bytes]:
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK):
@@ -284,9 +281,6 @@ def _check_size(length: int, packed: int) -> None:
         raise BrokenPartError(f"it unpacks to more than {PACKED} times its size, as no export does: it is not read on")
 
 
-# ------------------------------------------------------------------ reporting
-
-
 def tell(report: ImportReport) -> None:
     """Print to standard error what an import did, refused and left out, with the reasons."""
     for warning in report.warnings:
@@ -313,9 +307,6 @@ def tell(report: ImportReport) -> None:
             f"the conversations made {', '.join(f'{count} {event}' for event, count in sorted(report.events.items()))}"
         )
     tell_usage(report.usage)
-
-
-# ------------------------------------------------------------------ the command
 
 
 def import_lines(

@@ -52,7 +52,6 @@ def _state(request: Request) -> _ResponsesState:
     return found
 
 
-# ------------------------------------------------------------------ a new response
 @router.post(PATH, summary="A response of a model that remembers", openapi_extra=RESPONSE, response_class=Response)
 async def create_response(request: Request) -> Response:
     """Handle OpenAI's responses with memory; translated into chat if the model's server has only that."""
@@ -76,7 +75,6 @@ def _check(body: dict[str, Any]) -> None:
             raise InvalidInputError(f"{name} must be {wanted}", field=name, value=body[name])
 
 
-# ------------------------------------------------------------------ earlier ones
 ResponseId = Annotated[str, Path(max_length=LONGEST_ID, examples=["resp_5a537f9c24e8a1d24f0c9a3be1d05c7e"])]
 
 

@@ -32,7 +32,6 @@ _USER = re.compile(r"[\w.@:/$|+-]+")
 _HEX = "[0-9a-fA-F]"
 
 
-# ------------------------------------------------------------------ shapes
 Source = Annotated[str, Field(min_length=1, examples=["conversation"])]
 Project = Annotated[str, Field(min_length=1, max_length=MAX_SCOPE_LENGTH, examples=["project_abc"])]
 User = Annotated[str, Field(pattern=f"^{_USER.pattern}$", max_length=MAX_SCOPE_LENGTH, examples=["user_123"])]
@@ -157,7 +156,6 @@ class ForgetManyQuery(SelectionQuery):
 MemoryId = Annotated[str, Path(description="With or without `mem_`", examples=["mem_7f9c24e8a1d24f0c9a3be1d05c7e8a11"])]
 
 
-# ------------------------------------------------------------------ whose
 class UserStores:
     """Access to the memories of the users that a request may name."""
 
@@ -216,7 +214,6 @@ async def stores(request: Request, service: CurrentService, caller: CurrentCalle
 CurrentUserStores = Annotated[UserStores, Depends(stores)]
 
 
-# ------------------------------------------------------------------ several memories
 @router.get("", summary="A user's memories, newest first", response_model_exclude_none=True)
 async def list_memories(users: CurrentUserStores, query: Annotated[ListMemoriesQuery, Query()]) -> MemoriesOut:
     """List at most `limit` of the user's memories, newest first, and their total number."""
@@ -245,7 +242,6 @@ async def forget_memories(users: CurrentUserStores, query: Annotated[ForgetManyQ
     return DeletionOut(success=True, message=f"Successfully deleted all memories{which}{where}")
 
 
-# ------------------------------------------------------------------ one memory
 @router.get("/{memory_id}", summary="One memory", response_model_exclude_none=True)
 async def get_memory(users: CurrentUserStores, memory_id: MemoryId, query: Annotated[OwnerQuery, Query()]) -> MemoryOut:
     """Return a memory; 404 also if it belongs to another user."""
@@ -283,7 +279,6 @@ async def history_of_memory(
     return HistoryOut(history=rows)
 
 
-# ------------------------------------------------------------------ pieces
 def _id(value: str) -> str:
     if not _ID.fullmatch(value):
         raise InvalidInputError(f"id must be that of a memory, not {shown(value)}", field="id", value=value)

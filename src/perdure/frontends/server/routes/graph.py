@@ -202,7 +202,6 @@ router = APIRouter(tags=["graph"], responses=_NONE)
 Name = Annotated[str, Path(description="In any case", examples=["Alice"])]
 
 
-# ------------------------------------------------------------------ entities and relations
 @router.post("/v1/entities", summary="Entities of a scope's memories", **answers(Entities, ENTITIES))
 async def entities(body: EntitiesBody, personal: ReadAccess) -> dict[str, Any]:
     """List entities, those that most memories name first."""
@@ -226,7 +225,6 @@ async def relations(name: Name, query: Annotated[RelationsQuery, Query()], perso
     return {"entity": name, "results": [edge.model_dump() for edge in found]}
 
 
-# ------------------------------------------------------------------ neighbours and queue
 @router.get("/v1/graph/neighbors", summary="Neighbours of an entity")
 async def neighbors(
     request: Request, service: CurrentService, caller: CurrentCaller, query: Annotated[NeighborsQuery, Query()]

@@ -302,7 +302,6 @@ def member_of(request: Request) -> AsyncTeamMemory:
     return member(service(request), caller_of(request))
 
 
-# ------------------------------------------------------------------ memory
 @router.post("/v1/memory/upsert", summary="Store a team's memory, or update it in place")
 async def upsert(service: CurrentService, caller: CurrentCaller, body: UpsertBody) -> Upserted:
     """Store the item, or update the team's item of the same source. A truth level cannot be changed here: 405."""
@@ -369,7 +368,6 @@ def _missing(memory_id: str) -> NotFoundError:
 router.include_router(_shared)
 
 
-# ------------------------------------------------------------------ promotions
 @router.post("/v1/promotions", status_code=201, summary="Request a memory's next truth level", **answers(Promotion))
 async def request_promotion(service: CurrentService, caller: CurrentCaller, body: PromotionBody) -> dict[str, Any]:
     """Request a higher truth level; one that needs no approval, such as WORKING by default, is granted at once."""
@@ -403,7 +401,6 @@ async def decide(service: CurrentService, caller: CurrentCaller, promotion_id: s
     )
 
 
-# ------------------------------------------------------------------ audit, system prompt
 @router.get("/v1/audit", summary="The audit log of a team", **answers(AuditLog))
 async def audit(
     service: CurrentService, caller: CurrentCaller, query: Annotated[AuditQuery, Query()]

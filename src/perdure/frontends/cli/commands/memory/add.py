@@ -128,7 +128,6 @@ def _commit(folder: Path, count: int) -> None:
         note(f"not committed to git: {error.message}")
 
 
-# ------------------------------------------------------------------ reading
 def read_memories(text: str) -> list[tuple[str, str | None]]:
     """Return the memories of a file and their conversations; InvalidInputError for an invalid entry.
 
