@@ -197,7 +197,48 @@ def _read(name: str, given: Mapping[str, Any], metadata: Mapping[str, Any]) -> A
     return metadata.get("read", by_name)(given[name], name)
 
 
-class Record(Answer):
+class EitherCaseAnswer(Answer):
+    """A dataclass whose fields are read by key and by attribute in snake_case and in camelCase."""
+
+    __slots__ = ()
+
+    @classmethod
+    def noun(cls) -> str:
+        """What it is called in a sentence."""
+        return snake(cls.__name__).replace("_", " ")
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        """Its fields."""
+        return [each.name for each in fields(cast("Any", cls))]
+
+    def model_dump(self) -> dict[str, Any]:
+        """The object as spec 003 writes it: camelCase, fields without a value left out."""
+        return {camel(name): _plain(value) for name in self.field_names() if (value := getattr(self, name)) is not None}
+
+    def __getattr__(self, name: str) -> Any:
+        """A field by its name in camelCase: `relationship.targetEntityId`."""
+        plain = snake(name)
+        if plain == name or plain not in self.field_names():
+            raise AttributeError(f"a {self.noun()} has no {name!r}")
+        return getattr(self, plain)
+
+    def __getitem__(self, key: str) -> Any:
+        name = snake(key) if isinstance(key, str) else ""
+        if name not in self.field_names():
+            raise KeyError(key)
+        return _plain(getattr(self, name))
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and snake(key) in self.field_names() and getattr(self, snake(key)) is not None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name in either case, or the default where there is none."""
+        answers = key in self
+        return self[key] if answers else default
+
+
+class Record(EitherCaseAnswer):
     """One row of a runtime's tables; equal to another with the same values."""
 
     __slots__ = ()
@@ -229,13 +270,6 @@ class Record(Answer):
                 raise InvalidInputError(f"{camel(name)} of the {cls.noun()} is required", field=name)
         return cls(**values)
 
-    def __getattr__(self, name: str) -> Any:
-        """Return a field by its name in camelCase: `relationship.targetEntityId`."""
-        plain = snake(name)
-        if plain == name or plain not in {each.name for each in fields(cast("Any", self))}:
-            raise AttributeError(f"a {self.noun()} has no {name!r}")
-        return getattr(self, plain)
-
     @classmethod
     def changes(cls, given: Mapping[Any, Any]) -> dict[str, Any]:
         """Return the validated fields of a caller's object, without those that a read adds. Errors as for `of`."""
@@ -247,38 +281,10 @@ class Record(Answer):
             if name not in cls.LISTED
         }
 
-    @classmethod
-    def noun(cls) -> str:
-        """Its name in a sentence."""
-        return snake(cls.__name__).replace("_", " ")
-
-    @classmethod
-    def field_names(cls) -> list[str]:
-        """The names of its fields."""
-        return [each.name for each in fields(cast("Any", cls))]
-
-    def model_dump(self) -> dict[str, Any]:
-        """Return the record in camelCase, without fields that have no value."""
-        return {camel(name): _plain(value) for name in self.field_names() if (value := getattr(self, name)) is not None}
-
-    def __getitem__(self, key: str) -> Any:
-        name = snake(key) if isinstance(key, str) else ""
-        if name not in self.field_names():
-            raise KeyError(key)
-        return _plain(getattr(self, name))
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and snake(key) in self.field_names() and getattr(self, snake(key)) is not None
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a name in either case, or the default if the record has none."""
-        answers = key in self
-        return self[key] if answers else default
-
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [each.model_dump() if isinstance(each, Record) else each for each in value]
+        return [each.model_dump() if isinstance(each, EitherCaseAnswer) else each for each in value]
     return value
 
 

@@ -18,7 +18,6 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.engine.engine import Engine
 from perdure.engine.maintenance import consistency, doctor
-from perdure.engine.maintenance.consistency import pages
 from perdure.engine.maintenance.doctor import Diagnosis, examine, repair
 from perdure.engine.requests import Addition, ForgetRequest
 from tests.engine.transfer.test_transfer import ANA, export, live_a_little, run, say
@@ -38,7 +37,7 @@ async def mend(engine: Engine) -> tuple[Diagnosis, doctor.Repair, Diagnosis]:
 
 async def the_row(engine: Engine, words: str) -> Point:
     await engine.kernel.ready()
-    async for points in pages(engine.kernel):
+    async for points in engine.kernel.store.stream(engine.kernel.collection):
         for point in points:
             if point.payload["state"] == LIVE and words in point.payload["memory"]:
                 whole = await engine.kernel.store.get("memories", point.id)
@@ -171,7 +170,11 @@ def test_a_row_that_is_lost_is_rebuilt_and_its_history_stays(lived: Path) -> Non
 
 async def all_rows(engine: Engine) -> dict[str, Any]:
     await engine.kernel.ready()
-    return {point.id: point.payload async for points in pages(engine.kernel) for point in points}
+    return {
+        point.id: point.payload
+        async for points in engine.kernel.store.stream(engine.kernel.collection)
+        for point in points
+    }
 
 
 def test_a_lost_ledger_is_written_again_from_the_store(lived: Path) -> None:

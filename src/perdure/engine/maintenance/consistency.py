@@ -7,13 +7,12 @@ is checked again before it is reported.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.markdown.base import FileStore
-from perdure.backends.vector_stores.base import Point
 from perdure.domain.memory import LIVE, MemoryItem
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.maintenance.last_events import (
@@ -128,8 +127,8 @@ class _Walk:
             self._tell()
 
     async def read_store(self) -> None:
-        """Compare every row with the last record, and then every record with the rows."""
-        async for points in pages(self._kernel):
+        """Hold every row against it, and then every word against the rows."""
+        async for points in self._kernel.store.stream(self._kernel.collection):
             items = [MemoryItem.from_payload(point.payload) for point in points]
             await self._check_sources(items)
             for item in items:
@@ -221,12 +220,6 @@ class _Walk:
         if self._progress is not None:
             found = self.found
             self._progress(found.history + found.memories + found.versions + found.messages)
-
-
-async def pages(kernel: Kernel) -> AsyncIterator[list[Point]]:
-    """Yield every row of the store, in pages."""
-    async for points in kernel.store.stream(kernel.collection):
-        yield points
 
 
 async def missing_episodes(kernel: Kernel, ledger: Ledger, items: Sequence[MemoryItem]) -> set[str]:

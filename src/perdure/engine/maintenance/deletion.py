@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from perdure.backends.vector_stores.base import Point
 from perdure.domain.filter import Condition, all_of, eq, scope_filter
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perdure.domain.event import Episode
     from perdure.domain.filter import Filter
     from perdure.engine.core.kernel import Kernel
+    from perdure.engine.engine import Engine
 
 PAGE = 200
 """Memories deleted at a time, so that no writer waits long."""
@@ -143,16 +144,8 @@ class _Entry:
     episode: Episode | None = None
 
 
-class Opened(Protocol):
-    """The part of an engine that an eviction needs."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """The engine's kernel."""
-
-
-async def evict(engine: Opened, scope: Scope, max_entries: int, *, dry_run: bool = False) -> Removal:
-    """Delete the oldest facts and turns of a conversation until `max_entries` are left; 0 is unlimited.
+async def evict(engine: Engine, scope: Scope, max_entries: int, *, dry_run: bool = False) -> Removal:
+    """Remove the oldest facts and turns of a conversation until `max_entries` are left; 0 is any number.
 
     A turn is a stored message: if it is itself a memory (`infer=False`), the memory is deleted; any other message is
     hidden from all reads. Summaries are neither counted nor deleted. `scope` names the conversation (its run); the

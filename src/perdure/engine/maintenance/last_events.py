@@ -53,16 +53,6 @@ async def _lasts(ledger: Ledger) -> dict[str, Last]:
     return last
 
 
-def says_deleted(word: bytes) -> bool:
-    """Whether the last record is a deletion."""
-    return word == DELETED
-
-
-def says_text(word: bytes, text: str) -> bool:
-    """Whether the memory has this text after the last record."""
-    return word == digest(text)
-
-
 async def history_pages(ledger: Ledger, scope: Scope = UNRESTRICTED) -> AsyncIterator[list[HistoryRecord]]:
     """Yield the history of a scope, or all of it, by sequence, in pages."""
     after = 0

@@ -20,7 +20,7 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import scan_episodes
 from perdure.engine.core.rows import episode_item
 from perdure.engine.engine import Engine
-from perdure.engine.maintenance.consistency import missing_episodes, pages, rift_between
+from perdure.engine.maintenance.consistency import missing_episodes, rift_between
 from perdure.engine.maintenance.last_events import history_pages, last_word, moment_of
 from perdure.pipeline.curation.rules.slots import read_slots
 from perdure.pipeline.quarantine import suspect
@@ -311,7 +311,7 @@ class Repairer:
     async def _rows_of(self, memory_ids: set[str]) -> dict[str, list[MemoryItem]]:
         """Return the rows of memories, versions too, found in one pass through the store."""
         rows: dict[str, list[MemoryItem]] = {}
-        async for points in pages(self._kernel):
+        async for points in self._kernel.store.stream(self._kernel.collection):
             for point in points:
                 item = MemoryItem.from_payload(point.payload)
                 id = item.version_of or item.id

@@ -27,7 +27,7 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import cut_from
 from perdure.engine.core.rows import version_of
 from perdure.engine.maintenance.consistency import FROM_FILES
-from perdure.engine.maintenance.last_events import last_word, last_words, says_deleted, says_text
+from perdure.engine.maintenance.last_events import DELETED, digest, last_word, last_words
 from perdure.pipeline.quarantine import suspect
 
 logger = logging.getLogger("perdure")
@@ -320,8 +320,8 @@ def _item(point: Point | None) -> MemoryItem | None:
 
 def _is_known(told: _Told, word: bytes) -> bool:
     if told.after is None:
-        return says_deleted(word)
-    return says_text(word, told.after.memory) and (told.before is None or told.before.memory != told.after.memory)
+        return word == DELETED
+    return word == digest(told.after.memory) and (told.before is None or told.before.memory != told.after.memory)
 
 
 async def _history(ledger: Ledger, id: str) -> list[HistoryRecord]:

@@ -181,10 +181,7 @@ def read_foreign(value: dict[str, Any], where: str, default: Scope) -> Conversat
 
 def _read_json(text: str) -> dict[str, Any]:
     try:
-        text.encode()
         value = json.loads(text, parse_constant=_refuse_constant)
-    except UnicodeEncodeError as error:
-        raise InvalidInputError("it is not UTF-8, or holds half of a surrogate pair") from error
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"it is not JSON: {error}") from error
     _checked(value)

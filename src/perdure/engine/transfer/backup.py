@@ -84,7 +84,7 @@ async def backup(engine: Engine, place: Path | None = None, *, scheduled: bool =
     async def seal() -> None:
         # Before any writer continues: later erasures must search this file, too.
         nonlocal checksum
-        made = BackupEntry(file, at, platform.node(), scheduled)
+        made = BackupEntry(place=file, at=at, host=platform.node(), is_scheduled=scheduled)
         await note_backups(kernel, ledger, [made])
         checksum = await asyncio.to_thread(writer.close)
 

@@ -49,7 +49,7 @@ class PendingErasure:
         return cls(memories, episodes, tuple(value.get("scopes") or ()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackupEntry:
     """One backup."""
 
@@ -81,11 +81,14 @@ async def made_backups(kernel: Kernel, ledger: Ledger) -> list[BackupEntry]:
     known = await ledger.settings.get(settings_name(kernel, "backups"))
     found = [
         BackupEntry(
-            Path(place), str(told.get("at", "")), str(told.get("host", "")), told.get("scheduled") is True,
-            PendingErasure.read(told.get("owed")),
+            place=Path(place),
+            at=str(told.get("at", "")),
+            host=str(told.get("host", "")),
+            is_scheduled=told.get("scheduled") is True,
+            owed=PendingErasure.read(told.get("owed")),
         )
         for place, told in known.items()
-    ]  # fmt: skip
+    ]
     return sorted(found, key=lambda made: (made.at, str(made.place)))
 
 

@@ -94,15 +94,12 @@ class Sink(Protocol):
 
     def begin(self, header: Header) -> None:
         """An archive begins with this header."""
-        ...
 
     async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
         """Take lines of one kind."""
-        ...
 
     async def known_messages(self, scope: Scope) -> set[str]:
         """The ids, where they come from, of messages that are there already."""
-        ...
 
 
 class Chunks:

@@ -99,12 +99,7 @@ class AsyncGraph:
 
 
 class Graph(Synchronous[AsyncGraph]):
-    """The graph of a Memory: AsyncGraph without `await`, usable from any thread and inside a running event loop.
-
-    NoGraphError without a configured `graph_store`, GraphDownError if it cannot be reached. `at` is the time at which
-    relations must hold (now by default), `include_past` adds those that held before, and `as_of` leaves out what was
-    said later. Times are aware datetimes or ISO 8601 text.
-    """
+    """The graph of a Memory: AsyncGraph without `await`, usable from any thread and inside a running event loop."""
 
     entities = blocking(AsyncGraph.entities)
     relations = blocking(AsyncGraph.relations)

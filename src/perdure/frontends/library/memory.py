@@ -496,12 +496,7 @@ async def run_search(
 
 
 class Memory(Closing[AsyncMemory]):
-    """Long-term memory for agents: stores facts, corrects them, recalls them, and loses nothing.
-
-    AsyncMemory without `await`: usable from any thread, and inside a running event loop, which it blocks. Constructing
-    one validates every setting and opens nothing: the first use opens the files, and finishes what a crash interrupted.
-    Many threads may use it at once. Times are aware datetimes or ISO 8601 text. All errors are PerdureError.
-    """
+    """AsyncMemory without `await`: usable from any thread, and inside a running event loop, which it blocks."""
 
     def __init__(self, config: MemoryConfig | dict[str, Any] | None = None) -> None:
         self._asynchronous = AsyncMemory(config)

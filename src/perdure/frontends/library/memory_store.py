@@ -345,12 +345,7 @@ def _new_id(value: object) -> str:
 
 
 class MemoryStore(Closing[AsyncMemoryStore]):
-    """A user's memories, stored, recalled, corrected and forgotten one by one.
-
-    AsyncMemoryStore without `await`: usable from any thread, and inside a running event loop, which it blocks. Every
-    memory belongs to a user, and may belong to a project of theirs. Ids are returned with `mem_`, and accepted with and
-    without. Construct it over an open Memory, which it does not close, or with `local`. All errors are PerdureError.
-    """
+    """AsyncMemoryStore over a Memory, without `await`: usable from any thread, and inside a running event loop."""
 
     def __init__(self, memory: Memory) -> None:
         if not isinstance(memory, Memory):

@@ -171,12 +171,7 @@ def _text(command: Mapping[str, Any], name: str, default: str | None = None) -> 
 
 
 class MemoryTool(Synchronous[AsyncMemoryTool]):
-    """Runs the commands of a memory tool on the files of one scope of a Memory: AsyncMemoryTool without `await`.
-
-    Below `/memories` an agent keeps files of its own; `facts`, `turns` and `summaries` contain the memories of the
-    scope: facts may be edited and deleted, the others are read-only. ScopeError without a scope, ForbiddenError for one
-    outside of the memory's scope.
-    """
+    """AsyncMemoryTool over a Memory, without `await`."""
 
     def __init__(
         self, memory: Memory, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None

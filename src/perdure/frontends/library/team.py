@@ -213,13 +213,7 @@ def _teams(memory: AsyncMemory) -> Teams:
 
 
 class TeamMemory(Closing[AsyncTeamMemory]):
-    """A team's memory for one member: what they may see, and what they may do.
-
-    AsyncTeamMemory without `await`: usable from any thread, and inside a running event loop, which it blocks. Construct
-    it over an open Memory, which it does not close, or with `local`. `role` is reader, member, admin or service;
-    `projects` are the member's projects. This class trusts the given member; a server checks credentials. All errors
-    are PerdureError.
-    """
+    """AsyncTeamMemory over a Memory, without `await`: usable from any thread, and inside a running event loop."""
 
     def __init__(
         self, memory: Memory, *, team: str, member: str, role: Role = "member", projects: Collection[str] = ()

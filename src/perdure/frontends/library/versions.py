@@ -77,12 +77,7 @@ class AsyncVersions:
 
 
 class Versions(Synchronous[AsyncVersions]):
-    """The versions of a Memory whose store is `markdown`, kept by git: AsyncVersions without `await`.
-
-    A point is a commit (also abbreviated), a branch, a tag, or a time in ISO 8601 text, which means the last version by
-    then. ConfigError for memories that are not files under git, ForbiddenError on a view limited to a scope,
-    NotFoundError for an unknown point, ConflictError if another operation is running, VectorStoreError if git fails.
-    """
+    """The versions of a Memory whose store is `markdown`, kept by git: AsyncVersions without `await`."""
 
     log = blocking(AsyncVersions.log)
     diff = blocking(AsyncVersions.diff)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from perdure.domain.clock import read_moment, system_clock
 from perdure.domain.errors import InvalidInputError
-from perdure.domain.memory import Answer, check_json, check_metadata
-from perdure.domain.runtime import camel, milliseconds, read_names, snake
+from perdure.domain.memory import check_json, check_metadata
+from perdure.domain.runtime import EitherCaseAnswer, milliseconds, read_names, snake
 from perdure.domain.stored_memory import MemoryType
 from perdure.domain.text.readable import check_unicode, shown
 from perdure.engine.agent_runtime.drafts import check_kind, shown_vector
@@ -26,7 +26,7 @@ class ModelType(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class RuntimeMemory(Answer):
+class RuntimeMemory(EitherCaseAnswer):
     """One memory of the agent runtime; `createdAt` in milliseconds since 1970.
 
     It can be read by key and by attribute in either case (`memory["entityId"]`, `memory.entity_id`), and `model_dump()`
@@ -69,34 +69,18 @@ class RuntimeMemory(Answer):
         """Its text."""
         return str(self.content.get("text") or "")
 
-    def model_dump(self) -> dict[str, Any]:
-        """Return the camelCase object, without fields that have no value."""
-        return {camel(name): value for name in FIELDS if (value := getattr(self, name)) is not None}
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a field by its name in camelCase: `memory.createdAt`."""
-        if snake(name) == name or snake(name) not in FIELDS:
-            raise AttributeError(f"a memory has no {name!r}")
-        return getattr(self, snake(name))
+    @classmethod
+    def noun(cls) -> str:
+        """What it is called in a sentence."""
+        return "memory"
 
     def __getitem__(self, key: str) -> Any:
-        name = snake(key) if isinstance(key, str) else ""
-        if name not in FIELDS or getattr(self, name) is None:
+        if key not in self:
             raise KeyError(key)
-        return getattr(self, name)
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and snake(key) in FIELDS and getattr(self, snake(key)) is not None
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a field in either case, or the default."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
+        return getattr(self, snake(key))
 
 
-FIELDS = tuple(each.name for each in fields(RuntimeMemory))
+FIELDS = RuntimeMemory.field_names()
 Given = RuntimeMemory | Mapping[str, Any]
 """A caller's memory: an object with names in either case."""
 

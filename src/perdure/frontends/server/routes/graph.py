@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from perdure.domain.errors import ForbiddenError, InvalidInputError
-from perdure.domain.graph import Neighbor
+from perdure.domain.graph import Entity, Neighbor
 from perdure.domain.job import QueueStatus
 from perdure.domain.stored_memory import shown_id
 from perdure.frontends.server.dependencies import CurrentCaller, ReadAccess, need_admin, read_access, write_access
@@ -123,16 +123,6 @@ class QueueView(BaseModel):
             oldest_pending_at=status.oldest_pending_at,
             by_kind=dict(status.by_kind),
         )
-
-
-class Entity(BaseModel):
-    """An entity that memories mention."""
-
-    name: str
-    type: str
-    description: str
-    memory_ids: list[str]
-    updated_at: str
 
 
 class Entities(BaseModel):

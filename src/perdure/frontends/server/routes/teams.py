@@ -16,13 +16,14 @@ from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import Scope
 
-from perdure.domain.access import Caller
+from perdure.domain.access import AuditEntry, Caller
 from perdure.domain.access import Promotion as RequestedPromotion
 from perdure.domain.errors import AuthenticationError, ForbiddenError, InvalidInputError, NotFoundError
 from perdure.domain.event import HistoryRecord
 from perdure.domain.memory import MemoryItem, read_id
 from perdure.domain.stored_memory import shown_id
 from perdure.domain.text.readable import shown
+from perdure.engine.team.reads import SystemAddendum
 from perdure.frontends.gateway.request_context import caller_of
 from perdure.frontends.library.team import AsyncTeamMemory, public_search
 from perdure.frontends.server.auth.api_keys import TEAM_HEADER
@@ -224,24 +225,10 @@ class AuditQuery(PageQuery):
     subject_id: str | None = Field(None, description="Only of this memory or promotion", examples=[ID])
 
 
-class AuditEntry(BaseModel):
-    """Who did what, without text of the memory."""
-
-    id: str
-    action: str
-
-
 class AuditLog(BaseModel):
     """Lines of a team's audit, oldest first."""
 
     entries: list[AuditEntry]
-
-
-class SystemAddendum(BaseModel):
-    """The team's facts as quoted data."""
-
-    system_addendum: str
-    fact_count: int
 
 
 class SystemPromptQuery(_Body):

@@ -12,6 +12,9 @@ from pydantic import BaseModel, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from perdure.domain.event import ErasedPlace
+from perdure.domain.maintenance import Insight
+
 
 @dataclass(frozen=True, slots=True)
 class _Described:
@@ -180,20 +183,11 @@ class Context(BaseModel):
     context: str
 
 
-class ForgottenPlace(BaseModel):
-    """How much of a forgotten text one place held, and whether its bytes are gone."""
-
-    place: str
-    count: int
-    status: Literal["erased", "pending", "kept", "found", "none"]
-    note: str
-
-
 class ForgetReport(BaseModel):
     """What was forgotten, with the result for each place."""
 
     results: list[Memory]
-    places: list[ForgottenPlace]
+    places: list[ErasedPlace]
     dry_run: bool
     erase: bool
 
@@ -212,16 +206,6 @@ class Consolidations(BaseModel):
     """The results of merging related memories."""
 
     results: list[Consolidation]
-
-
-class Insight(BaseModel):
-    """A pattern in several memories."""
-
-    id: str | None
-    content: str
-    pattern: str
-    count: int
-    memory_ids: list[str]
 
 
 class Reflection(BaseModel):
