@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+from perdure.domain.errors import InvalidInputError
+from perdure.domain.memory import MemoryItem
 from perdure.domain.message import ROLES, Message
+from perdure.domain.text.readable import shown
 from perdure.engine.chat.caller_model import ModelGrant
 from perdure.engine.chat.memory_reader import Recalled, RecallRequest, shown_in
 from perdure.engine.chat.settings import Conversation, GatewaySettings, Injection
@@ -36,6 +39,26 @@ def place(messages: Messages, recalled: Recalled, injection: Injection, max_toke
     elif block and (at := last_of_user(found)) is not None:
         found[at] = _before_words(found[at], block)
     return _apart(found, "system", team)
+
+
+def check_messages(messages: object) -> list[Mapping[str, Any]]:
+    """Return the messages of a chat; InvalidInputError for what is no chat.
+
+    Whatever a message holds beside its role passes, for the model's server to judge.
+    """
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence) or not messages:
+        raise InvalidInputError(
+            f"messages must be a list of one message at least, not {shown(messages)}", field="messages", value=messages
+        )
+    for at, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise InvalidInputError(f"messages[{at}] must be an object with a role", field=f"messages[{at}]")
+    return list(messages)
+
+
+def hit_view(item: MemoryItem) -> dict[str, Any]:
+    """Return a recalled memory as answers to chats show it."""
+    return {"role": item.role, "content": item.memory, "created_at": item.created_at, "score": item.score}
 
 
 def last_of_user(messages: Messages) -> int | None:

@@ -12,9 +12,16 @@ from starlette.responses import Response
 from starlette.types import Send
 
 from perdure.backends.http.upstream import UpstreamAnswer
-from perdure.domain.errors import InvalidInputError
 from perdure.domain.memory import MemoryItem
-from perdure.engine.chat.conversation_step import ConversationStep, answer_text, last_of_user, place, words
+from perdure.engine.chat.conversation_step import (
+    ConversationStep,
+    answer_text,
+    check_messages,
+    hit_view,
+    last_of_user,
+    place,
+    words,
+)
 from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.chat.settings import Conversation
 from perdure.engine.chat.turn_log import PendingTurn
@@ -34,7 +41,7 @@ router = APIRouter(tags=["gateway"])
 async def chat_completions(request: Request) -> Response:
     """OpenAI's chat completions, passed on with what is remembered; the answer comes back as it is."""
     context = await read_request_context(request)
-    _check(context.body)
+    check_messages(context.body.get("messages"))
     return Relay(_Chat(context).serve)
 
 
@@ -182,17 +189,12 @@ def with_hits(data: bytes, hits: tuple[MemoryItem, ...]) -> bytes:
     body = data.rstrip()
     if json_object(body) is None:
         return data
-    told = [{"role": hit.role, "content": hit.memory, "created_at": hit.created_at, "score": hit.score} for hit in hits]
     before = body[:-1].rstrip()
     comma = b"" if before.endswith(b"{") else b","
-    return before + comma + b'"memory_hits":' + json.dumps(told, separators=(",", ":")).encode() + b"}"
-
-
-def _check(body: dict[str, Any]) -> None:
-    """InvalidInputError for what is no chat; whatever a message holds passes, for the model's server to judge."""
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise InvalidInputError("messages must be a list of one message at least", field="messages")
-    for at, message in enumerate(messages):
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise InvalidInputError(f"messages[{at}] must be an object with a role", field=f"messages[{at}]")
+    return (
+        before
+        + comma
+        + b'"memory_hits":'
+        + json.dumps([hit_view(hit) for hit in hits], separators=(",", ":")).encode()
+        + b"}"
+    )

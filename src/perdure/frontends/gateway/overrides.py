@@ -17,7 +17,6 @@ from starlette.datastructures import Headers
 
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.text.readable import utf8_of
-from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.chat.settings import GatewaySettings
 
 FIELDS = frozenset(
@@ -91,33 +90,6 @@ def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
         or utf8_of(headers.get("x-memory-project-id", ""), "x-memory-project-id")
         or None,
     )
-
-
-def barred(
-    settings: GatewaySettings,
-    overrides: Overrides,
-    model: object,
-    *,
-    is_foreign: bool = False,
-    is_unsure: bool = False,
-    is_errand: bool = False,
-) -> Recalled | None:
-    """Return why a request gets no memory; None if it may have it.
-
-    `is_foreign` is for credentials that are not this server's, where it has keys, `is_unsure` for a ledger that
-    cannot tell them apart now, `is_errand` for what a chat program asks of itself, as a title.
-    """
-    if not settings.enabled:
-        return Recalled(status="disabled", reason="global_config")
-    if is_unsure:
-        return Recalled(status="unavailable", reason="store_unavailable")
-    if is_foreign:
-        return Recalled(status="policy_blocked", reason="foreign_credentials")
-    if overrides.opted_out or overrides.enabled is False:
-        return Recalled(status="policy_blocked", reason="request_opt_out")
-    if model in settings.disabled_models:
-        return Recalled(status="policy_blocked", reason="model_config")
-    return Recalled(status="ignored", reason="query_ineligible") if is_errand else None
 
 
 def without_ours(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from perdure.engine.chat.memory_reader import Recalled
 from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation, Dialect
 from perdure.engine.core.access import scoped
 from perdure.frontends.gateway.gateway import Gateway, may_store
-from perdure.frontends.gateway.overrides import Overrides, barred, read_overrides
+from perdure.frontends.gateway.overrides import Overrides, read_overrides
 from perdure.frontends.gateway.streaming import Pairs, upward
 from perdure.pipeline.curation.chat import is_client_task
 
@@ -136,23 +136,23 @@ class RequestContext:
     @property
     def stores(self) -> bool:
         """Whether what is said is kept."""
-        return self.overrides.stores(self.gateway.settings) and self.may_store
-
-    @property
-    def may_store(self) -> bool:
-        """Whether the caller may change memory at all."""
-        return may_store(self.caller)
+        return self.overrides.stores(self.gateway.settings) and may_store(self.caller)
 
     def barred(self, words: str) -> Recalled | None:
         """Why it passes without any memory; None where it may have it. `words` are those of the user's last message."""
-        return barred(
-            self.gateway.settings,
-            self.overrides,
-            self.body.get("model"),
-            is_foreign=self.is_foreign,
-            is_unsure=bool(getattr(self.request.state, "is_unsure", False)),
-            is_errand=_names_an_errand(self.request.headers) or is_client_task(words),
-        )
+        settings, overrides = self.gateway.settings, self.overrides
+        if not settings.enabled:
+            return Recalled(status="disabled", reason="global_config")
+        if getattr(self.request.state, "is_unsure", False):  # the ledger cannot tell now whose credentials these are
+            return Recalled(status="unavailable", reason="store_unavailable")
+        if self.is_foreign:
+            return Recalled(status="policy_blocked", reason="foreign_credentials")
+        if overrides.opted_out or overrides.enabled is False:
+            return Recalled(status="policy_blocked", reason="request_opt_out")
+        if self.body.get("model") in settings.disabled_models:
+            return Recalled(status="policy_blocked", reason="model_config")
+        is_errand = _names_an_errand(self.request.headers) or is_client_task(words)
+        return Recalled(status="ignored", reason="query_ineligible") if is_errand else None
 
     def conversation(self, dialect: Dialect, first: str, session: str | None = None) -> Conversation | None:
         """The conversation that it is of; None where it would have to say whose."""

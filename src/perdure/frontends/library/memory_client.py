@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 from perdure.backends.http.upstream import HttpUpstream, UpstreamAnswer
-from perdure.domain.errors import ConfigError, InvalidInputError, UpstreamError
+from perdure.domain.errors import ConfigError, UpstreamError
 from perdure.domain.event import AddResult
 from perdure.domain.filter import parse_filter
-from perdure.domain.memory import MemoryItem
 from perdure.domain.scope import Scope
-from perdure.domain.text.readable import shown
 from perdure.engine import requests
-from perdure.engine.chat.conversation_step import ConversationStep, answer_text
+from perdure.engine.chat.conversation_step import ConversationStep, answer_text, check_messages, hit_view
 from perdure.engine.chat.memory_reader import MemoryReader, RecallRequest, injected, standing_in
 from perdure.engine.chat.memory_writer import MemoryWriter
 from perdure.engine.chat.settings import DEFAULT, GLOBAL, Conversation
 from perdure.engine.chat.turn_log import PendingTurn
 from perdure.engine.requests import Filters
-from perdure.frontends.gateway.sse import DONE, ChatStream, Events
+from perdure.frontends.gateway.sse import DONE, ChatStream, Events, json_object
 from perdure.frontends.library.closing import AsyncClosing
 from perdure.frontends.library.memory import AsyncMemory
 from perdure.frontends.library.memory_client_settings import client_config, embedder_settings
@@ -124,7 +122,7 @@ class MemoryClient(AsyncClosing):
             limit=None if top_k is None else requests.read_limit(top_k, "top_k"),
             **_checked(recency_weight, score_threshold, filters),
         )
-        return [_hit(item) for item in (await self._recalling.search(ask)).results]
+        return [hit_view(item) for item in (await self._recalling.search(ask)).results]
 
     def list_all(self, conversation_id: str = DEFAULT, include_summary: bool = False) -> list[dict[str, Any]]:
         """Return the entries of a conversation, oldest first, each as `{id, content, role, created_at}`."""
@@ -180,7 +178,7 @@ class MemoryClient(AsyncClosing):
         `memory_top_k` 0 calls without memory. UpstreamError if the server cannot be reached or answers with an error:
         then nothing is stored, except the user's message of a stream.
         """
-        found, conversation = _checked_messages(messages), _conversation(conversation_id)
+        found, conversation = check_messages(messages), _conversation(conversation_id)
         step = ConversationStep(conversation, found, fields)
         checked = _checked(recency_weight, score_threshold, filters)
         recalled = await step.recall(self._recalling, limit=memory_top_k, **checked)
@@ -194,7 +192,7 @@ class MemoryClient(AsyncClosing):
         await self._note(step, body)
         if turn is not None:
             await self._remembering.turns.keep_answer(turn, answer_text(completion))
-        return {**completion, "memory_hits": [_hit(item) for item in recalled.hits]}
+        return {**completion, "memory_hits": [hit_view(item) for item in recalled.hits]}
 
     async def _note(self, step: ConversationStep, body: bytes) -> None:
         """Record the memories in the prompt, so that a repetition of them is not learned."""
@@ -271,12 +269,9 @@ async def _chunks(answer: UpstreamAnswer, reader: ChatStream) -> AsyncGenerator[
 
 
 def _read(data: bytes | str) -> dict[str, Any]:
-    """Parse the server's JSON object; UpstreamError for anything else."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
+    """A JSON object of the server's; UpstreamError for anything else."""
+    value = json_object(data)
+    if value is None:
         raise UpstreamError("the model's server answered with what is no JSON object", code="bad_answer")
     return value
 
@@ -297,18 +292,3 @@ def _checked(weight: float | None, threshold: float | None, filters: Filters | N
         "threshold": None if threshold is None else requests.read_share(threshold, "score_threshold"),
         "filters": parse_filter(filters),
     }
-
-
-def _checked_messages(messages: object) -> list[Mapping[str, Any]]:
-    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence) or not messages:
-        raise InvalidInputError(
-            f"messages must be a list of one message at least, not {shown(messages)}", field="messages", value=messages
-        )
-    for at, message in enumerate(messages):
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise InvalidInputError(f"messages[{at}] must be an object with a role", field=f"messages[{at}]")
-    return list(messages)
-
-
-def _hit(item: MemoryItem) -> dict[str, Any]:
-    return {"role": item.role, "content": item.memory, "created_at": item.created_at, "score": item.score}
