@@ -34,7 +34,7 @@ class Fact:
     """Why it is kept out of prompts; such a fact neither updates nor retires trusted memories."""
 
     def moved(self, places: int) -> Fact:
-        """The fact as read in a list with so many more messages at its beginning."""
+        """Return the fact with its sources shifted by so many positions."""
         return replace(self, sources=tuple(position + places for position in self.sources))
 
 

@@ -204,20 +204,20 @@ class EitherCaseAnswer(Answer):
 
     @classmethod
     def noun(cls) -> str:
-        """What it is called in a sentence."""
+        """Its name in a sentence."""
         return snake(cls.__name__).replace("_", " ")
 
     @classmethod
     def field_names(cls) -> list[str]:
-        """Its fields."""
+        """The names of its fields."""
         return [each.name for each in fields(cast("Any", cls))]
 
     def model_dump(self) -> dict[str, Any]:
-        """The object as spec 003 writes it: camelCase, fields without a value left out."""
+        """Return the object in camelCase, without fields that have no value."""
         return {camel(name): _plain(value) for name in self.field_names() if (value := getattr(self, name)) is not None}
 
     def __getattr__(self, name: str) -> Any:
-        """A field by its name in camelCase: `relationship.targetEntityId`."""
+        """Return a field by its name in camelCase: `relationship.targetEntityId`."""
         plain = snake(name)
         if plain == name or plain not in self.field_names():
             raise AttributeError(f"a {self.noun()} has no {name!r}")
@@ -233,7 +233,7 @@ class EitherCaseAnswer(Answer):
         return isinstance(key, str) and snake(key) in self.field_names() and getattr(self, snake(key)) is not None
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a name in either case, or the default where there is none."""
+        """Return the value of a name in either case, or the default if there is none."""
         answers = key in self
         return self[key] if answers else default
 

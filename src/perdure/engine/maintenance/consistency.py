@@ -127,7 +127,7 @@ class _Walk:
             self._tell()
 
     async def read_store(self) -> None:
-        """Hold every row against it, and then every word against the rows."""
+        """Compare every row with the last record, and then every record with the rows."""
         async for points in self._kernel.store.stream(self._kernel.collection):
             items = [MemoryItem.from_payload(point.payload) for point in points]
             await self._check_sources(items)

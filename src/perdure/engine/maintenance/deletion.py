@@ -145,7 +145,7 @@ class _Entry:
 
 
 async def evict(engine: Engine, scope: Scope, max_entries: int, *, dry_run: bool = False) -> Removal:
-    """Remove the oldest facts and turns of a conversation until `max_entries` are left; 0 is any number.
+    """Delete the oldest facts and turns of a conversation until `max_entries` are left; 0 is unlimited.
 
     A turn is a stored message: if it is itself a memory (`infer=False`), the memory is deleted; any other message is
     hidden from all reads. Summaries are neither counted nor deleted. `scope` names the conversation (its run); the

@@ -260,7 +260,7 @@ class BenchRequest:
 
 
 def read_bench(kernel: Kernel, *, scope: Scope, probes: int, preset: str | None, limit: int) -> BenchRequest:
-    """A `bench`, checked against what this engine has."""
+    """Validate a `bench` request against this engine."""
     return BenchRequest(
         scope=scope, probes=read_limit(probes, "probes"), limit=read_limit(limit), preset=read_preset(kernel, preset)
     )

@@ -95,19 +95,19 @@ class RememberingLLM(RequestLLM):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """Messages to read facts from, and what makes them clear."""
+    """Messages to extract facts from, and their context."""
 
     messages: Sequence[Message]
     context: Sequence[Message] = ()
-    """Earlier messages, which are not read for facts."""
+    """Earlier messages; no facts are extracted from them."""
     read_before: int = 0
-    """How many of `messages`, from the first on, only make the others clear."""
+    """The first so many of `messages` are only context."""
     now: datetime
     prompt: str | None = None
     answers: Answers
-    """Those that a model gave to the same questions in the same scope."""
+    """The cache of a model's answers to the same questions in the same scope."""
     whole: bool = False
-    """For work that nobody waits for: all is read, however long."""
+    """Read everything, however long, for work that nobody waits for."""
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class Judgement:
 
 
 class Curator(Protocol):
-    """Reads facts out of messages, and decides each against the memories near it."""
+    """Extracts facts from messages, and decides each against the memories near it."""
 
     one_at_a_time: bool
     """Whether each fact is decided after the earlier ones have taken effect."""
@@ -138,7 +138,7 @@ class Curator(Protocol):
     """Whether a fact is decided again if an earlier one of its batch has changed its target."""
 
     async def read(self, request: ReadRequest) -> Reading:
-        """The facts of the messages."""
+        """Extract the facts of the messages."""
 
     async def judge(
         self, facts: Sequence[Fact], neighbours: Sequence[Sequence[Neighbour]], *, answers: Answers
@@ -158,7 +158,7 @@ class RulesCurator:
         self._rest = "kept as words" if keeps_words else "not kept"
 
     async def read(self, request: ReadRequest) -> Reading:
-        """The facts of the messages; a custom prompt cannot be followed and is said so.
+        """Extract the facts in a thread; a custom prompt cannot be followed, which becomes a warning.
 
         Even a short message takes some milliseconds, which would delay other tasks of the event loop.
         """
@@ -226,7 +226,7 @@ class LLMCurator:
         self._max_tokens = max_tokens
 
     async def read(self, request: ReadRequest) -> Reading:
-        """The facts of the messages in one call; a failed or unreadable answer leaves them to be read later."""
+        """Extract the facts in one call; after a failed or unreadable answer the messages are read later."""
         reading = Reading([], unread=True)
         with degrade("no facts were extracted, the messages are kept", reading.warnings):
             llm = RememberingLLM(self._llm, self._label, request.answers)

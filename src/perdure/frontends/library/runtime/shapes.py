@@ -71,7 +71,7 @@ class RuntimeMemory(EitherCaseAnswer):
 
     @classmethod
     def noun(cls) -> str:
-        """What it is called in a sentence."""
+        """Its name in a sentence."""
         return "memory"
 
     def __getitem__(self, key: str) -> Any:
