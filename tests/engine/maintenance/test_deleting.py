@@ -235,13 +235,13 @@ def test_the_oldest_facts_and_turns_go_until_within(open_memory: Open, episodes:
     elsewhere = PORTAL.call(_entries(engine, Scope(user_id="ana", run_id="other")))
     before = PORTAL.call(_entries(engine, scope))
     assert len(before) == 6
-    dry = PORTAL.call(evict(engine, scope, most, dry_run=True))
+    dry = PORTAL.call(evict(engine.kernel, scope, most, dry_run=True))
     assert PORTAL.call(_entries(engine, scope)) == before
-    removal: Removal = PORTAL.call(evict(engine, scope, most))
+    removal: Removal = PORTAL.call(evict(engine.kernel, scope, most))
     assert removal.count == dry.count == max(0, 6 - most)
     assert PORTAL.call(_entries(engine, scope)) == before[removal.count :]
     assert PORTAL.call(_entries(engine, Scope(user_id="ana", run_id="other"))) == elsewhere
-    assert PORTAL.call(evict(engine, scope, most)).count == 0
+    assert PORTAL.call(evict(engine.kernel, scope, most)).count == 0
     for gone in removal.removed:
         assert [record.actor for record in memory.history(gone.id)][-1] == "evict"
 
@@ -263,11 +263,11 @@ def test_messages_that_are_memories_count_once_and_undo_brings_both_back(open_me
     memory, engine, _ = opened(open_memory, episodes=episodes)
     scope = Scope(user_id="ana", run_id="talk")
     ids = [say(memory, f"turn {number}", run_id="talk") for number in range(5)]
-    assert PORTAL.call(evict(engine, scope, 5)).count == 0
-    assert [each.id for each in PORTAL.call(evict(engine, scope, 3)).removed] == ids[:2]
-    assert PORTAL.call(evict(engine, scope, 3)).count == 0
+    assert PORTAL.call(evict(engine.kernel, scope, 5)).count == 0
+    assert [each.id for each in PORTAL.call(evict(engine.kernel, scope, 3)).removed] == ids[:2]
+    assert PORTAL.call(evict(engine.kernel, scope, 3)).count == 0
     memory.undo(memory.history(ids[1])[-1].id)
-    assert PORTAL.call(evict(engine, scope, 3, dry_run=True)).looked_at == 4
+    assert PORTAL.call(evict(engine.kernel, scope, 3, dry_run=True)).looked_at == 4
 
 
 @pytest.mark.covers("K54")
@@ -278,9 +278,9 @@ def test_zero_is_any_number_and_summaries_stay(open_memory: Open) -> None:
     summary = say(memory, "they talked of kettles", run_id="talk")
     PORTAL.call(_as_summary(engine, summary))
     scope = Scope(user_id="ana", run_id="talk")
-    assert PORTAL.call(evict(engine, scope, 0)).count == 0
+    assert PORTAL.call(evict(engine.kernel, scope, 0)).count == 0
     say(memory, "the ladder is red", run_id="talk")
-    assert PORTAL.call(evict(engine, scope, 1)).count >= 1
+    assert PORTAL.call(evict(engine.kernel, scope, 1)).count >= 1
     assert memory.get(summary) is not None
 
 

@@ -236,7 +236,7 @@ class SessionReader:
         if self._settings.max_entries:
             with degrade("the conversation keeps more than its entries"):
                 await self._shown()
-                await evict(self._engine, session.scope, self._settings.max_entries)
+                await evict(self._kernel, session.scope, self._settings.max_entries)
 
     async def has_drifted(self, session: Session, turn: int) -> bool:
         """Whether the user changes the subject with a turn."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from perdure.domain.event import Episode
     from perdure.domain.filter import Filter
     from perdure.engine.core.kernel import Kernel
-    from perdure.engine.engine import Engine
 
 PAGE = 200
 """Memories deleted at a time, so that no writer waits long."""
@@ -144,14 +143,14 @@ class _Entry:
     episode: Episode | None = None
 
 
-async def evict(engine: Engine, scope: Scope, max_entries: int, *, dry_run: bool = False) -> Removal:
+async def evict(kernel: Kernel, scope: Scope, max_entries: int, *, dry_run: bool = False) -> Removal:
     """Delete the oldest facts and turns of a conversation until `max_entries` are left; 0 is unlimited.
 
     A turn is a stored message: if it is itself a memory (`infer=False`), the memory is deleted; any other message is
     hidden from all reads. Summaries are neither counted nor deleted. `scope` names the conversation (its run); the
     actor is `evict`.
     """
-    removal, kernel = Removal("evict", dry_run=dry_run), engine.kernel
+    removal = Removal("evict", dry_run=dry_run)
     if max_entries < 1:
         return removal
     with kernel.lifecycle.in_flight():

@@ -121,7 +121,7 @@ def evict(
     async def work(engine: Engine) -> Removal:
         from perdure.engine.maintenance.deletion import evict as take  # heavy: `perdure --help` must not wait for it
 
-        return await take(engine, scope, limit, dry_run=dry_run)
+        return await take(engine.kernel, scope, limit, dry_run=dry_run)
 
     _remove(path, work, as_json)
 
