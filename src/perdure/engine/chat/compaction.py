@@ -16,7 +16,7 @@ from typing import Any
 from perdure.backends.blocking import run_blocking
 from perdure.backends.ledgers.base import Ledger
 from perdure.domain.clock import iso, read_moment
-from perdure.domain.errors import InvalidInputError, LLMError, PerdureError
+from perdure.domain.errors import InvalidInputError, PerdureError
 from perdure.domain.event import Episode
 from perdure.domain.job import Job
 from perdure.domain.memory import MemoryItem
@@ -25,7 +25,7 @@ from perdure.domain.scope import Scope
 from perdure.domain.session import Session
 from perdure.engine.aio.calls import degrade, shielded
 from perdure.engine.aio.worker import Worker, is_ending
-from perdure.engine.chat.extraction import patience
+from perdure.engine.chat.extraction import answer_in_time
 from perdure.engine.chat.memory_reader import marks_of
 from perdure.engine.chat.session_summary import SessionSummaries
 from perdure.engine.chat.settings import Conversation, GatewaySettings
@@ -212,11 +212,7 @@ class Compaction:
             stated = [item.memory for item in facts if not _unfit(item.memory)]
             shown = {key: value for key, value in previous.items() if key != COVERED}
             with degrade("the state of a session is told by rules"):
-                try:
-                    async with asyncio.timeout(patience(self._kernel.config)):
-                        told = await state_by_model(llm, fresh, stated, shown)
-                except TimeoutError as error:
-                    raise LLMError("the model did not answer in time", code="timeout") from error
+                told = await answer_in_time(self._kernel.config, state_by_model(llm, fresh, stated, shown))
                 if told and (state := bounded(told, unfit=_unfit)):
                     return state
         return await run_blocking(state_of, fresh, facts, previous, unfit=_unfit)

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from perdure.domain.clock import read_moment
-from perdure.domain.errors import ConflictError, EmbeddingError
+from perdure.domain.errors import ConflictError, EmbeddingError, LLMError
 from perdure.domain.event import Episode, MemoryEvent
 from perdure.domain.fact import Fact
 from perdure.domain.message import Message
@@ -26,6 +26,7 @@ from perdure.engine.write.curator import Curator, Reading, ReadRequest
 from perdure.engine.write.provenance import with_provenance, without_echoes
 from perdure.pipeline.curation.chat import PROXY, ROUTER, ExtractionPolicy, is_chatter, limit, select
 
+T = TypeVar("T")
 logger = logging.getLogger("perdure")
 
 PATIENCE = 30.0
@@ -169,6 +170,15 @@ def _told_in(reading: Reading, messages: Sequence[Message], earlier: int) -> lis
 def patience(config: MemoryConfig) -> float:
     """Return the seconds that a model may take to read or summarise the gateway's turns."""
     return seconds_of(config.extraction_llm or config.llm) or PATIENCE
+
+
+async def answer_in_time(config: MemoryConfig, answer: Awaitable[T]) -> T:
+    """Return a model's answer; LLMError if it takes longer than `patience`."""
+    try:
+        async with asyncio.timeout(patience(config)):
+            return await answer
+    except TimeoutError as error:
+        raise LLMError("the model did not answer in time", code="timeout") from error
 
 
 async def _patient(reading: Awaitable[Reading], seconds: float) -> Reading:

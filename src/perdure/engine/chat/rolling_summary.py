@@ -5,7 +5,6 @@ Its sources may change or be erased independently. Prompts never get an outdated
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +13,12 @@ from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.vector_stores.base import Point, Vector
 from perdure.domain.clock import iso, read_moment
-from perdure.domain.errors import LLMError
 from perdure.domain.event import Change, MemoryEvent
 from perdure.domain.filter import Condition, Filter, Moment, Not, all_of, eq, matches
 from perdure.domain.memory import LIVE, MemoryItem, new_id, text_hash
 from perdure.domain.scope import Scope
 from perdure.engine.aio.calls import degrade
-from perdure.engine.chat.extraction import patience
+from perdure.engine.chat.extraction import answer_in_time
 from perdure.engine.core.access import TRUSTED, visible
 from perdure.engine.core.kernel import Kernel
 from perdure.engine.core.lookup import SESSION
@@ -200,11 +198,8 @@ class RollingSummaries:
         learned = Learned(tuple(item.memory for item in new), tuple(gone) if previous is not None else ())
         if learned.is_nothing:
             return None
-        try:
-            async with asyncio.timeout(patience(self._kernel.config)):
-                text = await summary_by_model(llm, previous.memory if previous is not None else None, learned)
-        except TimeoutError as error:
-            raise LLMError("the model did not answer in time", code="timeout") from error
+        known = previous.memory if previous is not None else None
+        text = await answer_in_time(self._kernel.config, summary_by_model(llm, known, learned))
         left = {point.id for point in before.standing}
         no_more = () if previous is None else tuple(id for id in previous.derived_from if id not in left)
         return _Made(text, new, previous, no_more)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import NAMESPACE_URL, uuid5
 
 from perdure.backends.blocking import run_blocking
-from perdure.backends.llms.base import LLM
 from perdure.backends.vector_stores.base import Vector
 from perdure.domain.clock import read_moment
-from perdure.domain.errors import LLMError
 from perdure.domain.event import Episode
 from perdure.domain.filter import Condition, Not, all_of, eq
 from perdure.domain.memory import LIVE, MemoryItem, text_hash
@@ -20,7 +17,7 @@ from perdure.domain.message import Message
 from perdure.domain.scope import Scope
 from perdure.domain.session import Session, SessionTurn
 from perdure.engine.aio.calls import degrade
-from perdure.engine.chat.extraction import patience
+from perdure.engine.chat.extraction import answer_in_time
 from perdure.engine.chat.rolling_summary import commit_summary
 from perdure.engine.chat.turns import is_forged
 from perdure.engine.core.access import visible
@@ -122,7 +119,9 @@ class SessionSummaries:
             if not facts and len(said) < _LEAST_MESSAGES:
                 return None
             with degrade("the session is told of by the rules"):
-                text = await _by_model(llm, episodes, facts, day_of(began), patience(self._kernel.config))
+                messages = [Message(episode.role, episode.content) for episode in episodes]
+                asked = session_by_model(llm, messages, [item.memory for item in facts], day_of(began))
+                text = await answer_in_time(self._kernel.config, asked)
                 if text is None:
                     return None
                 return _SessionSummary(turns=turns, text=text, parts=facts, episodes=episodes, by_model=True)
@@ -178,18 +177,6 @@ class SessionSummaries:
 def _fit(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the messages that may be used."""
     return [each for each in episodes if not is_forged(each) and suspect(each.content, each.role) is None]
-
-
-async def _by_model(
-    llm: LLM, episodes: Sequence[Episode], facts: Sequence[MemoryItem], day: str, seconds: float
-) -> str | None:
-    """Return a model's text; LLMError if it fails or refuses."""
-    messages = [Message(episode.role, episode.content) for episode in episodes]
-    try:
-        async with asyncio.timeout(seconds):
-            return await session_by_model(llm, messages, [item.memory for item in facts], day)
-    except TimeoutError as error:
-        raise LLMError("the model did not answer in time", code="timeout") from error
 
 
 def _moment(text: str) -> datetime:
