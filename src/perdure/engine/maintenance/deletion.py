@@ -105,10 +105,12 @@ async def remove_held(
     actor: str,
     reason: str,
     with_messages: bool = False,
+    audited_as: str | None = None,
 ) -> list[MemoryItem]:
     """Delete memories, of one team at most, whose lock the caller holds.
 
-    Fragments of documents among them are deleted too.
+    Fragments of documents among them are deleted too. `audited_as` is the action in a team's audit, by default the
+    actor.
     """
     batch, gone = Batch(kernel.clock), list[MemoryItem]()
     for point in await kernel.store.get_many(kernel.collection, ids):
@@ -128,7 +130,8 @@ async def remove_held(
         from perdure.engine.team.items import Member, audit_entry, ledger_of
 
         sweeper = Member(team=team, name=SWEEPER, role="service", walls=Scope(team_id=team))
-        lines = [audit_entry(kernel, sweeper, actor, change.memory_id, event_id=change.id) for change in batch.changes]
+        action = audited_as or actor
+        lines = [audit_entry(kernel, sweeper, action, change.memory_id, event_id=change.id) for change in batch.changes]
         await ledger_of(kernel).audit.add(lines)
     return gone
 

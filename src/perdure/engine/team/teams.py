@@ -24,6 +24,7 @@ from perdure.engine.aio.calls import guarded, shielded
 from perdure.engine.core.access import visible
 from perdure.engine.core.batch import Batch, new_memory
 from perdure.engine.core.kernel import Kernel
+from perdure.engine.maintenance.deletion import remove_held
 from perdure.engine.read.search import ReadPath
 from perdure.engine.requests import ForgetRequest, invalid, read_one_of, read_text
 from perdure.engine.team.items import (
@@ -46,8 +47,6 @@ from perdure.pipeline.quarantine import suspect
 
 PAGE = 200
 """Memories removed at a time, so that no writer waits long."""
-SWEEPER = "perdure"
-"""Who the audit says did it."""
 
 
 class TeamExpiry:
@@ -86,24 +85,15 @@ class TeamExpiry:
         kernel = self._kernel
         async with kernel.lock(Scope(team_id=team)):
             over = self._over(team)
-            points: list[Point] = await kernel.store.get_many(kernel.collection, ids)
-            points = [point for point in points if matches(over, point.payload)]
-            batch = Batch(kernel.clock)
-            for point in points:
-                item = MemoryItem.from_payload(point.payload)
-                batch.remove(item, point.vector, actor="expiry", reason="expired")
-            if points:
-                await shielded(self._carry_out(batch, team))
-        return len(points)
-
-    async def _carry_out(self, batch: Batch, team: str) -> None:
-        kernel = self._kernel
-        await kernel.commit(batch.changes, batch.vectors)
-        sweeper = Member(team=team, name=SWEEPER, role="service", walls=Scope(team_id=team))
-        entries: list[AuditEntry] = [
-            audit_entry(kernel, sweeper, "expire", change.memory_id, event_id=change.id) for change in batch.changes
-        ]
-        await ledger_of(kernel).audit.add(entries)
+            work = remove_held(
+                kernel,
+                ids,
+                lambda item: matches(over, item.to_payload()),
+                actor="expiry",
+                reason="expired",
+                audited_as="expire",
+            )
+            return len(await shielded(work))
 
 
 # Promotions are the only way to move a truth level, one step forward at a time.
