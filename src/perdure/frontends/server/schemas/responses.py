@@ -275,7 +275,7 @@ HISTORY: list[dict[str, Any]] = [
 _BUDGET = {**MEMORY, "memory": "Hawaii budget is $12,000 (updated from initial $10,000)"}
 _BUDGETS = [{**MEMORY, "memory": f"Budget for Hawaii is {amount}"} for amount in ("$10,000", "$12,000")]
 CONSOLIDATED: dict[str, Any] = {"results": [{"memory": _BUDGET, "removed": _BUDGETS, "by": "rules", "dry_run": False}]}
-"""What several memories became."""
+"""The result of merging memories."""
 REFLECTED: dict[str, Any] = {
     "results": [
         {
