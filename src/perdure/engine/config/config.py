@@ -83,7 +83,9 @@ def is_router_file(values: Mapping[str, Any]) -> bool:
 def from_router_file(values: Mapping[str, Any]) -> dict[str, Any]:
     """Perdure's settings for those of a file; ConfigError names the key that is wrong, as the file spells it."""
     memory = _read(_Memory, values.get("memory") or {}, "memory")
-    settings: dict[str, Any] = {"gateway": _gateway(memory)}
+    names = ("default_retrieval_limit", "default_similarity_threshold", "extraction_batch_size")
+    given = {name: value for name in names if (value := getattr(memory, name)) is not None}
+    settings: dict[str, Any] = {"gateway": {"enabled": memory.enabled, "auto_store": memory.auto_store, **given}}
     if memory.milvus is not None:
         settings["vector_store"] = {
             "provider": "milvus",
@@ -105,12 +107,6 @@ def from_router_file(values: Mapping[str, Any]) -> dict[str, Any]:
         }
         settings |= {"extraction_llm": llm} if role == "memory_extraction" else {"rewrite_llm": llm, "rewrite": "llm"}
     return settings
-
-
-def _gateway(memory: _Memory) -> dict[str, Any]:
-    names = ("default_retrieval_limit", "default_similarity_threshold", "extraction_batch_size")
-    given = {name: value for name in names if (value := getattr(memory, name)) is not None}
-    return {"enabled": memory.enabled, "auto_store": memory.auto_store, **given}
 
 
 def _embedder(embedding: _Embedding, milvus: _Milvus | None) -> dict[str, Any]:
@@ -190,51 +186,48 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
 
 
-class VectorStoreConfig(Section):
+class ProviderSection(Section):
+    """A provider, and its settings."""
+
+    provider: str = Field(description="Name of the provider, or package.module:Class")
+    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
+
+
+class VectorStoreConfig(ProviderSection):
     """Which vector store, and its settings."""
 
     provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
-    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
     collection_name: str = Field("memories", min_length=1, max_length=200, description="Collection for the memories")
 
 
-class LLMConfig(Section):
+class LLMConfig(ProviderSection):
     """Which language model, and its settings."""
 
-    provider: str = Field(description="Name of the provider, or package.module:Class")
-    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
 
-
-class EmbedderConfig(Section):
+class EmbedderConfig(ProviderSection):
     """Which embedder, and its settings."""
 
     provider: str = Field("minilm", description="Name of the provider, or package.module:Class")
-    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
 
 
-class RerankerConfig(Section):
+class RerankerConfig(ProviderSection):
     """Which reranker, and its settings."""
 
-    provider: str = Field(description="Name of the provider, or package.module:Class")
-    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
 
-
-class HistoryConfig(Section):
+class HistoryConfig(ProviderSection):
     """Which ledger, where it lies, and its settings."""
 
     provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
-    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
     db_path: FilePath | None = Field(
         None,
         description="File of a `sqlite` ledger; by default `history.db` beside the vector store's file, else in `path`",
     )
 
 
-class GraphStoreConfig(Section):
+class GraphStoreConfig(ProviderSection):
     """Which graph store, and its settings."""
 
     provider: str = Field("sqlite", description="Name of the provider, or package.module:Class")
-    config: dict[str, Any] = Field(default_factory=dict, description="The provider's own settings")
 
 
 def _without_none(value: Any) -> Any:

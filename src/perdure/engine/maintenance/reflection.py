@@ -140,7 +140,8 @@ async def _keep(
             if id in standing:
                 reflected.updated += _update(batch, standing.pop(id), insight, members, vectors[id])
             elif not await _was_deleted(kernel, id):
-                batch.add(_item(kernel, id, scope, insight, members), vectors[id], actor=ACTOR, reason="insight")
+                blank = new_memory(kernel, "", scope, id=id, type=REFLECTIVE, source=REFLECTION)
+                batch.add(blank.with_(**_fields(insight, members)), vectors[id], actor=ACTOR, reason="insight")
                 reflected.added += 1
         for row in standing.values():
             batch.remove(MemoryItem.from_payload(row.payload), row.vector, actor=ACTOR, reason="holds no longer")
@@ -170,11 +171,6 @@ def _fields(insight: Insight, members: Sequence[MemoryItem]) -> dict[str, object
         "derived_from": insight.memory_ids,
         "sources": tuple(dict.fromkeys(source for member in members for source in member.sources)),
     }
-
-
-def _item(kernel: Kernel, id: str, scope: Scope, insight: Insight, members: Sequence[MemoryItem]) -> MemoryItem:
-    blank = new_memory(kernel, "", scope, id=id, type=REFLECTIVE, source=REFLECTION)
-    return blank.with_(**_fields(insight, members))
 
 
 def _update(batch: Batch, row: Point, insight: Insight, members: Sequence[MemoryItem], vector: Vector | None) -> bool:

@@ -310,7 +310,9 @@ class FileVersions:
         told = []
         for commit in await versions.log(point, limit):
             step = await versions.step(commit.parents[0] if commit.parents else None, commit.id)
-            told.append(await self._version(commit, step))
+            title = commit.message.splitlines()[0] if commit.message else ""
+            changes = tuple(await self._changes(step))
+            told.append(Version(id=commit.id, at=commit.at, author=commit.author, title=title, changes=changes))
         return told
 
     @guarded
@@ -416,11 +418,6 @@ class FileVersions:
         unread = sum(not (problem.read or problem.holds) for problem in absorbed.problems)
         if unread:
             raise ConflictError(f"{unread} files could not be taken in: see perdure doctor")
-
-    async def _version(self, commit: Commit, step: Step) -> Version:
-        title = commit.message.splitlines()[0] if commit.message else ""
-        changes = tuple(await self._changes(step))
-        return Version(id=commit.id, at=commit.at, author=commit.author, title=title, changes=changes)
 
     async def _changes(self, step: Step) -> list[VersionChange]:
         words = await self._words([*(pair.after for pair in step.replaced), *step.learned])

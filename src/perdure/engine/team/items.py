@@ -172,7 +172,8 @@ def read_patch(value: object) -> dict[str, Any]:
     if isinstance(value, Mapping) and {*value} == {"patch"}:
         value = value["patch"]
     if isinstance(value, Mapping):
-        if _names_level(value):
+        nested = value.get("patch")
+        if "truth_level" in value or (isinstance(nested, Mapping) and "truth_level" in nested):
             raise PromotionRequiredError(BY_PROMOTION)
         fixed = [name for name in ("team_scope", "source") if name in value]
         if fixed:
@@ -184,11 +185,6 @@ def read_patch(value: object) -> dict[str, Any]:
         if not value:
             raise InvalidInputError(f"a patch changes something: {', '.join(PATCHABLE)}", field="patch", value=value)
     return _read(value, "patch", required=(), known=PATCHABLE)
-
-
-def _names_level(value: Mapping[Any, Any]) -> bool:
-    nested = value.get("patch")
-    return "truth_level" in value or (isinstance(nested, Mapping) and "truth_level" in nested)
 
 
 def check_placed(visibility: str, project: str | None) -> None:

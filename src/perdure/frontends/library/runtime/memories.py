@@ -28,7 +28,7 @@ from perdure.engine.aio.calls import degrade
 from perdure.engine.core.access import scoped
 from perdure.engine.engine import Engine
 from perdure.engine.requests import read_flag, read_limit, read_share, read_text
-from perdure.frontends.library.runtime.base import EitherCase, objects
+from perdure.frontends.library.runtime.base import EitherCase, ids, objects
 from perdure.frontends.library.runtime.shapes import (
     Given,
     ModelType,
@@ -178,7 +178,9 @@ class RuntimeMemories(EitherCase):
         self, *, table_name: str, room_ids: Sequence[str], limit: int | None = None, agent_id: str | None = None
     ) -> list[RuntimeMemory]:
         """Return the memories of a table in any of these rooms, newest first, without their vectors."""
-        asked = MemoryQuery(scope=self._scope(agent=agent_id), table=read_table(table_name), rooms=_rooms(room_ids))
+        asked = MemoryQuery(
+            scope=self._scope(agent=agent_id), table=read_table(table_name), rooms=tuple(ids(room_ids, "room_ids"))
+        )
         if not asked.rooms:
             return []
         found = await self._reading.newest(asked, count=None if limit is None else read_limit(limit))
@@ -369,17 +371,9 @@ class RuntimeMemories(EitherCase):
 
 
 def _ids(given: object, name: str) -> list[str]:
-    return [read_uuid(each, f"{name}[{place}]") for place, each in enumerate(_listed(given, name))]
-
-
-def _rooms(given: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(read_key(each, "room_ids") for each in _listed(given, "roomIds")))
-
-
-def _listed(given: object, name: str) -> Sequence[Any]:
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise InvalidInputError(f"{name} must be a list of ids, not {shown(given)}", field=name, value=given)
-    return given
+    return [read_uuid(each, f"{name}[{place}]") for place, each in enumerate(given)]
 
 
 def _wall(value: Any, name: str) -> Any:

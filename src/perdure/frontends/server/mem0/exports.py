@@ -79,7 +79,9 @@ async def create(form: ExportForm, personal: WriteAccess) -> dict[str, str]:
     operations.named_scopes(personal, form, form.filters)  # errors in it are reported now
     filters = object_of(form.filters) if isinstance(form.filters, str) else form.filters
     schema = object_of(form.schema_) if isinstance(form.schema_, str) else form.schema_
-    id = seal(EXPORT, scope=form.scope().given(), filters=filters, properties=_properties(schema))
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    names = list(properties) if isinstance(properties, dict) else None
+    id = seal(EXPORT, scope=form.scope().given(), filters=filters, properties=names)
     if len(id) > MAX_LENGTH:
         raise FilterError("filters and schema are too long for an export", field="filters")
     return {"message": "Memory export request received. The export will be ready in a few seconds.", "id": id}
@@ -135,9 +137,3 @@ def _row(item: MemoryItem, properties: object) -> dict[str, Any]:
     if not isinstance(properties, list) or not properties:
         return view
     return {name: view.get(name, item.metadata.get(name)) for name in properties if isinstance(name, str)}
-
-
-def _properties(schema: object) -> list[str] | None:
-    """Return the property names of a JSON schema."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    return list(properties) if isinstance(properties, dict) else None
