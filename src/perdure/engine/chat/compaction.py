@@ -174,7 +174,7 @@ class Compaction:
             await shielded(ledger.jobs.failed(job.id, type(failure).__name__, not_before=later(pause), park=park))
             left = False
         finally:
-            if left:  # cancelled: the next one does it
+            if left:  # cancelled: the next process does it
                 await shielded(hand_in(ledger.jobs, (), [job.id], "the state of a session is built later"))
 
     async def build(self, ledger: Ledger, session_id: str) -> bool:

@@ -328,7 +328,7 @@ class MemoryConfig(BaseModel):
         "keep", description="Whether messages are stored, stored and searched, or not stored"
     )
     updates: Literal["in_place", "supersede"] = Field(
-        "in_place", description="Whether an update keeps the id (the old text stays a version) or makes a new memory"
+        "in_place", description="Whether an update keeps the id (the old text stays as a version) or makes a new memory"
     )
     graph_store: ChosenGraphStore = Field(
         None,

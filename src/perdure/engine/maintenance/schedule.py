@@ -169,7 +169,7 @@ class Schedule:
         begun = iso(self._kernel.clock.now())
         try:
             told = await self._tasks[name].work(last)
-        except Exception as error:  # whatever it is, a task must not stop those after it
+        except Exception as error:  # whatever it is, it must not stop the tasks after it
             sentence = (
                 f"{type(error).__name__}: {error.message}" if isinstance(error, PerdureError) else type(error).__name__
             )

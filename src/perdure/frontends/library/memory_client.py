@@ -269,7 +269,7 @@ async def _chunks(answer: UpstreamAnswer, reader: ChatStream) -> AsyncGenerator[
 
 
 def _read(data: bytes | str) -> dict[str, Any]:
-    """A JSON object of the server's; UpstreamError for anything else."""
+    """Parse the server's JSON object; UpstreamError for anything else."""
     value = json_object(data)
     if value is None:
         raise UpstreamError("the model's server answered with what is no JSON object", code="bad_answer")
