@@ -174,7 +174,7 @@ class CallerModels:
                 named = LLMConfig(
                     provider="openai", config={"model": grant.model, "base_url": grant.base_url, "timeout": PATIENCE}
                 )
-                # What is left out would be taken from the environment: the server's own key, and who pays for it.
+                # Missing values would come from the environment: the server's own key, and the account that pays.
                 key = grant.key.get_secret_value() if grant.key is not None else NO_KEY
                 llm: LLM = registry.build("llms", named.provider, {**named.config, "api_key": key, "account": "none"})
                 self._models[grant] = _GrantedModel(llm, reader_by(self._config, named, llm))

@@ -79,7 +79,7 @@ class SessionSummaries:
             ids = [id for turn in turns for id in turn.episodes]
             found = await ledger.get_episodes(ids) if ledger is not None and ids else []
             said = [each for each in found if not each.hidden and each.role in ("user", "assistant")]
-            episodes = await run_blocking(_fit, said)  # many long messages take seconds, in which requests come
+            episodes = await run_blocking(_fit, said)  # many long messages take seconds, while requests come in
             if not turns or not episodes:
                 return
             account = await self._account(turns, episodes, facts)

@@ -1,7 +1,7 @@
-"""Related memories join a search: who the question names leads over edges to others, and to what is known of them.
+"""Add related memories to a search: entities in the question lead over edges to others, and to their memories.
 
-They come behind what was found directly. One that answers a question of two steps is put before memories that answer
-it less: of "Where does Alice's manager live?" the memory that Bob lives in Porto covers `live`, and the one that he is
+They come after the direct results. A memory that answers a question of two steps comes before memories that answer it
+less: of "Where does Alice's manager live?" the memory that Bob lives in Porto covers `live`, and the one that he is
 Alice's manager covers the rest.
 """
 
@@ -31,16 +31,16 @@ from perdure.pipeline.retrieval.rescoring import bm25
 from perdure.pipeline.retrieval.words import tokens, word_score
 
 STEPS = 2
-"""Edges that a question is followed over."""
+"""Maximum edges that a question is followed over."""
 MOST_RELATIONS = 100
 MOST_MEMORIES = 60
-"""What one search looks at of the graph, nearest first."""
+"""Maximum memories of the graph in one search, nearest first."""
 BELOW_THE_BEST = 0.95
-"""An answer of two steps is at most so good as the best direct one."""
+"""Maximum score of a two-step answer as a share of the best direct one."""
 PLACES = 4
-"""One in so many places of a full result may go to related memories, from the end and where no word was shared."""
+"""One in so many places of a full result may go to related memories, at the end and where no word was shared."""
 BEHIND = 0.9
-"""Of the last direct one's score, what the first related memory behind it gets at most."""
+"""Maximum score of the first related memory as a share of the last direct one's."""
 
 _MYSELF = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
 
@@ -49,7 +49,7 @@ Shown = Callable[[dict[str, Any], float | None, float | None], MemoryItem]
 
 @dataclass(slots=True)
 class _Path:
-    """How a memory was reached: over which entities, and which memories led there."""
+    """How a memory was reached: over which entities and memories."""
 
     through: tuple[str, ...]
     bridges: tuple[str, ...]
@@ -57,7 +57,7 @@ class _Path:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The entities that a question names, and the memories around them by how they are reached, nearest first."""
+    """The entities in a question, and the memories around them with their paths, nearest first."""
 
     names: list[str] = field(default_factory=list)
     paths: dict[str, _Path] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Reached:
 
 @dataclass(slots=True)
 class _Walk:
-    """Memories by how they were reached, nearest first."""
+    """Memories with their paths, nearest first."""
 
     paths: dict[str, _Path] = field(default_factory=dict)
 
@@ -76,14 +76,14 @@ class _Walk:
 
 
 class Related:
-    """Adds to what a search found, where its question names an entity; nothing where the graph is down."""
+    """Extends search results if the question names an entity; does nothing while the graph is down."""
 
     def __init__(self, kernel: Kernel, keeper: GraphSync) -> None:
         self._kernel = kernel
         self._keeper = keeper
 
     async def reach(self, query: Query, text: str) -> Reached:
-        """What the graph leads to from whom the question names, whatever is found beside that."""
+        """Return what the graph finds around the entities in the question."""
         warnings: list[str] = []
         with _unsearched(warnings):
             now = query.as_of or self._kernel.clock.now()
@@ -106,7 +106,7 @@ class Related:
         shown: Shown,
         warnings: list[str],
     ) -> list[MemoryItem]:
-        """What was found and what is related to it, at most the query's limit, best first by `score`."""
+        """Merge results and related memories, at most the query's limit, best first by `score`."""
         with _unsearched(warnings):
             return await self._join(query, text, within, found, reached, shown=shown)
         return found
@@ -122,7 +122,7 @@ class Related:
         rows = {point.id: point for point in await kernel.store.get_many(kernel.collection, list(paths))}
         there = {item.id: item for item in found}
         texts = {id: str(point.payload.get("memory", "")) for id, point in rows.items()}
-        texts |= {item.id: item.memory for item in found}  # of an earlier moment the row may be gone by now
+        texts |= {item.id: item.memory for item in found}  # the row of an earlier time may be gone by now
         wanted = [id for id in paths if id in there or (id in rows and matches(within, rows[id].payload))]
         ranks = dict(zip(wanted, bm25(text, [texts[id] for id in wanted]), strict=True))
         best = max((item.score or 0.0 for item in found), default=0.0)
@@ -178,7 +178,7 @@ class Related:
         return Reached(names, dict(list(walk.paths.items())[:MOST_MEMORIES]))
 
     def _told(self, item: MemoryItem, query: Query, paths: dict[str, _Path], ranks: dict[str, float]) -> MemoryItem:
-        """The item with the graph's share of its score, where that was asked."""
+        """Return the item with the graph's share of its score, if an explanation was requested."""
         if not query.explain or item.id not in paths:
             return item
         share = {"through": list(paths[item.id].through), "bm25": round(ranks[item.id], 4), "score": item.score}
@@ -193,7 +193,7 @@ def _unsearched(warnings: list[str]) -> Iterator[None]:
 
 
 def _asked_time(query: Query, question: Question, now: datetime) -> tuple[str, str]:
-    """The first and last moment that a question asks about; the present one where it says nothing of time."""
+    """Return the first and last time of a question's period; the present if it names none."""
     given = query.time_window
     if given is not None:
         return iso(given.start or EARLIEST), iso(given.end or now)
@@ -201,20 +201,20 @@ def _asked_time(query: Query, question: Question, now: datetime) -> tuple[str, s
 
 
 def _names(question: Question, text: str) -> list[str]:
-    """What the question names, the user too where they speak of themself."""
+    """Return the entities in the question, including the user if they speak of themself."""
     return [*question.names, *([USER] if _MYSELF.search(text) else [])]
 
 
 def _holds(edge: Edge, start: str, end: str) -> bool:
-    """Whether an edge holds at some moment of a stretch of time."""
+    """Whether an edge holds at some time of a period."""
     begun = edge.valid_from is None or edge.valid_from <= end
     return begun and (edge.valid_until is None or edge.valid_until > start)
 
 
 def _two_steps(bare: str, question: str, text: str, chain: Sequence[str]) -> float:
-    """The share of the question that a memory covers with those that lead to it; 0 if one of them adds nothing.
+    """Return the share of the question that a memory and its path cover; 0 if one of them adds nothing.
 
-    What leads there must hold more of the question than whom it names, and the memory something that this does not.
+    The path must cover more of the question than the names in it, and the memory something that the path does not.
     """
     bridge = " ".join(chain)
     if not chain or not bare:
@@ -224,13 +224,13 @@ def _two_steps(bare: str, question: str, text: str, chain: Sequence[str]) -> flo
 
 
 def _placed(items: list[MemoryItem], item: MemoryItem) -> list[MemoryItem]:
-    """The items with one more, before the first that scores less; the others stay in their order."""
+    """Insert an item before the first that scores less; the others keep their order."""
     place = next((n for n, each in enumerate(items) if (each.score or 0.0) < (item.score or 0.0)), len(items))
     return [*items[:place], item, *items[place:]]
 
 
 def _behind(items: Sequence[MemoryItem], question: str, limit: int) -> int:
-    """Where related memories go: behind what was found, but for the last few that share no word with the question."""
+    """Return the place of related memories: before the last few results that share no word with the question."""
     place = min(len(items), limit)
     while place > limit - limit // PLACES and word_score(question, items[place - 1].memory) == 0:
         place -= 1
@@ -238,7 +238,7 @@ def _behind(items: Sequence[MemoryItem], question: str, limit: int) -> int:
 
 
 def _between(items: Sequence[MemoryItem], place: int, ranks: Sequence[float]) -> list[float]:
-    """Scores for related memories at a place, by their share of the best one's words: never above who stands before."""
+    """Return scores for related memories at a place, by their words, never above the item before."""
     before = (items[place - 1].score or 0.0) if place else 1.0
     after = (items[place].score or 0.0) if place < len(items) else 0.0
     most = max(ranks, default=0.0)

@@ -1,4 +1,4 @@
-"""The keeper: the graph store of one engine, and the jobs that make it conform to the memories."""
+"""The graph store of one engine, and the jobs that keep it in step with the memories."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ from perdure.pipeline.curation.rules.relations.names import read_mentions, resol
 from perdure.pipeline.curation.rules.relations.roles import slot_of
 from perdure.pipeline.curation.rules.relations.rules import USER, read_relations
 
-# Resolving: a name that a memory writes becomes the name by which its scope knows the entity (deterministic first).
+# Entity resolution: map a name in a memory to the scope's known entity (deterministic first).
 
 Read = tuple[tuple[Mention, ...], tuple[Relation, ...]]
-"""What a memory names, and what it states."""
+"""The mentions and relations of a memory."""
 
 CANDIDATES = 5
-"""Known entities that a model is shown for one name."""
+"""Known entities shown to a model for one name."""
 MOST_ASKED = 8
-"""Names of one memory that a model is asked about."""
+"""Maximum names of one memory that a model resolves."""
 LOOKED_AT = 20
-"""Memories of a known entity that are looked at."""
+"""Memories of a known entity that are examined."""
 
 
 class EntityResolver:
-    """Resolves names against what is known in the memory's own scope, and may be known to whoever reads it."""
+    """Resolves names against entities of the memory's own scope that all its readers may know."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     async def __call__(self, graph: GraphStore, item: MemoryItem, read: Read, llm: LLM | None) -> Read:
-        """What was read with the names that are known; `llm` is asked for names that rules leave open."""
+        """Return the mentions and relations with known names; `llm` resolves names that rules leave open."""
         mentions, relations = read
         types = {each.name: each.type for each in reversed(mentions)}
         for relation in relations:
@@ -87,14 +87,14 @@ class EntityResolver:
         )
 
     async def _is_common(self, entity: Entity, item: MemoryItem) -> bool:
-        """Whether all who may read a team's memory may read one that names the entity: else its name would get out."""
+        """Whether all readers of a team's memory may read one that mentions the entity: else its name would leak."""
         kernel = self._kernel
         rows = await kernel.store.get_many(kernel.collection, entity.memory_ids[:LOOKED_AT])
         return any(_is_wider(MemoryItem.from_payload(row.payload), item) for row in rows)
 
 
 def _is_wider(known: MemoryItem, item: MemoryItem) -> bool:
-    """Whether a memory that stands may be read by all who may read another."""
+    """Whether all readers of another memory may read an existing one."""
     if known.state != LIVE or known.tags is None or item.tags is None:
         return False
     if known.tags.visibility == "team":
@@ -113,11 +113,11 @@ def _renamed(relation: Relation, known: Mapping[str, str]) -> Relation:
     return replace(relation, source=source, target=target, slot=slot)
 
 
-# Reading: what a memory states, by the caller's own list, by rules, or by the language model that is configured.
+# Extraction: the statements of a memory, by the caller's own list, by rules, or by the configured model.
 
 
 class StatementReader:
-    """Reads the memories of one engine."""
+    """Extracts the statements of one engine's memories."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -125,26 +125,26 @@ class StatementReader:
 
     @property
     def is_quick(self) -> bool:
-        """Whether no language model is asked."""
+        """Whether no language model is called."""
         return self._kernel.llm is None or self._kernel.config.chosen_curator != "llm"
 
     def is_due(self, item: MemoryItem) -> bool:
-        """Whether the graph must hold something of a memory; what a model would read in it is not known."""
+        """Whether the graph must contain something of a memory; for a model that is unknown."""
         return bool(listed(item) or (self.is_quick and any(_by_rules(item))))
 
     def listed(self, item: MemoryItem) -> Statement:
-        """What the caller's own list of entities states."""
+        """Return the statement of the caller's own list of entities."""
         return _statement(item, ENTITIES, listed(item), ())
 
     async def told(self, graph: GraphStore, item: MemoryItem) -> Statement:
-        """What the text states, for no longer than it is valid."""
+        """Return the statement of the text, limited to its validity."""
         llm = None if self.is_quick else self._kernel.llm
         read = _by_rules(item) if llm is None else await read_with_model(llm, item.memory, told_at=item.told_at)
         mentions, relations = await self._resolving(graph, item, read, llm)
         return _statement(item, TEMPORAL, mentions, tuple(_bounded(each, item.valid_to) for each in relations))
 
     def until(self, item: MemoryItem, end: str) -> list[Relation]:
-        """What an earlier text stated, by rules, from its own time until a moment."""
+        """Return what an earlier text stated, by rules, from its own time until a given time."""
         start = item.valid_from or item.told_at
         return [
             _bounded(replace(each, valid_from=each.valid_from or start), end)
@@ -154,7 +154,7 @@ class StatementReader:
 
 
 def listed(item: MemoryItem) -> tuple[Mention, ...]:
-    """The entities that the caller lists in the metadata; what no graph can hold is no name."""
+    """Return the entities in the metadata; names that no graph can store are left out."""
     return tuple(mention for mention in read_mentions(item.metadata.get("entities")) if _can_be_held(mention))
 
 
@@ -179,13 +179,13 @@ def _statement(item: MemoryItem, by: str, mentions: tuple[Mention, ...], relatio
     )
 
 
-# Conforming: a job looks at how its memory stands now, and makes the graph say so (DESIGN §3).
+# Reconciliation: a job reads its memory's current state and updates the graph to match.
 #
-# However often and in whatever order jobs are done, the graph ends with what the memories say.
+# Whatever the order and number of runs, the graph ends in the state of the memories.
 
 
 class Reconciliation:
-    """Does jobs, one at a time."""
+    """Runs jobs, one at a time."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -193,11 +193,11 @@ class Reconciliation:
 
     @property
     def is_quick(self) -> bool:
-        """Whether no language model is asked."""
+        """Whether no language model is called."""
         return self._reading.is_quick
 
     async def __call__(self, graph: GraphStore, job: Job) -> None:
-        """Make the graph conform to one memory; fails as graph, store and model do, and may be done again."""
+        """Update the graph from one memory; fails as graph, store and model do, and may be repeated."""
         kind = JobKinds.bare(job.kind)
         item = None if kind == ERASE else await self._present(job.memory_id)
         moment = str(job.payload.get("at") or iso(self._kernel.clock.now()))
@@ -206,11 +206,11 @@ class Reconciliation:
             return
         await graph.state(await self._statement(graph, kind, item), max(moment, item.told_at))
         if await self._present(job.memory_id) is None:
-            # It went meanwhile. Whoever erased it looked at the graph before this was there, or will after.
+            # It was erased meanwhile, and the erasure may have run on the graph before this write.
             await self._leave(graph, job.memory_id, moment)
 
     async def _present(self, id: str) -> MemoryItem | None:
-        """The memory as it stands; None where it does not, or has run out."""
+        """Return the current memory; None if it is gone or expired."""
         kernel = self._kernel
         point = await kernel.store.get(kernel.collection, id)
         item = None if point is None else MemoryItem.from_payload(point.payload)
@@ -219,7 +219,7 @@ class Reconciliation:
         return None if item.expires_at and item.expires_at <= iso(kernel.clock.now()) else item
 
     async def _leave(self, graph: GraphStore, id: str, moment: str) -> None:
-        """The memory is gone: from the present, or, where nothing keeps its text, from every time."""
+        """Withdraw a deleted memory's statements, or remove them if nothing keeps its text."""
         if await self._earlier(id) or await self._present_row(id):
             await graph.take_back([id], moment)
         else:
@@ -241,10 +241,10 @@ class Reconciliation:
         return replace(read, relations=tuple(dict.fromkeys((*read.relations, *past))))
 
     async def _outlived(self, item: MemoryItem) -> list[Relation]:
-        """What earlier texts stated that life has moved on from, until it did.
+        """Return the statements of earlier texts until they were replaced by a change in the world.
 
-        An `add` that updates a memory says from when the new text holds; a text that was merely corrected, or an
-        update that was undone, held for no time of its own.
+        An `add` that updates a memory says from when the new text holds; a corrected text, or an undone update, never
+        held.
         """
         if item.version == 1:
             return []
@@ -257,7 +257,7 @@ class Reconciliation:
         return found
 
     async def _line(self, item: MemoryItem) -> list[Point]:
-        """The earlier texts of a memory, under whichever id it had."""
+        """Return the earlier texts of a memory, under any id it had."""
         if item.lineage_id is None:
             return await self._earlier(item.id)
         kernel = self._kernel
@@ -278,25 +278,25 @@ logger = logging.getLogger("perdure")
 AT_A_TIME = 16
 """Jobs taken in one go."""
 LANES = 4
-"""Workers where a model reads the texts: one that hangs holds up no more than its own scope."""
+"""Workers if a model reads the texts: one that hangs delays only its own scope."""
 IDLE = 30.0
-"""Seconds after which the worker looks whether a process that died has left work."""
+"""Seconds after which the worker checks for work that a dead process has left."""
 BUSY = 0.05
-"""Seconds until it looks again where what is due is being done by another."""
+"""Seconds until the next check while another process runs the due jobs."""
 MOST_SETTLED = 200
-"""Jobs that a read does itself before it answers."""
+"""Maximum jobs that a read runs itself before it answers."""
 SETTLE_SECONDS = 10.0
-"""Seconds after which a read answers, whatever is still under way."""
+"""Seconds after which a read answers, whatever is still running."""
 QUICK_SETTLE_SECONDS = 0.5
 """The same for a search."""
 _FIRST_LOOK = 0.001
 _SLOWEST_LOOK = 0.02
 _PASSING = ("rate_limit", "timeout", "server", "connection", "authentication")
-"""Codes of a model's failures that have nothing to do with the text."""
+"""Error codes of a model that do not concern the text."""
 
 
 class GraphSync:
-    """Follows the changes of one kernel with a graph; nothing here ever fails a write."""
+    """Updates a graph from the changes of one kernel; nothing here ever fails a write."""
 
     def __init__(self, kernel: Kernel, fresh: Callable[[], GraphStore]) -> None:
         self._kernel = kernel
@@ -311,7 +311,7 @@ class GraphSync:
         self._batch = AT_A_TIME if self.is_quick else 1
 
     async def store(self) -> GraphStore:
-        """The graph, open; GraphDownError where it cannot be reached."""
+        """The open graph; GraphDownError if it cannot be reached."""
         await self._store.open()
         return self._store
 
@@ -331,23 +331,23 @@ class GraphSync:
         return self._conforming.is_quick
 
     def jobs(self, changes: Sequence[Change]) -> list[Job]:
-        """The work that these changes make, for the ledger to keep beside them."""
+        """Return the jobs of these changes, for the ledger to store with them."""
         return self.kinds.of_changes(changes)
 
     async def at_once(self, changes: Sequence[Change], warnings: list[str]) -> None:
-        """Make the graph conform now, where no ledger keeps the work; a graph that fails falls behind."""
+        """Update the graph now if there is no ledger; a graph that fails falls behind."""
         what = "the graph does not follow this change"
         for job in self.kinds.of_changes(changes):
             with never_fail(what, warnings), degrade(what, warnings):
                 await self.do_now([job])
 
     async def do_now(self, jobs: Sequence[Job]) -> None:
-        """Do jobs that no queue holds."""
+        """Run jobs that no queue holds."""
         for job in jobs:
             await self._conforming(await self.store(), job)
 
     async def arrived(self, items: Sequence[MemoryItem]) -> None:
-        """Let the graph look at memories that were imported; what fails is left to the doctor."""
+        """Enqueue imported memories; failures are left to the doctor."""
         jobs, what = self.kinds.of_items(items, new_id()), "the graph does not hold what was imported"
         with degrade(what):
             if self.queue is not None:
@@ -357,20 +357,20 @@ class GraphSync:
                 await self.do_now(jobs)
 
     def wake(self) -> None:
-        """There may be work."""
+        """Wake the worker: there may be work."""
         if self._kernel.ledger is not None:
             for worker in self._workers:
                 worker.wake()
 
     async def close(self) -> None:
-        """Stop the worker, leaving what is not done to the next one, and let go of the graph."""
+        """Stop the worker, leave unfinished jobs to the next process, and close the graph."""
         for worker in self._workers:
             await worker.stop()
         with degrade("the graph could not be closed"):
             await self._store.close()
 
     def forsake(self) -> None:
-        """This process was forked: begin anew, and leave open connections to the parent."""
+        """Start afresh after a fork, and leave open connections to the parent."""
         _LEFT_TO_THE_PARENT.append(self._store)
         self._store = self._fresh()
         for worker in self._workers:
@@ -380,7 +380,7 @@ class GraphSync:
         self._at_work.clear()
 
     async def _work(self) -> float:
-        """Do some of what is due; the seconds until there may be more."""
+        """Run some due jobs; return the seconds until there may be more."""
         queue = self.queue
         if queue is None:
             return IDLE
@@ -390,19 +390,19 @@ class GraphSync:
                 await self._do(queue, taken)
                 return 0.0
             due = await queue.next_due(self.kinds.all)
-        except PerdureError as error:  # the ledger is locked or full: its own errors tell whoever writes
+        except PerdureError as error:  # the ledger is locked or full: writers get its errors
             logger.warning("the graph's jobs wait: %s", error.message)
             return pause_after(3)
         return IDLE if due is None else min(IDLE, max(BUSY, seconds_until(due)))
 
     async def settle(self, scope: Scope) -> None:
-        """Do what is due inside a scope, or wait for who does it, so that a read sees what was written; bounded."""
+        """Run the due jobs of a scope, or wait for them, so that a read sees earlier writes; within limits."""
         await self._settle_within(scope, MOST_SETTLED, SETTLE_SECONDS, others=True)
 
     async def settle_quickly(self, scope: Scope) -> int:
-        """The same for a search, which looks at what there is where much is due, or a model would be asked.
+        """The same for a search, which does not wait if much is due, or a model would be called.
 
-        Answers how many jobs of the scope are still to be done then.
+        Returns the number of unfinished jobs of the scope.
         """
         queue = self.queue
         if queue is None:
@@ -429,7 +429,7 @@ class GraphSync:
                     return
                 continue
             is_busy = is_busy or self._is_at(scope)
-            if not is_busy and others:  # another process may have taken what was written here
+            if not is_busy and others:  # another process may have taken these jobs
                 is_busy = (await queue.status(self.kinds.all, scope)).processing > 0
             if not is_busy:
                 return
@@ -437,11 +437,11 @@ class GraphSync:
             look = min(2 * look, _SLOWEST_LOOK)
 
     def _is_at(self, scope: Scope) -> bool:
-        """Whether another task of this process does jobs of a scope, or is about to."""
+        """Whether another task of this process runs jobs of a scope, or is about to."""
         return bool(self._taking) or any(scope.holds(job.scope) for job in list(self._under_way.values()))
 
     async def _take(self, queue: Jobs, limit: int, scope: Scope | None = None) -> list[Job]:
-        """Take jobs; from before they are taken until they are done others can see that they are under way."""
+        """Take jobs; others see them as running from before they are taken until they are done."""
         mine = object()
         self._taking.add(mine)
         try:
@@ -452,7 +452,7 @@ class GraphSync:
         return taken
 
     async def _do(self, queue: Jobs, taken: Sequence[Job]) -> bool:
-        """Do jobs that were taken, in order; whether the graph could be reached."""
+        """Run taken jobs in order; return whether the graph could be reached."""
         done: list[str] = []
         waiting = {job.id: job for job in taken}
         try:
@@ -468,14 +468,14 @@ class GraphSync:
                     del waiting[job.id]
             return True
         finally:
-            # A task that is cancelled still says what it has done, and gives back the rest.
+            # A cancelled task still reports its finished jobs, and returns the others.
             await shielded(hand_in(queue, done, list(waiting), "jobs of the graph will be done again"))
             for job in taken:
                 self._under_way.pop(job.id, None)
 
     @asynccontextmanager
     async def _alone(self, job: Job) -> AsyncIterator[None]:
-        """One at a time where scopes overlap, so that a name is resolved against what was told before it."""
+        """Run one at a time where scopes overlap, so that a name is resolved against earlier memories."""
         look = _FIRST_LOOK
         while any(scope.overlaps(job.scope) for scope in list(self._at_work.values())):
             await asyncio.sleep(look)
@@ -487,10 +487,10 @@ class GraphSync:
             del self._at_work[job.id]
 
     async def _try(self, queue: Jobs, job: Job, waiting: dict[str, Job]) -> bool:
-        """Do one job, and tell the queue where that failed; False where nothing can be done for now."""
+        """Run one job, and report a failure to the queue; False if nothing can be done for now."""
         try:
             await self._conforming(await self.store(), job)
-        except Exception as error:  # whatever it is, a job must not stop those after it
+        except Exception as error:  # whatever it is, it must not stop the jobs after it
             if is_ending(error):
                 raise
             if isinstance(error, GraphDownError) or (isinstance(error, LLMError) and error.code in _PASSING):

@@ -121,7 +121,7 @@ class Schedule:
                     if told is not None:
                         done.append(told)
             finally:
-                if left:  # cancelled on the way: another process, or the next one, does it
+                if left:  # cancelled: another process, or the next one, runs it
                     await shielded(
                         hand_in(ledger.jobs, (), sorted(left), "a task of upkeep is done again by the next process")
                     )

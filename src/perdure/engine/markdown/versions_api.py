@@ -1,4 +1,4 @@
-"""The versions of a memory's files, read and moved: log, diff, revert, branches, merges and a remote."""
+"""Versions of a memory's files: log, diff, revert, branches, merges and a remote."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from perdure.engine.markdown.write_context import LINES, MENDED, UNREAD, lines_o
 from perdure.pipeline.curation.rules.reconciliation import decide
 from perdure.pipeline.curation.rules.slots import read
 
-# Merges: which of two contradicting facts of two branches stands, as if one had been told after the other.
+# Merges: which of two contradicting facts of two branches wins, as if one had been said after the other.
 
 
 def settle(ours: MemoryItem, theirs: MemoryItem) -> Stands | None:
-    """The later told where the rules would let it replace the earlier one, the earlier where both say the same.
+    """Return the later fact if the rules let it replace the earlier one, the earlier if both say the same.
 
-    `both` where they contradict each other and no rule is sure enough; None where both may be true.
+    `both` if they contradict each other and no rule is sure enough; None if both may be true.
     """
     later, earlier = (ours, theirs) if (ours.told_at, ours.id) > (theirs.told_at, theirs.id) else (theirs, ours)
     fact = Fact(text=later.memory, origin=later.origin, quarantined=later.quarantined)
@@ -53,20 +53,20 @@ def _stands_as(standing: MemoryItem, ours: MemoryItem) -> Stands:
 
 
 def _contradict(one: MemoryItem, other: MemoryItem) -> bool:
-    """Whether both give an attribute another value of which a subject has one at a time."""
+    """Whether both give different values to the same single-valued attribute."""
     if one.slots is None or other.slots is None or one.slots.value == other.slots.value:
         return False
     single = {slot.attribute for item in (one, other) for slot in read(item.memory).slots if slot.single}
     return one.slots.attribute in single
 
 
-# Reverts: inverse events of memories, so that history, undo and `as_of` know of them.
+# Reverts: inverse events of memories, visible to history, undo and `as_of`.
 
 REVERTER = "revert"
 
 
 class Revert:
-    """Puts the inverse of a version's step into a batch; to be used under the lock of all writers."""
+    """Adds the inverse of a version's step to a batch; use it under the lock of all writers."""
 
     def __init__(self, kernel: Kernel, batch: Batch, name: str) -> None:
         self._kernel = kernel
@@ -74,7 +74,7 @@ class Revert:
         self._name = name
 
     async def __call__(self, step: Step) -> list[str]:
-        """Warnings of what cannot be taken back; ConflictError where something stands otherwise than it left it."""
+        """Return warnings of what cannot be reverted; ConflictError if the current state differs."""
         reason = f"takes back version {self._name}"
         for pair in (*step.replaced, *step.marked):
             await self._replace(pair.before, pair.after, reason)
@@ -114,14 +114,14 @@ class Revert:
         return point if point is not None and point.payload.get("state") == LIVE else None
 
     async def _standing(self, item: MemoryItem) -> Point | None:
-        """The row of a memory, None where it is gone; ConflictError where it says something else."""
+        """Return the row of a memory, None if it is gone; ConflictError if it has another text."""
         point = await self._point(item.id)
         if point is not None and point.payload.get("memory") != item.memory:
             raise self._conflict(item)
         return point
 
     async def _went_on(self, item: MemoryItem) -> bool:
-        """Whether another memory took its place."""
+        """Whether another memory replaced it."""
         of_it = all_of(eq("version_of", item.id), eq("state", VERSION))
         page = await self._kernel.store.list(self._kernel.collection, of_it)
         return any(point.payload.get("replaced_by") for point in page.points)
@@ -142,11 +142,11 @@ def _item(point: Point) -> MemoryItem:
 logger = logging.getLogger("perdure")
 
 HELD = 5.0
-"""Seconds that a commit waits for the calls under way, whose changes belong together, at most."""
+"""Maximum seconds that a commit waits for running calls, whose changes belong together."""
 SAID = 30.0
-"""Seconds that messages wait for what is learned from them (one commit a turn)."""
+"""Seconds that messages wait for the facts learned from them (one commit a turn)."""
 AGAIN = 60.0
-"""Seconds after which what failed is tried again."""
+"""Seconds after which a failed commit is retried."""
 OPENING, CLOSING = 10.0, 20.0
 """Seconds that opening waits for git, and closing for the last commit, at most."""
 IDLE = 3600.0
@@ -154,7 +154,7 @@ _LOOK, _LONGEST_LOOK = 0.01, 0.1
 
 
 class CommitWorker:
-    """Commits what one kernel changes in its files."""
+    """Commits one kernel's changes of files."""
 
     def __init__(self, kernel: Kernel, versions: Versions) -> None:
         self._kernel = kernel
@@ -171,9 +171,9 @@ class CommitWorker:
         self._is_off = False
 
     async def opened(self) -> None:
-        """Make sure of the repository, and let what is left over be committed.
+        """Make sure that the repository exists, and commit what is left over.
 
-        One that is there already is not waited for.
+        An existing repository is not waited for.
         """
         store = self._kernel.store
         if isinstance(store, FileStore) and (store.root / ".git").exists():
@@ -189,9 +189,9 @@ class CommitWorker:
         self.note()
 
     def note(self, changes: Sequence[Change] | None = None) -> None:
-        """These changes stand in the files, or, with None, these are to be looked at.
+        """Note changes in the files, or, with None, that the files must be checked.
 
-        No change at all is a message, which waits for what is learned from it.
+        An empty list means a message, which waits for the facts learned from it.
         """
         if self._is_off:
             return
@@ -201,11 +201,11 @@ class CommitWorker:
         else:
             self._said = self._said or time.monotonic()
             if not self._actors:
-                self._changed = None  # what was left over at the opening is committed with the messages
+                self._changed = None  # changes from before the opening are committed with the messages
         self._worker.wake()
 
     async def _work(self) -> float:
-        """Commit if it is time; the seconds until it may be."""
+        """Commit if it is time; return the seconds until the next check."""
         now = time.monotonic()
         if self._is_off:
             return IDLE
@@ -228,7 +228,7 @@ class CommitWorker:
         return True
 
     async def commit(self, tell: Tell | None = None) -> Commit | None:
-        """Commit now, for who is about to read or move versions; errors are the caller's."""
+        """Commit now, before versions are read or moved; errors are raised."""
         await self._ended()
         since, by = (self._changed, self._said), self._actors
         self._changed, self._said, self._actors, self._is_committing = None, None, set(), True
@@ -242,14 +242,14 @@ class CommitWorker:
             self._is_committing = False
 
     async def _ended(self) -> None:
-        """Return once no other task of this process commits: each knows what its own message is about."""
+        """Wait until no other task of this process commits: each knows what its own message is about."""
         pause = _LOOK
         while self._is_committing:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_LOOK)
 
     async def close(self) -> None:
-        """Commit what is left, unless git takes too long; the next process does it then."""
+        """Commit the rest, unless git takes too long; then the next process does it."""
         try:
             async with asyncio.timeout(CLOSING):
                 await self._ended()
@@ -261,7 +261,7 @@ class CommitWorker:
         await self._worker.stop()
 
     def forsake(self) -> None:
-        """This process was forked: the parent commits what it changed."""
+        """Start afresh after a fork: the parent commits its own changes."""
         self._worker.reset()
         self._clear()
 
@@ -273,20 +273,20 @@ class CommitWorker:
             self._tell(f"changes are not committed to git for now: {error.message}")
 
     def _tell(self, sentence: str) -> None:
-        """Warn once, until something else is wrong."""
+        """Warn once, until the error differs."""
         if sentence != self._told:
             logger.warning("%s", sentence)
             self._told = sentence
 
 
 def _message(actors: set[str]) -> Tell:
-    """Words for what these did; those of a rollback say so, also where files were taken in just before it."""
+    """Return the words for these actors; a rollback is named even if files were read just before it."""
     is_rollback = "rollback" in actors and actors <= {"rollback", ACTOR}
     return partial(message_of, heading="Rolled back: ") if is_rollback else message_of
 
 
 class FileVersions:
-    """What `Memory.versions` does; ConfigError where the memory is not files under git."""
+    """Implements `Memory.versions`; ConfigError if the memory is not files under git."""
 
     def __init__(self, kernel: Kernel, versioning: CommitWorker | None) -> None:
         self._kernel = kernel
@@ -304,7 +304,7 @@ class FileVersions:
 
     @guarded
     async def log(self, point: str | None, limit: int) -> list[Version]:
-        """The last versions as seen from a point, newest first, each with what it changed and from which words."""
+        """Return the last versions before a point, newest first, each with its changes and their messages."""
         versions = self._versioning.versions
         await self._versioning.commit()
         told = []
@@ -317,7 +317,7 @@ class FileVersions:
 
     @guarded
     async def diff(self, before: str, after: str | None) -> VersionDiff:
-        """What differs between two points, or between one and the memory as it stands."""
+        """Return the difference between two points, or between one and the current memory."""
         versions = self._versioning.versions
         one = await versions.resolve(before)
         two = None if after is None else await versions.resolve(after)
@@ -325,7 +325,7 @@ class FileVersions:
 
     @guarded
     async def branches(self) -> list[VersionBranch]:
-        """Every line of versions."""
+        """Return every branch."""
         return [
             VersionBranch(name=each.name, is_current=each.is_current, commit=each.commit, at=each.at)
             for each in await self._versioning.versions.branches()
@@ -333,9 +333,9 @@ class FileVersions:
 
     @guarded
     async def revert(self, point: str) -> AddResult:
-        """Take back what a version changed, by inverse events; ConflictError where a later one built on it.
+        """Revert a version by inverse events; ConflictError if a later one built on it.
 
-        What was said stays said, and what was erased stays gone.
+        Messages stay, and erased text stays gone.
         """
         kernel, versioning = self._kernel, self._versioning
         async with kernel.lock(Scope()):
@@ -362,7 +362,7 @@ class FileVersions:
 
     @guarded
     async def branch(self, name: str) -> MergeReport:
-        """Work on another branch from now on; one that there is not is made of what stands now."""
+        """Switch to another branch; a new one is created from the current memory."""
         versioning = self._versioning
         async with self._kernel.lock(Scope()):
             await versioning.commit()
@@ -378,12 +378,12 @@ class FileVersions:
 
     @guarded
     async def merge(self, point: str) -> MergeReport:
-        """Take in the memories of another branch; what both sides changed is settled, and told."""
+        """Merge another branch; memories that both sides changed are settled and reported."""
         return await self._merge(point, f"Merged {point}")
 
     @guarded
     async def pull(self) -> MergeReport:
-        """Take in what the remote has of this branch."""
+        """Merge the remote's version of this branch."""
         theirs = await self._versioning.versions.fetch()
         if theirs is None:
             return MergeReport(outcome="nothing", commit=await self._versioning.versions.resolve("HEAD"))
@@ -391,7 +391,7 @@ class FileVersions:
 
     @guarded
     async def push(self) -> str:
-        """Bring this branch to the remote; the remote's name. ConflictError where it has more."""
+        """Push this branch to the remote and return its name; ConflictError if the remote has more."""
         await self._versioning.commit()
         return await self._versioning.versions.push()
 
@@ -413,7 +413,7 @@ class FileVersions:
         )
 
     async def _landed(self) -> None:
-        """Let index and history follow the files, which are as they should be."""
+        """Update index and history from the files, which have their final state."""
         absorbed = await sync_files(self._kernel, bury=False)
         unread = sum(not (problem.read or problem.holds) for problem in absorbed.problems)
         if unread:
@@ -432,7 +432,7 @@ class FileVersions:
         return changes + [_about(item, "heard", f"Heard: {shown(item)}") for item in step.said]
 
     async def _words(self, items: list[MemoryItem]) -> dict[str, dict[str, Any]]:
-        """The messages that memories came from: from the files, or, where messages are none, from the ledger."""
+        """Return the source messages of memories: from files, or from the ledger if messages are not files."""
         ids = list(dict.fromkeys(id for item in items for id in item.sources))
         kernel, found = self._kernel, dict[str, dict[str, Any]]()
         if not ids:
@@ -475,7 +475,7 @@ def _about(item: MemoryItem, what: What, line: str, words: Mapping[str, dict[str
 def _from(
     item: MemoryItem, words: Mapping[str, dict[str, Any]], known: tuple[str, ...] = ()
 ) -> tuple[dict[str, Any], ...]:
-    """The messages behind a memory, without those behind its earlier text: these said something else."""
+    """Return the source messages of a memory's current text, without those of its earlier text."""
     return tuple(words[id] for id in item.sources if id in words and id not in known)
 
 

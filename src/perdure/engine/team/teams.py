@@ -46,18 +46,18 @@ from perdure.pipeline.quarantine import suspect
 # Expiry deletes EPHEMERAL memories that nobody promoted in time.
 
 PAGE = 200
-"""Memories removed at a time, so that no writer waits long."""
+"""Memories deleted at a time, so that no writer waits long."""
 
 
 class TeamExpiry:
-    """Removes what has run out."""
+    """Deletes expired memories."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     @guarded
     async def sweep(self, team: str | None = None) -> int:
-        """Delete the EPHEMERAL memories of a team, or of all, whose time is over; how many that were."""
+        """Delete the expired EPHEMERAL memories of a team, or of all; return how many."""
         kernel = self._kernel
         ledger_of(kernel)
         count = 0
@@ -81,7 +81,7 @@ class TeamExpiry:
         )
 
     async def _remove(self, team: str, ids: list[str]) -> int:
-        """Remove those of the memories whose time is over still, now that nobody else writes."""
+        """Delete those memories that are still expired under the lock."""
         kernel = self._kernel
         async with kernel.lock(Scope(team_id=team)):
             over = self._over(team)
@@ -100,7 +100,7 @@ class TeamExpiry:
 
 
 class TeamPromotions:
-    """Takes requests and decides them, by the policy of the configuration."""
+    """Accepts requests and decides them, by the configured policy."""
 
     def __init__(self, kernel: Kernel, reading: TeamReader) -> None:
         self._kernel = kernel
@@ -108,10 +108,10 @@ class TeamPromotions:
 
     @guarded
     async def request(self, member: Member, item_id: str, target_level: str, justification: str) -> Promotion:
-        """Ask for a memory's next level; where the policy wants no approval it moves at once.
+        """Request a memory's next level; without a required approval it changes at once.
 
-        InvalidInputError for any level but the next and where no reason is given, NotFoundError where the member sees
-        no such memory.
+        InvalidInputError for any level but the next and without a reason, NotFoundError if the member sees no such
+        memory.
         """
         kernel = self._kernel
         ledger_of(kernel)
@@ -148,9 +148,9 @@ class TeamPromotions:
 
     @guarded
     async def decide(self, member: Member, id: str, decision: str, note: str | None) -> Promotion:
-        """An admin's word on a promotion; with the last approval that its level takes, the memory has that level.
+        """Record an admin's decision on a promotion; the last required approval raises the memory's level.
 
-        ConflictError where it is decided already, and where the memory has moved to another level meanwhile.
+        ConflictError if it is decided already, or if the memory has another level meanwhile.
         """
         kernel = self._kernel
         ledger = ledger_of(kernel)
@@ -167,7 +167,7 @@ class TeamPromotions:
             vote = Vote(by=member.name, decision=said, at=kernel.clock.tick(), note=words)
             decided = self._with_vote(promotion, vote)
             batch: Batch | None = None
-            # At the target already: approved before, by a call that ended before it was put on record.
+            # At the target already: approved by a call that ended before it was recorded.
             if decided.status == "approved" and tags_of(found[0]).truth_level != decided.target_level:
                 _check_level(found[0], decided)
                 batch = self._move(*found, decided)
@@ -198,7 +198,7 @@ class TeamPromotions:
     async def list(
         self, member: Member, *, status: str | None, item_id: str | None, limit: int, after: str
     ) -> list[Promotion]:
-        """Promotions of memories that the member sees, oldest first, those that come after an id."""
+        """Return promotions of memories that the member sees, oldest first, after an id."""
         ledger = ledger_of(self._kernel)
         if status is not None:
             read_one_of(status, get_args(PromotionState), "status")
@@ -216,7 +216,7 @@ class TeamPromotions:
         return needed
 
     def _move(self, item: MemoryItem, point: Point, promotion: Promotion) -> Batch:
-        """The memory at its new level: it expires no more, and from VALIDATED on it has been approved."""
+        """Return the memory at its new level: it no longer expires, and from VALIDATED on it is approved."""
         batch = Batch(self._kernel.clock)
         approved = level_of(promotion.target_level) >= level_of("VALIDATED")
         tags = with_tags(
@@ -230,7 +230,7 @@ class TeamPromotions:
     async def _carry_out(
         self, batch: Batch | None, promotion: Promotion, was: Promotion | None, entry: AuditEntry
     ) -> None:
-        """The memory first: what ends in between leaves a promotion that can be decided again, to the same end."""
+        """Change the memory first: a crash in between leaves a promotion that can be decided again."""
         ledger = ledger_of(self._kernel)
         if batch is not None:
             await self._kernel.commit(batch.changes, batch.vectors)
@@ -248,7 +248,7 @@ def _read_decision(value: object) -> Decision:
 
 
 def _check_step(present: str, target: str) -> None:
-    """Forward only, and one step at a time."""
+    """Check that a step goes forward, by one level."""
     place = level_of(present)
     if level_of(target) == place + 1:
         return
@@ -293,10 +293,10 @@ class TeamWriter:
 
     @guarded
     async def upsert(self, member: Member, item: TeamItem) -> str:
-        """Store an item, in the place of the team's item of the same source if there is one; answers its id.
+        """Store an item, replacing the team's item of the same source; return its id.
 
-        PromotionRequiredError where it names another level than the memory has, ForbiddenError where the member may
-        not write at that level, or the source is that of a memory that they do not see.
+        PromotionRequiredError if it names another level than the memory has, ForbiddenError if the member may not write
+        at that level, or cannot see the memory with that source.
         """
         kernel = self._kernel
         ledger_of(kernel)
@@ -366,7 +366,7 @@ class TeamWriter:
         )
 
     def _renewed(self, member: Member, before: MemoryItem, item: TeamItem) -> MemoryItem:
-        """The memory as the item says, with its id, its level and its author."""
+        """Return the memory with the item's values, and its own id, level and author."""
         tags = tags_of(before)
         if not self._is_seen(member, before):
             raise ForbiddenError(f"the source {item.source!r} is that of a memory that {member.name} may not change")
@@ -388,7 +388,7 @@ class TeamWriter:
         )
 
     def _expiry(self, truth_level: str) -> str | None:
-        """When a memory of this level that was written now expires, if ever."""
+        """Return when a memory of this level that is written now expires, if ever."""
         days = self._kernel.config.team.ephemeral_days
         if truth_level != "EPHEMERAL" or not days:
             return None
@@ -396,7 +396,7 @@ class TeamWriter:
 
     @guarded
     async def patch(self, member: Member, id: str, changes: dict[str, Any]) -> MemoryItem:
-        """Change some fields of a memory; NotFoundError where the member sees none with this id."""
+        """Change some fields of a memory; NotFoundError if the member sees none with this id."""
         kernel = self._kernel
         ledger_of(kernel)
         member.need(*WRITERS, to="write")
@@ -437,14 +437,14 @@ class TeamWriter:
         )
 
     def _check_private(self, member: Member, before: MemoryItem, visibility: str) -> None:
-        """What is private is its author's: nobody else may take a memory away from the team by making it so."""
+        """Check that only the author makes a memory private, because that takes it from the team."""
         author = tags_of(before).written_by
         if visibility == "private" and author != member.name:
             raise ForbiddenError(f"only {author}, who wrote this memory, can make it private")
 
     @guarded
     async def delete(self, member: Member, id: str) -> None:
-        """Remove a memory from every read of the present; NotFoundError where the member sees none with this id."""
+        """Delete a memory from all current reads; NotFoundError if the member sees none with this id."""
         kernel = self._kernel
         ledger_of(kernel)
         member.need(*WRITERS, to="delete")
@@ -456,7 +456,7 @@ class TeamWriter:
             await shielded(self._carry_out(batch, entry))
 
     async def erase(self, member: Member, id: str) -> None:
-        """Delete a memory, and take its text out of history and versions as well."""
+        """Delete a memory, and erase its text from history and versions as well."""
         memory_id = await self._erasable(member, id)
         await self._forget(ForgetRequest(scope=member.walls, id=memory_id))
         await self._note_erasure(member, memory_id)
@@ -485,12 +485,12 @@ class TeamWriter:
 
 
 def _judged(before: MemoryItem, content: str) -> str | None:
-    """Why a memory of this content is kept out of prompts; a content that stays is judged already, or was released."""
+    """Return why a memory with this content is quarantined; unchanged content was judged already, or released."""
     return before.quarantined if content == before.memory else suspect(content, None)
 
 
 class Teams:
-    """Read, write, promote, expire, over the kernel of an engine, whose `forget` reaches every place."""
+    """Reads, writes, promotes and expires, over the kernel of an engine, whose `forget` reaches every place."""
 
     def __init__(self, kernel: Kernel, read_path: ReadPath, forget: Forget) -> None:
         self._kernel = kernel
@@ -501,6 +501,6 @@ class Teams:
 
     @guarded
     async def audit(self, member: Member, *, subject_id: str | None, limit: int, after: str) -> list[AuditEntry]:
-        """Who did what in the team, oldest first, those lines that come after an id; for admins."""
+        """Return who did what in the team, oldest first, after an id; for admins."""
         member.need("admin", to="read the audit")
         return await ledger_of(self._kernel).audit.list(member.team, subject_id=subject_id, limit=limit, after=after)

@@ -1,7 +1,7 @@
-"""Copying a memory from one store into another, row by row with their vectors, while both are in use.
+"""Copy a memory from one store to another, row by row with vectors, while both are in use.
 
-What is there already is left alone, so that a copy that broke off is finished by running it again. Where the target has
-a ledger of its own, history and messages go there too.
+Existing rows are not changed, so running it again finishes an interrupted copy. If the target has its own ledger,
+history and messages are copied too.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from perdure.engine.core.kernel import Kernel
 from perdure.engine.engine import Engine
 from perdure.engine.transfer.transfer import export_archive, import_archive
 
-# Carrying rows into a collection: what is there already is left alone, and a text is embedded once.
+# Copying rows into a collection: existing rows stay, and each text is embedded once.
 
 BATCH = 256
 """Rows compared, embedded and written at a time."""
 FEW = 256
-"""Changes of one pass below which the next one may hold up the writers."""
+"""If a pass has fewer changes than this, the next one may lock out the writers."""
 PASSES = 8
-"""Passes before the writers are held up however much they write."""
+"""Maximum passes before the writers are locked out, however much they write."""
 
 Progress = Callable[[int, int], None]
-"""Called now and then with how many rows are done, and of how many."""
+"""Called now and then with the number of rows done, and their total."""
 
 
 @dataclass(slots=True)
 class RowCopier:
-    """Makes rows of one collection stand in another."""
+    """Copies rows of one collection into another."""
 
     store: VectorStore
     collection: str
     embedding: Embedding | None
-    """What embeds the texts; None where the rows bring vectors of the same model."""
+    """Embeds the texts; None if the rows bring vectors of the same model."""
     command: str
-    """What a person runs again after a failure."""
+    """The command to run again after a failure."""
     embedded: int = 0
     """Texts embedded so far."""
 
     async def carry(self, rows: Sequence[Point], *, stays: Callable[[Point, Point], bool] | None = None) -> int:
-        """Write the rows that are missing or different; how many that was.
+        """Write missing and different rows; return how many.
 
-        `stays` says of a row that is there, and of the one to come, whether the first is kept. EmbeddingError where a
-        text cannot be embedded: what was carried before is kept.
+        `stays` decides from an existing row and the new one whether the existing one is kept. EmbeddingError if a text
+        cannot be embedded: earlier rows stay copied.
         """
         there = {point.id: point for point in await self.store.get_many(self.collection, [row.id for row in rows])}
         wanted: list[Point] = []
@@ -97,7 +97,7 @@ class RowCopier:
 async def batches(
     store: VectorStore, collection: str, progress: Progress, *, with_vectors: bool = False
 ) -> AsyncIterator[list[Point]]:
-    """Every row of a collection, some at a time, told to `progress`."""
+    """Yield every row of a collection in batches, and report them to `progress`."""
     total, done = await store.count(collection), 0
     progress(0, total)
     async for points in store.stream(collection, with_vectors=with_vectors):
@@ -115,21 +115,21 @@ def text_of(row: Point) -> str:
 
 
 LAST = 2
-"""Passes while the writers wait: one that writes, and one that finds everything as it was written."""
+"""Passes while the writers wait: one that writes, and one that verifies."""
 
 
 @dataclass(slots=True)
 class CopyReport(Answer):
-    """What a copy did."""
+    """The result of a copy."""
 
     rows: int = 0
-    """Rows of the source: memories, earlier versions and searched messages."""
+    """Rows of the source: memories, earlier versions and searchable messages."""
     copied: int = 0
-    """Rows written into the target, now or by an earlier run that broke off and changed since."""
+    """Rows written into the target."""
     kept: int = 0
-    """Rows that had been changed in the target later than in the source, and stay as they are there."""
+    """Rows with a later change in the target, which stay as they are there."""
     embedded: int = 0
-    """Texts that were embedded anew, because the target's embedder is another one."""
+    """Texts embedded again, because the target has another embedder."""
     history: int = 0
     """Events written into the target's own ledger."""
     episodes: int = 0
@@ -137,11 +137,11 @@ class CopyReport(Answer):
 
 
 async def copy_memories(source: Engine, target: Engine, *, progress: Progress | None = None) -> CopyReport:
-    """Bring every row of the source into the target, and its history and messages where the target has another ledger.
+    """Copy every row of the source into the target, with history and messages if the target has another ledger.
 
-    Others may write into both meanwhile; the last pass holds up the source's writers. Nothing is taken out of either.
-    ConfigError if both are one store or the target keeps nothing; EmbeddingError where the target's embedder fails:
-    run it again to go on.
+    Others may write to both meanwhile; the last pass locks out the source's writers. Nothing is deleted from either.
+    ConfigError if both are one store or the target stores nothing; EmbeddingError if the target's embedder fails: run
+    it again to continue.
     """
     work = _Copying(source.kernel, target.kernel, progress or (lambda done, total: None))
     await work.begin()
@@ -179,7 +179,7 @@ class _Copying:
         self._kept: set[str] = set()
 
     async def begin(self) -> None:
-        """Open both; errors before anything is written."""
+        """Open both, and check for errors before anything is written."""
         source, target = self._source, self._target
         await source.ready()
         await target.ready()
@@ -201,7 +201,7 @@ class _Copying:
             )
 
     async def run(self) -> CopyReport:
-        """Pass after pass until little changes, then, while the writers wait, until one finds all of it there."""
+        """Run passes until little changes, then, with the writers locked out, until one finds nothing to do."""
         for _ in range(PASSES):
             if await self._pass(self._target.lock) < FEW:
                 break
@@ -222,13 +222,13 @@ class _Copying:
     async def _both_locked(self) -> AsyncIterator[None]:
         async with self._source.lock(Scope()):
             if same_ledger(self._source.config, self._target.config):
-                yield  # whose lock is one and the same
+                yield  # both share one lock
                 return
             async with self._target.lock(Scope()):
                 yield
 
     async def _pass(self, lock: Callable[[Scope], AbstractAsyncContextManager[None]]) -> int:
-        """Write what is missing or older in the target, each batch under a lock; how many rows that was."""
+        """Write rows that are missing or older in the target, each batch under a lock; return how many."""
         seen = changed = 0
         source = self._source
         async for rows in batches(source.store, source.collection, self._progress, with_vectors=True):
@@ -248,7 +248,7 @@ class _Copying:
 
 @asynccontextmanager
 async def _unlocked(scope: Scope) -> AsyncIterator[None]:
-    """Where a lock is held already."""
+    """A context for callers that hold the lock already."""
     yield
 
 

@@ -1,9 +1,9 @@
-"""Import of other tools' exports: files of any known format, facts as they come, conversations in order of time.
+"""Import other tools' exports: files of any known format, facts as they come, conversations in order of time.
 
-Readers (`pipeline/foreign_formats`) say what a file holds; here is decided what becomes of it. A fact is stored as it
-is, under its own id. A conversation goes through the curator in stretches, the oldest first whichever conversation it
-is of, so that what was said later corrects what was said earlier; a message that is kept here already is known by its
-id and not told twice. Facts and messages are what a second import knows: nothing else has to be remembered.
+Readers (`pipeline/curation/importers`) parse the files; this module decides what becomes of their items. A fact is
+stored as it is, under its own id. A conversation goes through the curator in parts, the oldest first across all
+conversations, so that later statements correct earlier ones; a message that is stored already is recognised by its id
+and not read twice. Facts and messages identify themselves in a repeated import: no other record is needed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from perdure.pipeline.curation.importers.records import Damaged, ForeignTalk, Fo
 
 OWN = "perdure"
 LOOKED_AT = 50
-"""Items of a file among which one must be of a known format."""
+"""Items of a file among which one must have a known format."""
 _CHATS = frozenset({"chatgpt", "claude"})
 _LAST = "9999"
-"""Sorts behind every moment: a conversation that tells no time is told now."""
+"""Sorts after every time: a conversation without a time counts as said now."""
 _HINTS = {"langgraph": 'give --namespace "memories,{user_id}" or --user-id'}
 
 
@@ -46,7 +46,7 @@ class BrokenPartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of an export: its name for people, and how to read its bytes, a piece at a time."""
+    """One file of an export: its name for people, and a reader of its bytes."""
 
     name: str
     chunks: Callable[[], Iterator[bytes]]
@@ -54,10 +54,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What is asked of an import.
+    """The options of an import.
 
-    `format` is one of FORMATS, or None to tell each file's by what it holds; `default` fills in the axes of scope that
-    an item does not name; `as_messages` stores each message as it is, without the curator.
+    `format` is one of FORMATS, or None to detect each file's; `default` fills in the scope fields that an item does not
+    name; `as_messages` stores each message as it is, without the curator.
     """
 
     format: str | None = None
@@ -73,16 +73,16 @@ class ImportOptions:
 
 
 Watch = Callable[[int, int], object]
-"""Told of stretches of conversations: how many are done, of how many."""
+"""Called with the number of conversation parts done, and their total."""
 
 
 async def import_parts(
     engine: Engine, parts: Sequence[Part], wish: ImportOptions, watch: Watch | None = None, kept: Kept | None = None
 ) -> ImportReport:
-    """Take in files of any known format, and tell what was left out or refused, and where it stands.
+    """Import files of any known format, and report what was left out or rejected, and its place.
 
-    Run again, it takes what is not here yet. InvalidInputError if no file is of a known format; ScopeError if there are
-    conversations and no scope to put them into.
+    Running it again imports only what is new. InvalidInputError if no file has a known format; ScopeError if there are
+    conversations and no scope for them.
     """
     await engine.kernel.ready()
     report = ImportReport()
@@ -95,7 +95,7 @@ async def import_parts(
 
 
 def survey_parts(parts: Sequence[Part], wish: ImportOptions) -> ImportReport:
-    """What an import would read, with every check but without a memory: it does not know what is here already."""
+    """Report what an import would read, with every check but without opening a memory."""
     report = ImportReport(dry=True)
     asyncio.run(_Carrier(_Survey(report), report, wish, None).carry(parts))
     return report
@@ -108,7 +108,7 @@ class _Survey:
         self._report = report
 
     def begin(self, header: archive.Header) -> None:
-        """Nothing is written, so that no vectors are needed."""
+        """Accept any header: nothing is written, so no vectors are needed."""
 
     async def known_messages(self, scope: Scope) -> set[str]:
         return set()
@@ -124,7 +124,7 @@ class _Survey:
 
 
 class _Carrier:
-    """Carries the parts of one export into a sink."""
+    """Passes the parts of one export to a sink."""
 
     def __init__(self, sink: Sink, report: ImportReport, wish: ImportOptions, watch: Watch | None) -> None:
         self._sink = sink
@@ -135,10 +135,10 @@ class _Carrier:
         self._readers: dict[str, Reader] = {}
         self._known: set[str] | None = None
         self._stretches: list[tuple[str, int, str, bytes]] = []
-        """Moment, order, place and packed content of every stretch: a fraction of the file, and it can be sorted."""
+        """Time, order, place and packed content of every part: a fraction of the file, and sortable."""
 
     async def carry(self, parts: Sequence[Part]) -> None:
-        """Read every part, then tell the conversations."""
+        """Read every file, then pass on the conversations."""
         unknown = await (self._one(parts[0]) if len(parts) == 1 else self._many(parts))
         if unknown and not self._report.formats:
             raise InvalidInputError(
@@ -164,7 +164,7 @@ class _Carrier:
                 self._watch(total - len(self._stretches), total)
 
     async def _one(self, part: Part) -> list[str]:
-        """Read a file that may be a pipe, and is read once; its name, if it is of no known format."""
+        """Read a file that may be a pipe, once; return its name if its format is unknown."""
         faults: list[str] = []
         with closing(_guarded(part, faults)) as chunks:
             stream = pieces(chunks)
@@ -177,7 +177,7 @@ class _Carrier:
         return [part.name] if head and format is None else []
 
     async def _many(self, parts: Sequence[Part]) -> list[str]:
-        """Read the files of a bundle, of which some may be of other things; the names of those that are."""
+        """Read the files of a bundle; return the names of those with an unknown format."""
         formats: list[str | None] = []
         all_faults: list[list[str]] = []
         for part in parts:
@@ -198,7 +198,7 @@ class _Carrier:
         return unknown
 
     def _wanted(self, found: str | None, all_found: Sequence[str | None]) -> str | None:
-        """As what a file of a bundle is read; None if it is not."""
+        """Return the format in which to read a file of a bundle; None to skip it."""
         wanted = self._wish.format
         if wanted is not None:
             alike = {found, wanted} <= {OWN, "mem0"}  # a bare fact may be of either
@@ -236,7 +236,7 @@ class _Carrier:
         self._report.formats[format] = self._report.formats.get(format, 0) + 1
 
     def _flat(self, value: Any, where: str) -> Iterator[tuple[Any, str]]:
-        """The items of a page, or of a list of items or pages; anything else is an item itself."""
+        """Yield the items of a page, or of a list of items or pages; anything else is itself an item."""
         pages = [(value, where)]
         if isinstance(value, list):
             pages = [(each, f"{where}, item {number}") for number, each in enumerate(value, 1)]
@@ -283,7 +283,7 @@ class _Carrier:
         return None
 
     async def _gather(self, talk: ForeignTalk, format: str) -> None:
-        """Put aside what of a conversation is not here yet, in stretches."""
+        """Collect the new messages of a conversation, in parts."""
         if self._known is None:
             try:
                 scope = self._wish.default.require_owner()
@@ -296,7 +296,7 @@ class _Carrier:
         for id in ids[:begin]:
             if id in self._known:
                 self._report.count("messages", skipped=1)
-            else:  # later messages of the conversation are here, and messages come in their order
+            else:  # later messages are stored already, and messages come in order
                 self._report.leave("was here once, and was forgotten", talk.where)
         self._known.update(ids)
         about = {"imported_from": talk.source, "conversation_id": talk.id}
@@ -311,7 +311,7 @@ class _Carrier:
 
 
 def _format_of(head: Iterable[Piece]) -> str | None:
-    """The format of the first item that is of one."""
+    """Return the format of the first item with a known one."""
     for piece in head:
         try:
             found = detect(piece.value())
@@ -323,7 +323,7 @@ def _format_of(head: Iterable[Piece]) -> str | None:
 
 
 def _guarded(part: Part, faults: list[str]) -> Generator[bytes, None, None]:
-    """The bytes of a file as far as they can be read; why not further goes into `faults`."""
+    """Yield the bytes of a file as far as they can be read; the reason for a stop goes into `faults`."""
     try:
         yield from part.chunks()
     except BrokenPartError as error:

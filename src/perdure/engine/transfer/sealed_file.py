@@ -1,7 +1,7 @@
-"""Sealed files: lines of JSON, packed with gzip, whose last line tells how many they are and their checksum.
+"""Sealed files: lines of JSON, compressed with gzip, whose last line has their count and checksum.
 
-A file gets its name when it is whole and on disk. What a process that died left half written is known by its name,
-which holds the machine and the number of the process.
+A file gets its name when it is complete and on disk. Partial files of dead processes are recognised by their names,
+which contain the machine and the process id.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from perdure.domain.errors import InvalidInputError, PerdureError
 
 try:
     import fcntl
-except ImportError:  # where there is none, two processes of one moment may rewrite one file
+except ImportError:  # without file locks, two processes may rewrite one file at once
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX = ".jsonl.gz"
 _PART = f".perdure-part.{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}."
-"""What names of files begin with that are being written on this machine."""
+"""Prefix of partial files of this machine."""
 _LONGEST_HEAD = 65_536
 _SEAL = '{"record":"seal",'
 
 
 class SealedWriter:
-    """Writes lines beside a place; `close` seals them and gives the file its name, `drop` leaves nothing."""
+    """Writes lines to a partial file; `close` seals it and renames it, `drop` removes it."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -51,7 +51,7 @@ class SealedWriter:
         self.lines += 1
 
     def close(self) -> str:
-        """Seal the file and put it in its place; its checksum."""
+        """Seal the file and move it to its place; return its checksum."""
         checksum = self._digest.hexdigest()
         self._packed.write(f'{_SEAL}"lines":{self.lines},"sha256":"{checksum}"}}\n'.encode())
         self._packed.close()
@@ -59,7 +59,7 @@ class SealedWriter:
         os.fsync(self._raw.fileno())
         self._raw.close()
         self._part.replace(self._place)
-        with suppress(OSError):  # not every file system lets a folder be synced
+        with suppress(OSError):  # not every file system can sync a folder
             number = os.open(self._place.parent, os.O_RDONLY)
             try:
                 os.fsync(number)
@@ -68,14 +68,14 @@ class SealedWriter:
         return checksum
 
     def drop(self) -> None:
-        """Leave nothing of a file that is not whole."""
+        """Remove an incomplete file."""
         with suppress(OSError):
             self._raw.close()
         self._part.unlink(missing_ok=True)
 
 
 def read_sealed(place: Path) -> Iterator[str]:
-    """The lines of a file, without the seal; InvalidInputError at the end where it is cut off, damaged or foreign."""
+    """Yield the lines of a file without the seal; InvalidInputError if it is truncated, damaged or foreign."""
     digest, count, seal = hashlib.sha256(), 0, ""
     for line in _lines(place):
         if seal:
@@ -98,7 +98,7 @@ def read_sealed(place: Path) -> Iterator[str]:
 
 
 def begins_sealed(place: Path) -> bool:
-    """Whether a file begins as the writer begins one; only that is looked at, so that it may be damaged further on."""
+    """Whether a file begins as the writer begins one; the rest is not checked."""
     try:
         with gzip.open(place) as stream:
             _check_head(place, stream.readline(_LONGEST_HEAD).decode())
@@ -108,9 +108,9 @@ def begins_sealed(place: Path) -> bool:
 
 
 def check_sealed(place: Path, look: Callable[[int, str], None] | None = None) -> tuple[dict[str, Any], str]:
-    """The header of a file that is whole, and its checksum; InvalidInputError says what is wrong with any other.
+    """Return the header of a complete file, and its checksum; InvalidInputError says what is wrong with any other.
 
-    `look` is shown each line with its number from 1.
+    `look` is called with each line and its number from 1.
     """
     header: dict[str, Any] | None = None
     digest = hashlib.sha256()
@@ -169,7 +169,7 @@ def _damaged(place: Path, what: str) -> InvalidInputError:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold off whoever else writes files in a folder; a holder that dies holds nothing."""
+    """Lock out other writers of files in a folder; the lock ends with its process."""
     if fcntl is None:
         yield
         return
@@ -182,7 +182,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def clear_left_over(folder: Path) -> int:
-    """Remove what processes that died left half written in a folder; how many files."""
+    """Delete partial files of dead processes in a folder; return how many."""
     count = 0
     for part in folder.glob(f"{_PART}*"):
         number = part.name.removeprefix(_PART).partition(".")[0]

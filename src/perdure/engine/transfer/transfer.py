@@ -21,7 +21,7 @@ from perdure.engine.transfer.report import ExportReport, ImportReport
 from perdure.engine.transfer.writer import ImportWriter, Numbered
 
 CHUNK = 256
-"""Lines written at a time: one transaction, one batch of texts to embed, and what a kill can cost."""
+"""Lines written at a time: one transaction, one batch of texts to embed, and the maximum lost by a kill."""
 
 
 async def export_archive(
@@ -32,10 +32,10 @@ async def export_archive(
     with_vectors: bool = False,
     ended: Callable[[], Awaitable[None]] | None = None,
 ) -> ExportReport:
-    """Hand every row, event and episode of a scope to `write`, a line of text each with its newline.
+    """Pass every row, event and episode of a scope to `write`, as a line of text with its newline.
 
-    The empty scope is everything. It is one state of the memory: other writers of the scope wait, so that `write`
-    must be quick (a file, not a pipe); they wait for `ended` too, which is awaited after the last line.
+    The empty scope is everything. The export is one state of the memory: other writers of the scope wait, so `write`
+    must be fast (a file, not a pipe); they also wait for `ended`, which is awaited after the last line.
     """
     kernel = engine.kernel
     await kernel.ready()
@@ -63,8 +63,8 @@ async def export_archive(
 
 
 async def _rows(engine: Engine, scope: Scope, with_vectors: bool) -> AsyncIterator[Point]:
-    """Memories, then their versions, then searched messages: an import knows what is live before it reads the rest."""
-    own = Condition("unique", "in", (True, False))  # a runtime's messages are memories like any other
+    """Yield memories, then their versions, then searchable messages: an import needs the live ones first."""
+    own = Condition("unique", "in", (True, False))  # a runtime's messages are ordinary memories
     live, message = eq("state", LIVE), all_of(eq("kind", "messages"), Not(own))
     parts: tuple[tuple[Filter, ...], ...] = ((live, Not(message)), (Not(live),), (live, message))
     for part in parts:
@@ -90,27 +90,27 @@ async def _episodes(engine: Engine, scope: Scope) -> AsyncIterator[str]:
 
 
 class Sink(Protocol):
-    """Where lines go: into a memory, or nowhere, to see what they are."""
+    """The destination of lines: a memory, or a dry run."""
 
     def begin(self, header: Header) -> None:
-        """An archive begins with this header."""
+        """Accept an archive's header."""
 
     async def take(self, chunk: Sequence[Numbered[Line]]) -> None:
-        """Take lines of one kind."""
+        """Accept lines of one kind."""
 
     async def known_messages(self, scope: Scope) -> set[str]:
-        """The ids, where they come from, of messages that are there already."""
+        """Return the original ids of messages that exist already."""
 
 
 class Chunks:
-    """Gathers lines of one kind, so that a sink takes many at once and in their order."""
+    """Collects lines of one kind, so that a sink takes them in batches and in order."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._chunk: list[Numbered[Line]] = []
 
     async def add(self, numbered: Numbered[Line]) -> None:
-        """Take one more line; a header is only looked at."""
+        """Add one line; a header is only checked."""
         if isinstance(numbered.line, Header):
             header = numbered.line
             if header.format > archive.FORMAT:
@@ -129,18 +129,18 @@ class Chunks:
         self._chunk.append(numbered)
 
     async def flush(self) -> None:
-        """Hand over what was gathered."""
+        """Pass on the collected lines."""
         chunk, self._chunk = self._chunk, []
         await self._sink.take(chunk)
 
 
 async def import_archive(engine: Engine, lines: Iterable[str], *, default: Scope | None = None) -> ImportReport:
-    """Take in an archive, or lines that others wrote, and tell line by line what could not be taken.
+    """Import an archive, or lines of other origin, and report rejected lines.
 
-    Ids, times, history, episodes and versions are kept; vectors are made anew. What is there already is skipped, so
-    that an import that was interrupted is finished by running it again. What has been changed, deleted or forgotten
-    here since the archive was written stays as it is here. `default` fills in the axes of scope that conversations
-    and facts of others do not name. InvalidInputError if the archive was written by a newer perdure.
+    Ids, times, history, episodes and versions are kept; vectors are recomputed. Existing data is skipped, so running it
+    again finishes an interrupted import. Whatever was changed, deleted or forgotten here since the archive was written
+    stays so. `default` fills in the scope fields that conversations and facts do not name. InvalidInputError if a newer
+    perdure wrote the archive.
     """
     await engine.kernel.ready()
     report = ImportReport()

@@ -39,14 +39,14 @@ router = APIRouter(tags=["gateway"])
 
 @router.post(PATH, summary="Chat with a model that remembers", openapi_extra=CHAT, response_class=Response)
 async def chat_completions(request: Request) -> Response:
-    """OpenAI's chat completions, passed on with what is remembered; the answer comes back as it is."""
+    """Forward OpenAI's chat completions with the recalled memories; the answer is returned unchanged."""
     context = await read_request_context(request)
     check_messages(context.body.get("messages"))
     return Relay(_Chat(context).serve)
 
 
 class _Chat:
-    """One chat request on its way."""
+    """One chat request."""
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context
@@ -59,10 +59,10 @@ class _Chat:
         self._sent = b""
         self._asked = context.gateway.cache.now if context.gateway.cache is not None else 0
         self._include_hits = False
-        """Whether the answer tells of memories, be it of none: not where it was asked for without."""
+        """Whether the answer lists memories, if only an empty list; not if the request opted out."""
 
     async def serve(self, send: Send) -> None:
-        """Recall, ask the model, and send its answer on; what is said is kept beside that."""
+        """Recall, call the model, and forward its answer; the turn is stored in the background."""
         context = self._context
         at = last_of_user(self._messages)
         recalled = context.barred("" if at is None else words(self._messages[at].get("content")))
@@ -95,7 +95,7 @@ class _Chat:
             self._sent = await self._body(recalled)
             answer = await self._context.send(PATH, self._sent)
             if answer.status not in _OK:
-                self._turn = None  # a stream's user turn has begun, and stays so
+                self._turn = None  # a stream's user message is stored already
             if is_events(answer):
                 headers = downward(answer.headers) + memory_headers(recalled)
                 await stream(send, answer, headers, reader.feed, lambda: self._end(reader.end(), complete=True))
@@ -103,17 +103,17 @@ class _Chat:
                 data = await answer.read()
                 self._end(answer_text(json_object(data)), complete=True)
                 await self._whole(send, answer, data, recalled, key)
-        except Exception:  # not reached, or broken off before anything was sent: there is no answer to keep
+        except Exception:  # unreachable, or broken off before anything was sent: there is no answer to store
             self._turn = None
             raise
         finally:
             if answer is not None:
                 answer.close()
-            # The client has left, which cancels this, or the answer broke off: what was said so far is kept.
+            # The client disconnected, which cancels this, or the answer broke off: store what arrived.
             self._end(reader.end(), complete=False)
 
     def _end(self, text: str, *, complete: bool) -> None:
-        """Keep the answer, once, after what it may repeat of memory."""
+        """Store the answer, once, after the fingerprints of what it may repeat."""
         noted, self._sent = self._sent, b""
         if noted and self._conversation is not None and self._recalled is not None:
             self._gateway.note(self._conversation, self._recalled, noted)
@@ -138,11 +138,11 @@ class _Chat:
         await whole(send, answer.status, headers + memory_headers(recalled), told)
 
     def _first(self) -> str:
-        """The text of the user's first message, by which a conversation without a name is known again."""
+        """Return the text of the user's first message, which identifies a conversation without a name."""
         return next((words(each.get("content")) for each in self._messages if each.get("role") == "user"), "")
 
     async def _body(self, recalled: Recalled) -> bytes:
-        """What goes upstream: the client's own bytes where nothing is changed in them."""
+        """Return the request body for upstream: the client's own bytes if nothing changes."""
         body, messages = self._context.body, self._messages
         if self._conversation is not None:
             messages = await self._gateway.shortened(self._conversation, messages, began=self._context.began)
@@ -155,7 +155,7 @@ class _Chat:
         return json.dumps(changed, separators=(",", ":")).encode()
 
     def _cache_key(self, conversation: Conversation | None) -> str | None:
-        """What the very same request of the same caller and user has in common; None where nothing is kept."""
+        """Return the cache key of identical requests of one caller and user; None without a cache."""
         if self._gateway.cache is None:
             return None
         context = self._context
@@ -171,7 +171,7 @@ class _Chat:
         return hashlib.sha256(json.dumps(shared).encode() + b"\n" + context.raw).hexdigest()
 
     async def _from_cache(self, send: Send, key: str) -> bool:
-        """Give the answer that the same request had; whether there was one."""
+        """Send the cached answer of an identical request; return whether there was one."""
         cache = self._gateway.cache
         found = cache.get(key) if cache is not None else None
         self._gateway.counting.looked(is_hit=found is not None)
@@ -185,7 +185,7 @@ class _Chat:
 
 
 def with_hits(data: bytes, hits: tuple[MemoryItem, ...]) -> bytes:
-    """A JSON object with `memory_hits` as its last key, its other bytes as they were; all of it for other JSON."""
+    """Insert `memory_hits` as the last key of a JSON object; other bytes, and other JSON, stay unchanged."""
     body = data.rstrip()
     if json_object(body) is None:
         return data

@@ -1,9 +1,9 @@
-"""Overrides: what one request says about its memory, in its body or, for clients that cannot change that, by headers.
+"""Overrides: the memory options of one request, in its body or, for clients that cannot change it, in headers.
 
-Body: `memory_id, memory_top_k, memory_recency_weight, memory_score_threshold`, `memory_config,
-memory_context`. Headers, which the body overrules: x-memory-id, x-memory-top-k, x-memory-score-threshold,
-x-memory-recency-weight, x-memory-enabled, x-memory-auto-store, x-memory-types, x-memory-project-id; and
-x-disable-router-memory, which nothing overrules.
+Body: `memory_id, memory_top_k, memory_recency_weight, memory_score_threshold`, `memory_config, memory_context`.
+Headers, which the body overrides: x-memory-id, x-memory-top-k, x-memory-score-threshold, x-memory-recency-weight,
+x-memory-enabled, x-memory-auto-store, x-memory-types, x-memory-project-id; and x-disable-router-memory, which nothing
+overrides.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from perdure.engine.chat.settings import GatewaySettings
 FIELDS = frozenset(
     {"memory_id", "memory_top_k", "memory_recency_weight", "memory_score_threshold", "memory_config", "memory_context"}
 )
-"""The fields of a body that are ours, and never go upstream."""
+"""The gateway's own fields of a body, which are never forwarded."""
 MOST_MEMORIES = 100
-"""Memories that one request may ask for."""
+"""Maximum memories that one request may ask for."""
 _CONFIG = ("enabled", "memory_types", "retrieval_limit", "similarity_threshold", "auto_store")
 _YES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What a request says; None where it says nothing."""
+    """The options of a request; None if not given."""
 
     opted_out: bool = False
-    """By `x-disable-router-memory: true`."""
+    """From `x-disable-router-memory: true`."""
     enabled: bool | None = None
     auto_store: bool | None = None
     limit: int | None = None
-    """Memories at most; 0 recalls nothing and still keeps what is said."""
+    """Maximum memories; 0 recalls nothing and still stores the turn."""
     threshold: float | None = None
     recency_weight: float | None = None
     types: tuple[str, ...] = ()
     memory_id: str | None = None
     user_id: str | None = None
-    """Of `memory_context`."""
+    """From `memory_context`."""
     project_id: str | None = None
 
     def stores(self, settings: GatewaySettings) -> bool:
-        """Whether what is said is kept ; the request overrides the settings."""
+        """Whether the turn is stored; the request overrides the settings."""
         return settings.auto_store if self.auto_store is None else self.auto_store
 
 
 def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
-    """What a request says of its memory; InvalidInputError names a field or header that is wrong."""
+    """Read the memory options of a request; InvalidInputError names a wrong field or header."""
     config = _object(body, "memory_config")
     context = _object(body, "memory_context")
     limit = _first(
@@ -93,7 +93,7 @@ def read_overrides(headers: Headers, body: Mapping[str, Any]) -> Overrides:
 
 
 def without_ours(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A body as it goes upstream: without what is ours."""
+    """Return a body for upstream, without the gateway's own fields."""
     return {name: value for name, value in body.items() if name not in FIELDS}
 
 

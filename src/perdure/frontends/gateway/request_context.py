@@ -30,11 +30,11 @@ from perdure.pipeline.curation.chat import is_client_task
 # Identity: the user of a request, by its credentials and its fields.
 
 USER_HEADER = "x-authz-user-id"
-"""By which a proxy that has authenticated somebody says who it is."""
+"""The header in which an authenticating proxy names the user."""
 SESSION_HEADER = "x-session-id"
-"""By which a client says which sitting a request belongs to."""
+"""The header in which a client names the session."""
 _MARKED = 100
-"""Characters of the first message by which a conversation without a name is known again."""
+"""Characters of the first message that identify a conversation without a name."""
 
 
 def conversation(
@@ -48,10 +48,10 @@ def conversation(
     first: str,
     session: str | None = None,
 ) -> Conversation | None:
-    """The conversation of a request; None where it must say whose it is and does not (`user_id_missing`).
+    """Return the conversation of a request; None if it must name a user and does not (`user_id_missing`).
 
-    `first` is the text of the first message of the user, `session` what a chain of responses is called. ForbiddenError
-    where the request names somebody outside of the caller's walls, InvalidInputError for a name that cannot be one.
+    `first` is the text of the user's first message, `session` the name of a chain of responses. ForbiddenError if the
+    request names somebody outside of the caller's scope, InvalidInputError for an invalid name.
     """
     team = caller.walls.team_id
     walls = Scope(**{name: value for name, value in caller.walls.given().items() if name != "team_id"})
@@ -74,7 +74,7 @@ def conversation(
 
 
 def _user(caller: Caller, headers: Headers, body: Mapping[str, Any], overrides: Overrides, trust: bool) -> str | None:
-    """Whom the request is of: a member of a team is who the token says, whatever the request does."""
+    """Return the user of a request: for a team's member the one in the token, whatever the request says."""
     if caller.walls.team_id is not None:
         return caller.subject
     told = utf8_of(headers.get(USER_HEADER, ""), USER_HEADER) or caller.walls.user_id
@@ -88,13 +88,13 @@ def _user(caller: Caller, headers: Headers, body: Mapping[str, Any], overrides: 
         "user": body.get("user"),
     }
     for name, each in named.items():
-        if each is not None and not isinstance(each, str):  # else it would be remembered among what nobody said
+        if each is not None and not isinstance(each, str):  # else it would be stored with the messages of unnamed users
             raise InvalidInputError(f"{name} must be a text, not {shown(each)}", field=name, value=each)
     return next((each for each in named.values() if each), None)
 
 
 def _shared(walls: Scope, scope: Scope) -> Scope | None:
-    """The `global` bucket beside a conversation that has a name; none where the walls are one run's."""
+    """Return the `global` run beside a named conversation; none if the scope is limited to one run."""
     if scope.run_id in (None, GLOBAL) or walls.run_id is not None:
         return None
     return Scope(**{**scope.given(), "run_id": GLOBAL})
@@ -106,11 +106,11 @@ def _mark(user: str, first: str) -> str:
 
 
 _WHO_ELSE = frozenset({"api-key", "x-api-key", "openai-organization", "openai-project"})
-"""Headers beside Authorization that say who asks and pays, which a request of memory's own cannot say."""
+"""Headers beside Authorization that affect identity or billing, which the memory's own request cannot send."""
 _ERRAND_HEADER = "x-openwebui-task"
-"""By which Open WebUI, told to, names what it asks for itself, as a chat's title."""
+"""The header in which Open WebUI, if configured, names its own tasks, such as a chat's title."""
 _LONGEST_NAME = 200
-"""Characters of a model's name that memory asks by."""
+"""Maximum characters of a model's name that memory uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class RequestContext:
     gateway: Gateway
     caller: Caller
     is_foreign: bool
-    """Whether its credentials are not this server's, which has keys: no memory, and none of our upstream key."""
+    """Whether its credentials are not this server's, which has keys: then no memory and no upstream key of ours."""
     raw: bytes
     body: dict[str, Any]
     overrides: Overrides
@@ -130,16 +130,16 @@ class RequestContext:
 
     @property
     def time_left(self) -> float:
-        """Seconds for which memory may still delay it, 0 at least."""
+        """Seconds for which memory may still delay it, at least 0."""
         return max(0.0, self.began + self.gateway.settings.recall_seconds - time.monotonic())
 
     @property
     def stores(self) -> bool:
-        """Whether what is said is kept."""
+        """Whether the turn is stored."""
         return self.overrides.stores(self.gateway.settings) and may_store(self.caller)
 
     def barred(self, words: str) -> Recalled | None:
-        """Why it passes without any memory; None where it may have it. `words` are those of the user's last message."""
+        """Return why it gets no memory; None if it may have it. `words` are those of the user's last message."""
         settings, overrides = self.gateway.settings, self.overrides
         if not settings.enabled:
             return Recalled(status="disabled", reason="global_config")
@@ -155,7 +155,7 @@ class RequestContext:
         return Recalled(status="ignored", reason="query_ineligible") if is_errand else None
 
     def conversation(self, dialect: Dialect, first: str, session: str | None = None) -> Conversation | None:
-        """The conversation that it is of; None where it would have to say whose."""
+        """Return its conversation; None if it does not name a required user."""
         return conversation(
             caller=self.caller,
             headers=self.request.headers,
@@ -168,7 +168,7 @@ class RequestContext:
         )
 
     async def send(self, path: str, body: bytes) -> UpstreamAnswer:
-        """Send a body upstream by POST, with the request's headers and query string; without /v1 where it had none."""
+        """POST a body upstream with the request's headers and query string; without /v1 if it had none."""
         if not self.request.scope["path"].startswith("/v1/"):
             path = path.removeprefix("/v1")
         query = self.request.scope["query_string"].decode("latin-1")
@@ -176,10 +176,9 @@ class RequestContext:
 
     @property
     def grant(self) -> ModelGrant | None:
-        """What memory may ask the same model with: the name, the place and the key that this goes upstream with.
+        """Return the model, server and key with which memory may call the same model.
 
-        None where that is not set or nothing is stored, where no model is named, and where it takes more than a bearer
-        key to ask.
+        None if that is off or nothing is stored, if no model is named, or if a call needs more than a bearer key.
         """
         model = self.body.get("model")
         if not (self.gateway.remembering.borrows and self.stores):
@@ -199,12 +198,12 @@ class RequestContext:
         )
 
     def headers(self) -> Pairs:
-        """The request's headers as they go upstream, for an answer that can be read."""
+        """Return the request's headers for upstream, for an uncompressed answer."""
         return headers_up(self.request, self.gateway, identity=True)
 
 
 async def read_request_context(request: Request) -> RequestContext:
-    """The request as read; InvalidInputError for a body or an override that is wrong, NoUpstreamError for no server."""
+    """Read a request; InvalidInputError for a wrong body or override, NoUpstreamError without a server."""
     gateway = gateway_of(request)
     _ = gateway.upstream
     raw = await request.body()
@@ -221,7 +220,7 @@ async def read_request_context(request: Request) -> RequestContext:
 
 
 def read_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object of a body; InvalidInputError for anything else."""
+    """Parse the JSON object of a body; InvalidInputError for anything else."""
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError):
@@ -232,13 +231,13 @@ def read_object(raw: bytes) -> dict[str, Any]:
 
 
 def gateway_of(request: Request) -> Gateway:
-    """The gateway of the app that a request came to."""
+    """Return the gateway of a request's app."""
     found: Gateway = request.app.state.gateway
     return found
 
 
 def caller_of(request: Request) -> Caller:
-    """The authenticated caller of a request; AuthenticationError where there is none."""
+    """Return the authenticated caller of a request; AuthenticationError if there is none."""
     found: Caller | None = getattr(request.state, "caller", None)
     if found is None:
         raise AuthenticationError("this needs a key or a token: send Authorization: Bearer, or X-API-Key")
@@ -246,7 +245,7 @@ def caller_of(request: Request) -> Caller:
 
 
 def _names_an_errand(headers: Headers) -> bool:
-    """Whether Open WebUI says that this is an errand of its own; a placeholder that it left as it was says nothing."""
+    """Whether Open WebUI declares this as its own task; an unfilled placeholder does not count."""
     told = headers.get(_ERRAND_HEADER, "").strip()
     return bool(told) and not told.startswith("{{") and told.lower() not in ("none", "null")
 
@@ -257,7 +256,7 @@ def is_foreign(request: Request) -> bool:
 
 
 def headers_up(request: Request, gateway: Gateway, *, identity: bool = False) -> Pairs:
-    """A request's headers as they go upstream: a key of ours is replaced by the configured one."""
+    """Return a request's headers for upstream: a key of ours is replaced by the configured one."""
     lends = getattr(request.state, "lends_key", not is_foreign(request))
     return upward(
         request.scope,
@@ -268,7 +267,7 @@ def headers_up(request: Request, gateway: Gateway, *, identity: bool = False) ->
 
 
 def memory_headers(recalled: Recalled) -> list[tuple[bytes, bytes]]:
-    """What an answer tells of its memory."""
+    """Return the memory headers of an answer."""
     return [
         (b"x-memory-status", recalled.status.encode("ascii")),
         (b"x-memory-reason", recalled.reason.encode("ascii", "replace")),

@@ -19,7 +19,7 @@ router = APIRouter(tags=["gateway"])
 
 
 class GatewayHealth(BaseModel):
-    """The gateway lives; every value is text."""
+    """The state of the gateway; every value is text."""
 
     status: str = Field(examples=["ok"])
     memory_store: str = Field(description="The name of the store that holds the memories", examples=["sqlite"])
@@ -45,7 +45,7 @@ def _without_password(address: str) -> str:
 
 
 def _without_v1(*routers: APIRouter) -> APIRouter:
-    """The same routes for clients whose base URL has no /v1, which are to have memory too; documented once."""
+    """The same routes for clients whose base URL has no /v1, with memory too; documented once."""
     short = APIRouter()
     for route in (route for router in routers for route in router.routes if isinstance(route, APIRoute)):
         path, methods = route.path.removeprefix("/v1"), sorted(route.methods or ())
@@ -54,4 +54,4 @@ def _without_v1(*routers: APIRouter) -> APIRouter:
 
 
 ROUTERS = (chat.router, router, responses.router, sessions.router, _without_v1(chat.router, responses.router))
-"""In the order in which they are asked; what passes everything else on is not among them (`passing`)."""
+"""In matching order, without the pass-through (`passing`)."""

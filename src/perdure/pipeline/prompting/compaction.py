@@ -1,4 +1,4 @@
-"""Short accounts of a conversation without a model: its state, and its rolling summary."""
+"""Condense a conversation without a model: its state, and its rolling summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perdure.pipeline.curation.rules.slots import read
 from perdure.pipeline.lexicon import lines, words
 from perdure.pipeline.prompting.quoting import STATE, TOKENS_PER_WORD, estimate_tokens, fit, framed, one_line
 
-# Reading a conversation for its state: what it is about, what may be spent, what is decided, what is open.
+# Reading a conversation for its state: topic, budget, decisions, open questions.
 
 _SENTENCE = Pattern(r"(?<=[.!?。！？])\s+|[\n;]+")
 _WORD = Pattern(r"[^\W\d_][\w'-]*")
@@ -39,34 +39,34 @@ _INSTEAD = Pattern(r"\b(?:instead of|rather than|not|no longer) ([^,.;]+)")
 _ASKING = Pattern(r"^(?:and |so |but |ok(?:ay)?,? )*(?:which|what|when|where|who|how|should|shall)\b", re.IGNORECASE)
 
 MOST_READ: Final = 8_000
-"""Characters of a message that are read: what is longer was pasted."""
+"""Maximum characters of a message that are read: a longer one was pasted."""
 MOST_WORDS: Final = 12
-"""Words of a decision, or of what is open."""
+"""Maximum words of a decision, or of an open question."""
 _FADING: Final = 0.97
-"""What a word weighs of one message further back."""
+"""Weight of a word for each message further back."""
 _LEAST_WORD: Final = 3
 _HALF: Final = 0.5
 _STAYING: Final = 0.4
-"""What the topic before must weigh of the new one to stay."""
+"""Share of the new topic's weight that the previous one needs to stay."""
 
 
 @dataclass(slots=True)
 class Told:
-    """What is decided and open after the messages heard so far, oldest first, and the last budget."""
+    """Decisions and open questions after the messages so far, oldest first, and the last budget."""
 
     decisions: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
     budget: str | None = None
     _asked: list[str] = field(default_factory=list)
-    """Questions of the user that wait for an answer."""
+    """Questions of the user without an answer yet."""
 
     @classmethod
     def of(cls, decisions: Sequence[str], open: Sequence[str]) -> Told:
-        """What stood before."""
+        """Start from an earlier state."""
         return cls(list(decisions), list(open))
 
     def hear(self, message: Message) -> None:
-        """Take in the next message: the user's words, or the answer to them."""
+        """Process the next message of the user or the assistant."""
         if message.role != "user":
             self._answered(message.content[:MOST_READ])
             return
@@ -94,7 +94,7 @@ class Told:
             self.open = _without(self.open, about, least=_HALF)
 
     def _answered(self, answer: str) -> None:
-        """What the answer leaves unanswered stays open."""
+        """Remove the questions that the answer settles."""
         folded = _folded(answer)
         unsettled = folded.rstrip().endswith("?") or any(sign in folded for sign in lines("compress_unsettled.txt"))
         if unsettled:
@@ -104,14 +104,14 @@ class Told:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, without white space around them."""
+    """Return the sentences of a text, without white space around them."""
     return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
 
 
 def topic_of(said: Sequence[str], previous: str) -> str | None:
-    """What the messages are about, oldest first: the word that comes most, newer ones weighing more, and its neighbour.
+    """Return the topic of messages, oldest first: the most frequent word, weighted by recency, and its neighbour.
 
-    The topic before stays while it is spoken of as much.
+    The previous topic stays while it is still mentioned enough.
     """
     weights: dict[str, float] = defaultdict(float)
     pairs: dict[tuple[str, str], float] = defaultdict(float)
@@ -125,7 +125,7 @@ def topic_of(said: Sequence[str], previous: str) -> str | None:
         for part in run:
             for word in part:
                 stem = _stem(word)
-                # A name is written with its capital everywhere, another word at the beginning of sentences alone.
+                # A name has its capital everywhere, other words only at the beginning of sentences.
                 if stem not in shown or word.islower():
                     shown[stem] = word
             stems = [_stem(word) for word in part]
@@ -147,7 +147,7 @@ def topic_of(said: Sequence[str], previous: str) -> str | None:
 
 
 def _stem(word: str) -> str:
-    """The word as it is counted; "" for one that says nothing of a topic."""
+    """Return the word's key for counting; "" for a word without a topic."""
     folded = word.casefold().replace("’", "'").removesuffix("'s").strip("'-")
     if len(folded) < _LEAST_WORD and folded.isascii():
         return ""
@@ -163,13 +163,13 @@ def _terms(text: str) -> set[str]:
 
 
 def _without(entries: Sequence[str], text: str, *, least: float = 1.0) -> list[str]:
-    """The entries of whose words fewer than a share stand in the text; one without words of its own stays."""
+    """Return the entries with fewer than a share of their words in the text; one without own words stays."""
     said = _terms(text)
     return [each for each in entries if not (own := _terms(each)) or len(own & said) < max(1, least * len(own))]
 
 
 def _state_budget(sentence: str) -> str | None:
-    """The amount that may be spent, as it was written."""
+    """Return the budget in a sentence, as it was written."""
     folded = _folded(sentence)
     amounts = _AMOUNT.findall(sentence)
     if not amounts or not any(re.search(rf"(?<!\w){re.escape(cue)}", folded) for cue in lines("compress_budget.txt")):
@@ -178,7 +178,7 @@ def _state_budget(sentence: str) -> str | None:
 
 
 def _first(patterns: Sequence[re.Pattern[str]], sentence: str) -> str:
-    """What the first pattern that fits says was meant, in the words of the sentence; "" for none."""
+    """Return the part that the first matching pattern captures, in the sentence's own words; "" for none."""
     folded = _folded(sentence)
     for pattern in patterns:
         match = pattern.search(folded)
@@ -189,7 +189,7 @@ def _first(patterns: Sequence[re.Pattern[str]], sentence: str) -> str:
 
 
 def _short(text: str) -> str:
-    """A matter in few words, without what leads to it and what follows as its reason."""
+    """Return a matter in few words, without introduction and reasons."""
     broken = _BREAK.search(text.casefold())
     kept = text[: broken.start()] if broken else text
     kept = " ".join(kept.split()[:MOST_WORDS])
@@ -200,7 +200,7 @@ def _short(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """The text for comparing, a character for a character."""
+    """Return the text for comparison, character by character."""
     folded = "".join(low if len(low := each.lower()) == 1 else each for each in text)
     return folded.replace("’", "'")
 
@@ -210,18 +210,18 @@ def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(line) for line in lines(name))
 
 
-# The state of a conversation: flat JSON, a slot for each thing that it has come to, each a node of a graph.
+# The state of a conversation: flat JSON with a slot for each result.
 
 MOST_TOKENS: Final = 100
-"""Tokens that a state may take."""
+"""Maximum tokens of a state."""
 COVERED: Final = "turns"
-"""The slot that says up to which turn the state tells of the conversation; it is not shown to models."""
+"""The slot with the last turn that the state covers; models do not see it."""
 
 _LISTS: Final = ("decisions", "open")
 _MOST_LISTED: Final = 6
-"""Entries of a list: the newest."""
+"""Maximum entries of a list, the newest."""
 _LONGEST: Final = 90
-"""Characters of a value."""
+"""Maximum characters of a value."""
 _KEY = Pattern(r"[a-z][a-z0-9_]{0,30}")
 
 Unfit = Callable[[str], bool]
@@ -235,10 +235,10 @@ def state_of(
     *,
     unfit: Unfit = lambda _: False,
 ) -> dict[str, Any]:
-    """What messages and facts, both oldest first, make of the state before them: topic, budget, decisions, open, more.
+    """Update a state from messages and facts, both oldest first: topic, budget, decisions, open, more.
 
-    The further slots are what the facts say of the user (`home`, `diet`, ...). No model is asked; the newer overrules
-    the older. What is unfit, message or value, is left out; of the messages only those of user and assistant count.
+    The further slots are the facts' attributes of the user (`home`, `diet`, ...). No model is called; newer values
+    replace older ones. Unfit messages and values are left out; only messages of user and assistant count.
     """
     told = Told.of(_lines_of(previous, "decisions"), _lines_of(previous, "open"))
     fit = [each for each in messages if each.role in ("user", "assistant") and not unfit(each.content)]
@@ -254,10 +254,10 @@ def state_of(
 
 
 def bounded(state: Mapping[str, Any], *, unfit: Unfit = lambda _: False) -> dict[str, Any]:
-    """A state as it may be kept: the four slots first, flat values on one line, within `MOST_TOKENS`.
+    """Return a state for storage: the four slots first, flat values on one line, within `MOST_TOKENS`.
 
-    What does not fit goes: further slots first, then the oldest entries of the lists. What is nested, unfit or empty is
-    left out.
+    If it is too long, further slots are dropped first, then the oldest entries of the lists. Nested, unfit and empty
+    values are left out.
     """
     given = {"topic": None, "budget": None, "decisions": [], "open": [], **state}
     kept: dict[str, Any] = {}
@@ -280,13 +280,13 @@ def bounded(state: Mapping[str, Any], *, unfit: Unfit = lambda _: False) -> dict
 
 
 def rendered(state: Mapping[str, Any]) -> str:
-    """The state as a block for a prompt, data between `echo`'s delimiters; "" where it says nothing."""
+    """Return the state as a block for a prompt, data between delimiters; "" if it is empty."""
     shown = {key: value for key, value in state.items() if key != COVERED and value}
     return framed(f"{STATE}\n{_line(shown)}") if shown else ""
 
 
 def words_of(state: Mapping[str, Any]) -> list[str]:
-    """The texts that a state shows, each alone, as one who repeats them would say them."""
+    """Return the texts in a state, one by one, as somebody who repeats them would say them."""
     shown = [value for key, value in state.items() if key != COVERED]
     values = [each for value in shown for each in (value if isinstance(value, list) else [value])]
     return [each for each in values if isinstance(each, str) and each.strip()]
@@ -297,13 +297,13 @@ def _line(state: Mapping[str, Any]) -> str:
 
 
 def _cost(state: Mapping[str, Any]) -> int:
-    """Tokens of a state; JSON's signs count as half a word for each value."""
+    """Return the tokens of a state; JSON's punctuation counts as half a word for each value."""
     values = sum(len(value) if isinstance(value, list) else 1 for value in state.values())
     return estimate_tokens(_line(state)) + (len(state) + values) // 2
 
 
 def _flat(value: Any, unfit: Unfit, *, listed: bool) -> Any:
-    """A number, a text on one line, or a list of such texts, the newest; None for anything else."""
+    """Return a number, a text on one line, or a list of such texts, the newest; None for anything else."""
     if isinstance(value, (list, tuple)) or listed:
         entries = value if isinstance(value, (list, tuple)) else [value]
         single = [each for each in entries if not isinstance(each, (list, tuple))]
@@ -330,14 +330,14 @@ def _lines_of(state: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _budget(item: MemoryItem) -> str | None:
-    """The amount that a fact about a budget names."""
+    """Return the amount in a fact about a budget."""
     told = Told.of([], [])
     told.hear(Message("user", item.memory))
     return told.budget
 
 
 def _slots(facts: Sequence[MemoryItem]) -> dict[str, str]:
-    """What the facts say of the user, by attribute; the newest fact of an attribute counts."""
+    """Return the facts' attributes of the user; the newest fact of an attribute counts."""
     found: dict[str, str] = {}
     for item in facts:
         reading = read(item.memory)
@@ -353,23 +353,23 @@ def _slots(facts: Sequence[MemoryItem]) -> dict[str, str]:
 def _put(found: dict[str, str], attribute: str, value: str) -> None:
     key = re.sub(r"[^a-z0-9]+", "_", attribute.casefold()).strip("_")
     if value and key not in ("topic", "budget", COVERED, *_LISTS):
-        found.pop(key, None)  # so that the newest stand last, and go last
+        found.pop(key, None)  # so that the newest come last, and are dropped last
         found[key] = value
 
 
 def joined(older: Mapping[str, Any], newer: Mapping[str, Any], *, unfit: Unfit = lambda _: False) -> dict[str, Any]:
-    """One state of two that follow each other: the lists one after the other, of all else the newer."""
+    """Merge two successive states: the lists are concatenated, and other values taken from the newer."""
     lists = {key: [*_lines_of(older, key), *_lines_of(newer, key)] for key in _LISTS}
     return bounded({**older, **newer, **lists}, unfit=unfit)
 
 
-# Messages of a request without those that the state tells of: OpenAI's chat messages, or items of its Responses.
+# A request's messages without those that the state covers: chat messages, or Responses items.
 
 _INSTRUCTING = ("system", "developer")
 
 
 def turns_of(messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Where turns begin: at what a user says after something else than a user's words or instructions."""
+    """Return where turns begin: at a user message that follows anything but user messages or instructions."""
     begins: list[int] = []
     talking = False
     for place, message in enumerate(messages):
@@ -382,15 +382,15 @@ def turns_of(messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def turn_count(messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many turns there are."""
+    """Return the number of turns."""
     return len(turns_of(messages))
 
 
 def compressed(messages: list[dict[str, Any]], state: Mapping[str, Any], keep_turns: int) -> list[dict[str, Any]]:
-    """The last `keep_turns` turns as they are, and what is older as the state, in a message after the instructions.
+    """Return the last `keep_turns` turns, and the older ones as the state, in a message after the instructions.
 
-    Messages of system and developer stay. A tool's answer stays with its call, by keeping more turns where need be. The
-    very same list where the state says nothing or nothing is older.
+    System and developer messages stay. A tool's result stays with its call, by keeping more turns if necessary. Returns
+    the very same list if the state is empty or nothing is older.
     """
     begins = turns_of(messages)
     block = rendered(state)
@@ -405,7 +405,7 @@ def compressed(messages: list[dict[str, Any]], state: Mapping[str, Any], keep_tu
 
 
 def _whole(messages: Sequence[Mapping[str, Any]], begins: Sequence[int], turn: int) -> int:
-    """Where to cut, at this turn or an earlier one, so that no answer of a tool loses its call."""
+    """Return where to cut, at this turn or an earlier one, so that no tool result loses its call."""
     while turn > 0:
         cut = begins[turn]
         called = {id for message in messages[:cut] for id in _calls(message)}
@@ -416,7 +416,7 @@ def _whole(messages: Sequence[Mapping[str, Any]], begins: Sequence[int], turn: i
 
 
 def _calls(message: Mapping[str, Any]) -> list[str]:
-    """The ids of the calls that a message makes."""
+    """Return the ids of a message's tool calls."""
     calls = message.get("tool_calls")
     ids = [call.get("id") for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
     if str(message.get("type", "")).endswith("_call"):
@@ -425,7 +425,7 @@ def _calls(message: Mapping[str, Any]) -> list[str]:
 
 
 def _answers(message: Mapping[str, Any]) -> str | None:
-    """The id of the call that a message answers."""
+    """Return the id of the call that a message answers."""
     id = message.get("tool_call_id")
     if str(message.get("type", "")).endswith("_output"):
         id = message.get("call_id")
@@ -433,7 +433,7 @@ def _answers(message: Mapping[str, Any]) -> str | None:
 
 
 SUMMARY_TOKENS: Final = 256
-"""Tokens that a summary may take."""
+"""Maximum tokens of a summary."""
 
 
 def summary_facts(facts: Sequence[str], budget: int = SUMMARY_TOKENS) -> list[int]:
@@ -443,7 +443,7 @@ def summary_facts(facts: Sequence[str], budget: int = SUMMARY_TOKENS) -> list[in
 
 
 def summary_text(facts: Sequence[str]) -> str:
-    """A summary without a model: the facts, a sentence each, those of one subject beside each other."""
+    """Write a summary without a model: the facts, a sentence each, those of one subject together."""
     subjects = list(dict.fromkeys(_subject(fact) for fact in facts))
     ordered = sorted(facts, key=lambda fact: subjects.index(_subject(fact)))
     return " ".join(_sentence(fact) for fact in ordered)
