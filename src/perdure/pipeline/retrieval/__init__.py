@@ -1,1 +1,1 @@
-"""Recall: what of the memories that a scope holds is brought back for a query, and in which order."""
+"""Retrieval: rank the memories of a scope for a query."""

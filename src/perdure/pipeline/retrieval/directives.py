@@ -1,4 +1,4 @@
-"""Standing instructions on how to answer, and preferences: what a message says that later questions do not repeat."""
+"""Standing instructions on how to answer, and preferences: statements that later questions do not repeat."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from perdure.domain.text.pattern import Pattern
 from perdure.pipeline.lexicon import lines, pairs, words
 
 LONGEST = 1_500
-"""Characters of a sentence that are read: instructions are short, and what is longer is pasted."""
+"""Maximum characters of a sentence that is read: instructions are short, and longer text is pasted."""
 HIDDEN = "·"
-"""Stands for each character of quoted text and code."""
+"""Replaces each character of quoted text and code."""
 
 _HIDDEN_PARTS = (
     Pattern(r"(```|~~~).*?(?:\1|\Z)", re.DOTALL),
@@ -32,10 +32,10 @@ _HIDDEN_PARTS = (
 """Code blocks; quoted lines, logs and comments; quotations."""
 _END = Pattern(r"[.!?…。！？]+[\"'”»)\]*_]*(?=\s|\Z)|\n+|;(?=\s)")
 _SUPPOSED = Pattern(r"\b(?:do|did|would|should|might|if|whether|what|which) $")
-"""Before "I prefer": it is asked or supposed, and not said."""
+"""Before "I prefer": a question or a supposition, not a statement."""
 _COLON = Pattern(r":(?P<ends>[ \t]*$)?", re.MULTILINE)
 REACH = 100
-"""Characters before a colon that tell whose words follow."""
+"""Characters before a colon that show whose words follow."""
 _NAME = Pattern(r"\w+(?:[-'’]\w+)*")
 _BULLET = Pattern(r"^\W*(?:\d{1,2}[.)]\s+)?")
 _DONT, _ID = Pattern(r"\bdont\b"), Pattern(r"\bid(?= (?:rather|prefer|like|want|\w+ rather)\b)")
@@ -63,21 +63,21 @@ class _Sentence:
     seen: str
     """The same without polite openers and a trailing question; "" if it is nothing but a question."""
     alone: bool
-    """The message holds nothing else."""
+    """The message contains nothing else."""
 
 
 def directive(message: str) -> str | None:
-    """The sentences of a message that tell an assistant how to answer from now on, or None.
+    """Return the sentences of a message that tell an assistant how to answer from now on, or None.
 
     "Always answer in German", "when I ask about X, include Y", "from now on ...", "call me Sam", and their commonest
     forms in German, Spanish, French, Italian and Portuguese. Not a request for one answer, a question, quoted text,
-    code, a log, or what somebody else says.
+    code, a log, or somebody else's words.
     """
     return _held(message, _instructs)
 
 
 def preference(message: str) -> str | None:
-    """The sentences of a message that say how its author likes things to be done ("I prefer X to Y"), or None."""
+    """Return the sentences that say how the author likes things to be done ("I prefer X to Y"), or None."""
     return _held(message, _prefers)
 
 
@@ -110,7 +110,7 @@ def _prefers(sentence: _Sentence) -> bool:
 
 
 def _names_the_user(sentence: _Sentence) -> bool:
-    """ "Call me Sam", but not "call me later": what follows has a capital and is no day."""
+    """Whether a capital follows that is not a day: "Call me Sam", but not "call me later"."""
     found = _calling().match(sentence.seen)
     if found is None:
         return False
@@ -121,7 +121,7 @@ def _names_the_user(sentence: _Sentence) -> bool:
 
 
 def _sentences(message: str) -> Iterator[_Sentence]:
-    """The sentences of a message that are its author's own words."""
+    """Yield the sentences of a message in its author's own words."""
     own = _own_words(message)
     cuts = [0, *(mark.end() for mark in _END.finditer(own)), len(own)]
     bounds = [(start, end) for start, end in pairwise(cuts) if re.search(r"\w", own[start:end])]
@@ -132,7 +132,7 @@ def _sentences(message: str) -> Iterator[_Sentence]:
 
 
 def _own_words(message: str) -> str:
-    """The message up to text by others, with quotations, code and logs hidden, character by character."""
+    """Return the message up to text by others, with quotations, code and logs hidden, character by character."""
     for part in _HIDDEN_PARTS:
         message = part.sub(_hide, message)
     for colon in _COLON.finditer(message):
@@ -148,7 +148,7 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def _seen(plain: str) -> str:
-    """What the rules for instructions see of a sentence: see `_Sentence.seen`."""
+    """Return the part of a sentence that the rules see: see `_Sentence.seen`."""
     seen = _openers().sub("", _BULLET.sub("", plain, count=1), count=1)
     if seen.endswith(("?", "？")):
         polite, tail = _ASKED_POLITELY.match(seen), _QUESTION_TAIL.search(seen)
@@ -162,14 +162,14 @@ def _seen(plain: str) -> str:
 
 
 def _either(entries: Iterable[str]) -> str:
-    """One pattern of all entries, the longest first; `*` in them stands for one word."""
+    """Return one pattern for all entries, the longest first; `*` in them matches one word."""
     ordered = sorted(entries, key=len, reverse=True)
     return "(?:" + "|".join(re.escape(entry).replace(r"\*", r"\S+").replace(r"\ ", " ") for entry in ordered) + ")"
 
 
 @cache
 def _classes() -> dict[str, str]:
-    """The classes of words that rules name, each as a pattern."""
+    """Return the word classes that rules name, each as a pattern."""
     found = {name: _either(its.split("; ")) for name, its in pairs("directive_classes.tsv").items()}
     verbs = lines("directive_verbs.txt")
     found["do"] = _either(verbs)
@@ -185,13 +185,13 @@ def _of_kind(name: str, kind: str) -> str:
 
 
 def _rule(template: str) -> re.Pattern[str]:
-    """A wording with its <classes> filled in."""
+    """Compile a wording with its <classes> filled in."""
     return re.compile(re.sub(r"<([\w -]+)>", lambda match: _classes()[match[1]], template))
 
 
 @cache
 def _rules(name: str) -> tuple[re.Pattern[str], ...]:
-    """The wordings of a file, each matched from the beginning of a sentence."""
+    """Return the wordings of a file, each matched from the beginning of a sentence."""
     return tuple(_rule(line) for line in lines(name))
 
 
@@ -230,7 +230,7 @@ def _preferring() -> re.Pattern[str]:
 
 @cache
 def _others(ends_line: bool) -> tuple[re.Pattern[str], ...]:
-    """What ends the author's own words before a colon: "she said:", "translate this:", a line "here is my email:"."""
+    """Return the patterns that end the author's own words before a colon: "she said:", "translate this:"."""
     told, task, line = (_of_kind("directive_sources.tsv", kind) for kind in ("told", "task", "line"))
     anywhere = (rf"\b{told} ?$", rf"(?:^|[.!?] )(?:please |can you |could you )?{task}\b[^:]*$")
     wordings = (*anywhere, rf"\b(?:{line}|{task}|{told})\b[^:]{{0,60}}$") if ends_line else anywhere

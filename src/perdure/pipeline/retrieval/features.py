@@ -28,13 +28,13 @@ Vector = NDArray[np.float32]
 Keys = NDArray[np.int64]
 
 USER = 1
-"""Bit of `cues`: the user said it, to an assistant."""
+"""Bit of `cues`: said by the user to an assistant."""
 ASKS, DIRECTIVE, PREFERENCE, LONG, TURN, NAMED = 2, 4, 8, 16, 32, 64
 
 _SENTENCE_END = Pattern(r"(?<=[.!?。！？])\s+|\n+")
 _CODE = Pattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _STEPS = 127.0
-"""Steps of a number of a passage's vector on each side of zero: a signed byte, which keeps a cosine to .005."""
+"""Steps of a passage vector's number on each side of zero: a signed byte, which keeps a cosine to .005."""
 
 
 # ------------------------------------------------------------------ words of a text
@@ -42,17 +42,17 @@ _STEPS = 127.0
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A stretch of text that is ranked by itself: its stems with their counts, and its topic words as they stand."""
+    """A piece of text that is ranked by itself: its stems with counts, and its topic words."""
 
     stems: dict[str, int]
     words: tuple[str, ...]
     length: int
-    """Stems in all."""
+    """Number of stems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What signals ask of a memory's text as a whole."""
+    """A memory's text as the signals need it."""
 
     units: tuple[Unit, ...]
     """One for a short memory; one for each passage of a long one."""
@@ -66,12 +66,12 @@ class Features:
 
 @cache
 def stop_runs() -> frozenset[str]:
-    """Words without a topic, as `runs` gives them ("don't" is "don" and "t")."""
+    """Return words without a topic, as `runs` splits them ("don't" is "don" and "t")."""
     return frozenset(run for entry in words("recall_stopwords.txt") for run in runs(entry))
 
 
 def read(text: str) -> Features:
-    """The features of a memory's text."""
+    """Return the features of a memory's text."""
     return Features(
         units=tuple(read_unit(passage) for passage in passages(text)),
         asks=text.rstrip().endswith(("?", "？")),
@@ -79,7 +79,7 @@ def read(text: str) -> Features:
 
 
 def read_unit(text: str) -> Unit:
-    """Stems and topic words of a stretch of text."""
+    """Return stems and topic words of a piece of text."""
     stop = stop_runs()
     counted: Counter[str] = Counter()
     topic: dict[str, None] = {}
@@ -93,7 +93,7 @@ def read_unit(text: str) -> Unit:
 
 
 def passages(text: str) -> list[str]:
-    """The text in passages of whole sentences, of up to PASSAGE_WORDS words each; code blocks are left out.
+    """Split a text into passages of whole sentences, of up to PASSAGE_WORDS words each, without code blocks.
 
     A short text is one passage, itself. A sentence longer than a passage is cut by words.
     """
@@ -115,7 +115,7 @@ def passages(text: str) -> list[str]:
 
 
 def _pieces(text: str) -> list[str]:
-    """The sentences of a text, long ones cut by words; text without spaces by characters."""
+    """Return the sentences of a text, long ones cut by words; text without spaces by characters."""
     pieces: list[str] = []
     for sentence in _SENTENCE_END.split(text):
         tokens = sentence.split()
@@ -132,13 +132,13 @@ def _count(text: str) -> int:
 
 
 def pack_vectors(vectors: NDArray[np.float32]) -> bytes:
-    """Vectors of shape (n, dimension) as a signed byte for each number: of each vector its direction."""
+    """Pack vectors of shape (n, dimension) as a signed byte for each number: only their directions."""
     largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
     return bytes(np.round(vectors / largest * _STEPS).astype(np.int8))
 
 
 def unpack_vectors(data: bytes, dimension: int) -> NDArray[np.float32]:
-    """The vectors that `pack_vectors` packed, each of length 1; of shape (0, dimension) for anything else."""
+    """Return the vectors of `pack_vectors`, each of length 1; shape (0, dimension) for anything else."""
     if not data or len(data) % dimension:
         return np.zeros((0, dimension), np.float32)
     steps = np.frombuffer(data, np.int8).reshape(-1, dimension).astype(np.float32)
@@ -147,12 +147,12 @@ def unpack_vectors(data: bytes, dimension: int) -> NDArray[np.float32]:
 
 
 def pack(vectors: NDArray[np.float32]) -> str:
-    """The same as base64 text, which stands in a row's payload."""
+    """Return the same as base64 text for a row's payload."""
     return base64.b64encode(pack_vectors(vectors)).decode()
 
 
 def unpack(text: object, dimension: int) -> NDArray[np.float32]:
-    """The vectors that `pack` made text of; of shape (0, dimension) for anything else."""
+    """Return the vectors of `pack`; shape (0, dimension) for anything else."""
     try:
         data = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
     except (binascii.Error, ValueError):
@@ -165,21 +165,21 @@ def unpack(text: object, dimension: int) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True)
 class Cues:
-    """What signals ask of a memory, read out of its text when it is written."""
+    """Signals of a memory, computed from its text when it is written."""
 
     temporal: int = 0
-    """Words of time, of a turn whose speaker has a name."""
+    """Time words, in a turn of a named speaker."""
     proper: int = 0
     """Proper nouns, likewise."""
     directive: bool = False
     """It tells an assistant how to answer from now on."""
     preference: bool = False
-    """It tells how something is liked to be done."""
+    """It says how something is liked to be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A memory as recall sees it."""
+    """A memory in the recall index."""
 
     id: str
     stamp: str
@@ -187,12 +187,12 @@ class Entry:
     track: tuple[str | None, ...]
     """The scope values; neighbours share them."""
     place: tuple[float, int, int]
-    """When it was told, in days since 1970, then when it was made and its place in its call: the order of turns."""
+    """When it was said, in days since 1970, then its creation and its place in its call: the order of turns."""
     turn: bool
-    """A message as it was said, and no fact."""
+    """A message, not a fact."""
     role: str
     speaker: str | None
-    """The name of who said it, where it was given."""
+    """The speaker's name, if it was given."""
     features: Features
     cues: Cues
     vector: Vector | None
@@ -214,16 +214,16 @@ class Entry:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The topic words of all units, one unit after another."""
+        """The topic words of all units in order."""
         return tuple(word for unit in self.features.units for word in unit.words)
 
 
 # ------------------------------------------------------------------ packed
 
 _FORMAT = 1
-"""Version of the packed form; bytes of another version are made anew."""
+"""Version of the packed form; bytes of another version are recomputed."""
 _MOST = 65_535
-"""The largest count that is kept of a stem in a unit."""
+"""Maximum count of a stem in a unit."""
 
 _HEAD = np.dtype(
     [
@@ -238,7 +238,7 @@ _UNIT = np.dtype([("length", "<u4"), ("stems", "<u4"), ("words", "<u4")])
 
 
 def pack_entry(entry: Entry) -> Kept:
-    """What a store keeps beside the memory's row, which has its id and its vector already."""
+    """Return the data that a store keeps beside the memory's row, without id and vector."""
     units = entry.features.units
     speaker = (entry.speaker or (entry.role if entry.turn else "")).casefold().encode("utf-8", "surrogatepass")[:_MOST]
     stamp = entry.stamp.encode("utf-8", "surrogatepass")
@@ -300,12 +300,12 @@ class Batch:
     heads: NDArray[np.void]
     """One structured element for each memory."""
     units: NDArray[np.void]
-    """One for each unit, with the memory's units one after another: length, stems, words."""
+    """One for each unit, in the order of memories: length, stems, words."""
     stems: Keys
     counts: NDArray[np.uint16]
-    """How often each of `stems` stands in its unit."""
+    """The count of each of `stems` in its unit."""
     words: Keys
-    """The keys of the topic words, each once, in ascending order."""
+    """The topic words of the units in order, by their keys."""
     word_places: NDArray[np.int64]
     """The topic words of the units, one unit after another, by their places in `words`."""
     passages: list[bytes]
@@ -315,7 +315,7 @@ class Batch:
 
 
 def unpack_entries(packed: Sequence[bytes], words: Sequence[bytes]) -> Batch:
-    """The columns of packed memories, all of today's version, in their order; `words`: the keys of each one's words."""
+    """Return the columns of packed memories of the current version; `words` has the keys of each one's words."""
     heads = np.frombuffer(b"".join([each[: _HEAD.itemsize] for each in packed]), _HEAD)
     sizes = np.stack(
         (

@@ -1,4 +1,4 @@
-"""Fragments: a long text cut into pieces that a search can find by themselves."""
+"""Split a long text into fragments that a search can find by themselves."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from perdure.domain.text.readable import invalid
 SIZE = 1_000
 """Characters in a piece."""
 LOOSE = 0.1
-"""The share of a piece, at its end, in which white space is looked for to cut after, so that words stay whole."""
+"""The share at the end of a fragment in which white space is searched to cut after, so that words stay whole."""
 
 
 def split_into_chunks(text: str, size: int = SIZE) -> list[str]:
-    """The text in pieces of at most `size` characters, which joined are the text; none for an empty text.
+    """Split the text into pieces of at most `size` characters, which joined are the text; none for "".
 
-    A piece ends after the last white space of its last tenth where there is some. A size below 1 is InvalidInputError.
+    A piece ends after the last white space of its last tenth, if there is any. A size below 1 is InvalidInputError.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise invalid("size", "a whole number of at least 1", size)

@@ -1,4 +1,4 @@
-"""Arrays that grow at their end at a cost that does not depend on how long they are."""
+"""Arrays that grow at their end at a cost independent of their length."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 _DOUBLED = 4_096
-"""Rows up to which room is doubled; of more a quarter is added, as what is not used is held all the same."""
+"""Up to so many rows the capacity is doubled; beyond that it grows by a quarter, because unused rows take memory."""
 
 
 class Growing:
-    """A NumPy array of known row shape that rows are added to; `view` is what it holds."""
+    """A NumPy array of a fixed row shape to which rows are added; `view` is its content."""
 
     __slots__ = ("_array", "_size")
 
@@ -47,10 +47,10 @@ class Growing:
 
     @property
     def room(self) -> int:
-        """Bytes that it takes, with those that are not used yet."""
+        """Bytes of its capacity."""
         return self._array.nbytes
 
     @property
     def view(self) -> NDArray[Any]:
-        """The rows that were added, to be read and changed in place."""
+        """The added rows, which may be changed in place."""
         return self._array[: self._size]

@@ -11,7 +11,7 @@ from perdure.domain.text.terms import without_accents
 from perdure.pipeline.lexicon import words
 
 SHOUTED = 0.5
-"""Share of words in capitals from which a text is shouted: its capitals then say nothing."""
+"""Share of words in capitals from which a text counts as shouted: its capitals then mean nothing."""
 
 _WORD = Pattern(r"[^\W_]+(?:[-'’&][^\W_]+)*")
 _POSSESSIVE = Pattern(r"['’](?:s|S)?$")
@@ -19,14 +19,14 @@ _STARTS = Pattern(r"(?:\A|[.!?…:;\n•]|(?:^|\n)\s*[-*#>\d.)]+)[\s\"'“”‘
 _TITLE = Pattern(r"\b(?:Dr|Mrs?|Ms|Mx|St|Prof|Sr|Jr|Mt)\.\s*\Z")
 _AS_SUBJECT = Pattern(r"['’]s\b|,| (?:is|was|has|had|did|does|and|or)\b")
 _REACH = 16
-"""Characters before a word that tell whether it begins a sentence."""
+"""Characters before a word that show whether it begins a sentence."""
 _GAPS = frozenset(
     [
         " ",
         *(f" {word} " for word in ("of", "de", "del", "de la", "da", "di", "du", "la", "le", "van", "von", "der", "&")),
     ]
 )
-"""What stands between two words of one name."""
+"""What may separate two words of one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ class _Word:
     """Without a possessive."""
     at: int
     end: int
-    """Behind the possessive."""
+    """The end of the possessive."""
     begins: bool
     """It begins a sentence and has a capital."""
 
 
 def proper_nouns(text: str) -> list[str]:
-    """The proper nouns of a text, each once, in order; names of several words are one ("Bank of America").
+    """Return the proper nouns of a text, each once, in order; names of several words are one ("Bank of America").
 
-    A word that begins a sentence counts if it has a capital further inside ("YouTube"), if it stands with a capital
-    inside another sentence, or if a name follows and it is no ordinary word ("New York"). Days, months and "I" never
-    do. German nouns all count: case cannot tell them apart.
+    A word that begins a sentence counts if it has a capital further inside ("YouTube"), if it has a capital inside
+    another sentence, or if a name follows and it is no ordinary word ("New York"). Days, months and "I" never do.
+    German nouns all count, because their case does not distinguish them.
     """
     every = [word for word in _words(text) if not word.text.islower()]
     loud = sum(word.text.isupper() and len(word.text) > 1 for word in every) > SHOUTED * len(_WORD.findall(text))
@@ -69,11 +69,11 @@ def proper_nouns(text: str) -> list[str]:
 
 
 def named(question: str, names: Iterable[str]) -> set[str]:
-    """Those of the names that the question names, as they were given.
+    """Return those of the given names that the question contains, in their given form.
 
     Whole words in any case, also with "'s"; the first word of a name of several words is enough. A name that is a
-    common word too ("Will", "May", "Mark") must have its capital, and at the beginning of a sentence stand as a
-    subject or possessor ("Will's dog", "Mark is"). Names in scripts without cases are found inside longer runs.
+    common word too ("Will", "May", "Mark") must have its capital, and at the beginning of a sentence be a subject or
+    possessor ("Will's dog", "Mark is"). Names in scripts without cases are found inside longer runs.
     """
     asked = _words(question)
     folded = [_fold(word.text) for word in asked]
@@ -97,7 +97,7 @@ def _is_named(name: str, asked: Sequence[_Word], folded: Sequence[str], question
 
 
 def _stands_as_name(word: _Word, question: str) -> bool:
-    """Whether a common word is used as a name: capital and small letters, and no mere beginning of a sentence."""
+    """Whether a common word is used as a name: with a capital, and not only because it begins a sentence."""
     if not word.text[0].isupper() or word.text.isupper():
         return False
     return not word.begins or _AS_SUBJECT.match(question, word.at + len(word.text)) is not None
@@ -113,7 +113,7 @@ def _words(text: str) -> list[_Word]:
 
 
 def _begins(before: str, at: int) -> bool:
-    """Whether a sentence begins after these characters, which stand before position `at`."""
+    """Whether a sentence begins after these characters, which come before position `at`."""
     if at <= len(before):
         return _STARTS.search(before) is not None and _TITLE.search(before) is None
     mark = _STARTS.search(f" {before}")
@@ -128,12 +128,12 @@ def _is_capital(word: str, loud: bool) -> bool:
 
 
 def _bare_end(word: _Word) -> int:
-    """Where the word ends without its possessive, which ends a name."""
+    """Return where the word ends without its possessive, which ends a name."""
     return word.at + len(word.text)
 
 
 def _is_ordinary(word: str) -> bool:
-    """Whether a word that begins a sentence is no part of the name after it: "Did Ana", "Visiting Rome"."""
+    """Whether a word that begins a sentence does not belong to the name after it: "Did Ana", "Visiting Rome"."""
     lower = word.lower()
     if lower in words("recall_name_leads.txt"):
         return False
@@ -142,18 +142,18 @@ def _is_ordinary(word: str) -> bool:
 
 
 def _fold(word: str) -> str:
-    """A word without case and diacritics."""
+    """Return a word without case and diacritics."""
     return without_accents(word.casefold())
 
 
 @cache
 def _never() -> frozenset[str]:
-    """Words that no capital makes a name."""
+    """Return words that no capital makes a name."""
     return words("recall_stopwords.txt") | words("time_words.txt") | words("recall_no_names.txt")
 
 
 @cache
 def _ordinary() -> frozenset[str]:
-    """Words that a text without capitals uses for other things than names."""
+    """Return words that are not names in texts without capitals."""
     lists = ("reconcile_given_names", "reconcile_pasts", "verbs", "nounish", "common_words", "adverbs", "openers")
     return _never().union(*(words(f"{name}.txt") for name in lists))

@@ -1,4 +1,4 @@
-"""Presets: which steps a search takes, as frozen values; a front end names the one of its spec."""
+"""Presets: the steps of a search, as frozen values."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from perdure.pipeline.retrieval.weights import RECENCY_WEIGHT, TRADE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The steps of a search; what is None or false is left out."""
+    """The steps of a search; a step that is None or false is left out."""
 
     name: str
     ranking: Literal["similarity", "fused"]
-    """Cosine alone, as the store gives it; or words, meaning and cues over every memory of the scope."""
+    """Cosine alone, from the store; or words, meaning and cues over every memory of the scope."""
     limit: int
-    """Memories that its front end asks for where it is told nothing."""
+    """The default number of memories."""
     threshold: float | None = None
-    """The least score, where the call names none."""
+    """The least score, if the call gives none."""
     candidates: int = 1
-    """How many times the limit is fetched, for the steps that follow to choose from."""
+    """Multiple of the limit that is fetched for the later steps."""
     gate: bool = False
-    """Whether a greeting is answered with nothing, without a search."""
+    """Whether a greeting finds nothing, without a search."""
     hybrid: Literal["weighted", "rrf"] | None = None
     """Words and letters beside meaning, over the candidates."""
     rerank: bool = False
-    """Whether a reranker, where one is configured, scores the candidates without being asked to."""
+    """Whether a configured reranker scores the candidates without a request for it."""
     relative: bool = False
     """Whether scores are spread from 0 to 1 over the candidates."""
     adaptive: bool = False
-    """Whether the threshold is raised to where the scores fall off."""
+    """Whether the threshold is raised to the largest gap in the scores."""
     recency_weight: float = 0.0
     """Share of recency in the score."""
     diversity: float | None = None
@@ -40,9 +40,9 @@ class Preset:
     reflection: Reflection | None = None
     """The filter before injection."""
     procedures_first: bool = False
-    """Whether a question of how something is done looks at procedures first."""
+    """Whether a question of how to do something searches procedures first."""
     timely: bool = False
-    """Whether a question of a time gone by ("last week") looks at what was told then."""
+    """Whether a question about a past period ("last week") also searches that period."""
 
 
 PLAIN = Preset(name="plain", ranking="similarity", limit=100)
@@ -72,7 +72,7 @@ PROXY = Preset(
 )
 """The preset of spec 002 §3."""
 BEST = Preset(name="best", ranking="fused", limit=100)
-"""What perdure would do: see `weights`."""
+"""The default; see `weights`."""
 
 PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in (PLAIN, ROUTER, PROXY, BEST)}
-"""All of them, by name."""
+"""All presets by name."""

@@ -1,6 +1,6 @@
-"""Reflection gate of 001: what was found is looked at once more before it enters a prompt.
+"""The reflection gate: filters memories once more before they enter a prompt.
 
-A filter takes candidates, best first, and gives back those that may enter. `heuristic` is the built-in one, `noop` lets
+A filter takes candidates, best first, and returns those that may enter. `heuristic` is the built-in one, `noop` lets
 everything pass, and a caller may name filters of their own.
 """
 
@@ -24,7 +24,7 @@ logger = logging.getLogger("perdure")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory that was found: the place that it had, its text, its score and its age in days."""
+    """A memory that was found: its place, text, score and age in days."""
 
     place: int
     text: str
@@ -33,18 +33,18 @@ class Candidate:
 
 
 ReflectionFilter = Callable[[Sequence[Candidate]], list[Candidate]]
-"""Candidates in, best first; those that may enter a prompt out."""
+"""Takes candidates, best first; returns those that may enter a prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reflection:
-    """The settings of the gate, under 001's names; one that cannot be is a ConfigError."""
+    """The settings of the gate; an invalid one is a ConfigError."""
 
     enabled: bool = True
     algorithm: str = "heuristic"
-    """`heuristic`, `noop` or a filter of the caller's; an unknown name is `heuristic`."""
+    """`heuristic`, `noop` or a caller's filter; an unknown name is `heuristic`."""
     block_patterns: tuple[str, ...] = ()
-    """Regular expressions; a text in which one is found is dropped. None by default."""
+    """Regular expressions; a text that matches one is dropped. None by default."""
     recency_decay_days: float = HALF_LIFE_DAYS
     """Half-life of a score."""
     dedup_threshold: float = 0.9
@@ -65,7 +65,7 @@ class Reflection:
             raise _wrong("max_inject_tokens", self.max_inject_tokens, "a number of tokens, 0 or more")
 
     def overridden(self, values: Mapping[str, Any]) -> Reflection:
-        """These settings with what one route sets for itself, field by field; None leaves a field as it is."""
+        """Return these settings with one route's own values; None leaves a field as it is."""
         known = [field.name for field in fields(self)]
         for name in values:
             if name not in known:
@@ -76,7 +76,7 @@ class Reflection:
 
 
 def choose(settings: Reflection, own: Mapping[str, ReflectionFilter] | None = None) -> ReflectionFilter:
-    """The filter that the settings name: one of `own`, `noop`, else `heuristic`; switched off, it is `noop`."""
+    """Return the filter that the settings name: one of `own`, `noop`, else `heuristic`; switched off, it is `noop`."""
     if not settings.enabled:
         return noop
     if own and settings.algorithm in own:
@@ -87,15 +87,15 @@ def choose(settings: Reflection, own: Mapping[str, ReflectionFilter] | None = No
 
 
 def noop(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """All candidates as they are."""
+    """Return all candidates."""
     return list(candidates)
 
 
 def heuristic(settings: Reflection) -> ReflectionFilter:
-    """The built-in filter: block patterns, decay by age, order by score, repeats, token budget.
+    """Return the built-in filter: block patterns, decay by age, order by score, repeats, token budget.
 
-    The scores that it gives back are decayed ones, ties in the order given. A text is a repeat of a better one that
-    was kept from `dedup_threshold` on. A text that does not fit into the budget is skipped, a later one may fit.
+    The returned scores are decayed ones, ties in the given order. A text counts as a repeat of a better one that was
+    kept from `dedup_threshold` on. A text that does not fit into the budget is skipped, a later one may fit.
     """
 
     def reflect(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -112,7 +112,7 @@ def heuristic(settings: Reflection) -> ReflectionFilter:
 
 
 def chain(*filters: ReflectionFilter | None) -> ReflectionFilter:
-    """The filters as one, in order; a None is skipped, and nothing is asked once no candidate is left."""
+    """Combine filters in order; a None is skipped, and the rest is not called once no candidate is left."""
 
     def chained(candidates: Sequence[Candidate]) -> list[Candidate]:
         left = list(candidates)
@@ -127,17 +127,17 @@ def chain(*filters: ReflectionFilter | None) -> ReflectionFilter:
 
 
 def word_jaccard(left: str, right: str) -> float:
-    """Words in common as a share of all words of two texts, in any case; two texts without words: 1 if they equal."""
+    """Return the shared words as a share of all words of two texts, in any case; without words: 1 if they are equal."""
     return _jaccard(_words(left), _words(right))
 
 
 def estimated_tokens(text: str) -> int:
-    """ceil(1.3 x words), words being what white space parts."""
+    """Return ceil(1.3 x words), where white space separates words."""
     return math.ceil(TOKENS_PER_WORD * len(text.split()))
 
 
 def _within_budget(ranked: Sequence[Candidate], budget: int) -> list[Candidate]:
-    """The first, and of the rest what fits beside it."""
+    """Return the first, and of the rest what fits beside it."""
     if not ranked:
         return []
     first, *rest = ranked
@@ -159,13 +159,13 @@ def _jaccard(left: frozenset[str], right: frozenset[str]) -> float:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words of a text; one without any, such as a row of pictures, is a word by itself."""
+    """Return the words of a text; one without any, such as a row of pictures, counts as a word."""
     return frozenset(split_words(text.lower(), underscore=True)) or frozenset((text.strip(),))
 
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """The expression, or None for a bad one, which is logged once while it is remembered here."""
+    """Return the expression, or None for an invalid one, which is logged once while it is cached here."""
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
