@@ -11,8 +11,8 @@ from alembic.config import Config
 from sqlalchemy import create_engine
 
 from perdure.backends.ledgers.sql import upkeep as _schema
-from perdure.backends.ledgers.sql.plain import HEAD
 from perdure.backends.ledgers.sql.tables import metadata
+from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.errors import LedgerError
 from perdure.domain.memory import new_id
 from tests.backends.ledgers.files import make, rows

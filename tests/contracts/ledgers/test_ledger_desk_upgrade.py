@@ -13,8 +13,8 @@ from sqlalchemy import Connection, MetaData, create_engine, insert, inspect, sel
 
 from perdure.backends.ledgers.base import Ledger
 from perdure.backends.ledgers.sql import upkeep
-from perdure.backends.ledgers.sql.plain import HEAD
 from perdure.backends.ledgers.sql.tables import metadata
+from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.errors import LedgerError
 from tests.contracts.ledgers.ledger_desk import KINDS, ids_taken, job, numbers
 from tests.contracts.ledgers.ledger_worker import STORE, USER, Place, add, awaited, entry, settle, update

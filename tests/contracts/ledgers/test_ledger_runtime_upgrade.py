@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure.backends.ledgers.sql.plain import HEAD
 from perdure.backends.ledgers.sql.records import TABLES
 from perdure.backends.ledgers.sql.tables import metadata
+from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.access import ApiKey
 from perdure.domain.runtime import Room
 from tests.contracts.ledgers.ledger_desk import ids_taken, job

@@ -8,8 +8,8 @@ from dataclasses import replace
 from sqlalchemy import inspect
 
 from perdure.backends.ledgers.base import Ledger
-from perdure.backends.ledgers.sql.plain import HEAD
 from perdure.backends.ledgers.sql.tables import metadata
+from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.session import Said, session_id
 from tests.contracts.ledgers.ledger_desk import job
 from tests.contracts.ledgers.ledger_worker import USER, Place, at, awaited

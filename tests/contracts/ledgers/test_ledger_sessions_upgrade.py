@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from perdure.backends.ledgers.base import Ledger
-from perdure.backends.ledgers.sql.plain import HEAD
 from perdure.backends.ledgers.sql.tables import metadata
+from perdure.backends.ledgers.sql.units import HEAD
 from perdure.domain.access import ApiKey
 from tests.contracts.ledgers.ledger_desk import ids_taken, job, numbers
 from tests.contracts.ledgers.ledger_worker import USER, Place, add, at, awaited, settle

@@ -18,9 +18,8 @@ from uuid import UUID, uuid4
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from perdure.backends.ledgers.sql.ledger import Shared, SqlLedger
-from perdure.backends.ledgers.sql.plain import HEAD
 from perdure.backends.ledgers.sql.transactions import Database, Owners
-from perdure.backends.ledgers.sql.units import Ask
+from perdure.backends.ledgers.sql.units import HEAD, Ask
 from perdure.backends.sqlite_file import connect, is_busy, make_private_file, may_be_written, read_only, same_file
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError

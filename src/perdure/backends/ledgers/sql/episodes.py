@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, tuple_, update
 
 from perdure.backends.ledgers.base import EpisodePage, Ledger, Remembered
-from perdure.backends.ledgers.sql.plain import scope_key, scope_of_key
 from perdure.backends.ledgers.sql.tables import (
     change_with,
     check_limit,
@@ -26,7 +25,7 @@ from perdure.backends.ledgers.sql.tables import (
     take_numbers,
 )
 from perdure.backends.ledgers.sql.tables import fingerprints as fingerprints_
-from perdure.backends.ledgers.sql.units import Transaction, reads, writes
+from perdure.backends.ledgers.sql.units import Transaction, reads, scope_key, scope_of_key, writes
 from perdure.domain.clock import iso, parse_moment, read_moment
 from perdure.domain.errors import InvalidInputError
 from perdure.domain.event import Episode

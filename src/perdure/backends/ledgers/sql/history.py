@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, bindparam, func, or_, select, update
 
 from perdure.backends.ledgers.base import Ledger, Mark, Touched
-from perdure.backends.ledgers.sql.plain import marks_of_now
 from perdure.backends.ledgers.sql.tables import (
     CLEARED,
     change_from_json,
@@ -27,7 +26,7 @@ from perdure.backends.ledgers.sql.tables import (
     rows_with,
     take_numbers,
 )
-from perdure.backends.ledgers.sql.units import Transaction, asking_on, reads, writes
+from perdure.backends.ledgers.sql.units import Transaction, asking_on, marks_of_now, reads, writes
 from perdure.domain.event import Change, HistoryRecord
 from perdure.domain.scope import Scope
 

@@ -27,10 +27,15 @@ from perdure.backends.ledgers.repositories.base import (
     Sessions,
     Settings,
 )
-from perdure.backends.ledgers.sql import locks, plain
-from perdure.backends.ledgers.sql.locks import Ticket
-from perdure.backends.ledgers.sql.transactions import Database, Transactions, boot_id
-from perdure.backends.ledgers.sql.units import Ask, Transaction, Writer, implemented
+from perdure.backends.ledgers.sql.transactions import (
+    Database,
+    Ticket,
+    Transactions,
+    boot_id,
+    lock_owners,
+    return_tickets,
+)
+from perdure.backends.ledgers.sql.units import Ask, Transaction, Writer, implemented, marks_of_now, scrub_wanted
 from perdure.domain.clock import Clock, system_clock
 from perdure.domain.errors import LedgerError, PerdureError
 from perdure.domain.scope import Scope
@@ -360,11 +365,11 @@ class SqlLedger(Transactions, Ledger):
                 upkeep.bring_up_to_date(connection)
                 self._database.prepare(connection)
         with self._database.asking() as ask:
-            dead = [owner for owner in locks.lock_owners(ask) if not self._database.owners.alive(owner, ask)]
+            dead = [owner for owner in lock_owners(ask) if not self._database.owners.alive(owner, ask)]
         if dead:
             with self._database.changing() as ask:
                 for owner in dead:
-                    locks.return_tickets(ask, owner)
+                    return_tickets(ask, owner)
 
     def _close(self) -> None:
         with self._opening:
@@ -381,14 +386,14 @@ class SqlLedger(Transactions, Ledger):
 
     def _release(self, owner: str) -> None:
         def left(ask: Ask) -> tuple[bool, bool]:
-            return plain.scrub_wanted(ask) is not None, owner in locks.lock_owners(ask)
+            return scrub_wanted(ask) is not None, owner in lock_owners(ask)
 
         try:
             unclean, ticketed = self._run(self._database.asking, left)
             if unclean:
                 self._scrub()
             if ticketed:
-                self._run(self._database.changing, locks.return_tickets, owner)
+                self._run(self._database.changing, return_tickets, owner)
         except PerdureError as error:
             # What is left behind, others can tell from the owner's death.
             logger.warning("ledger close failed; locks will expire with the process: %s", error)
@@ -404,14 +409,14 @@ class SqlLedger(Transactions, Ledger):
 
     async def touched(self, scope: Scope, since: Mark | None = None) -> Touched:
         """Return what happened since a mark; with None only the mark of now."""
-        given, seen = await self.run_plain(lambda ask, _writer: plain.marks_of_now(ask))
+        given, seen = await self.run_plain(lambda ask, _writer: marks_of_now(ask))
         if since == given:  # nothing was written anywhere; a batch on its way would have moved the counter
             return Touched(given, (), ())
         if since is None:
             return Touched(seen, (), ())
 
         def unit(tx: Transaction) -> Touched:
-            from perdure.backends.ledgers.sql.history import touched_since  # SQLAlchemy, see `plain`
+            from perdure.backends.ledgers.sql.history import touched_since  # SQLAlchemy, see `units`
 
             return touched_since(tx, scope, since)
 
@@ -426,7 +431,7 @@ class SqlLedger(Transactions, Ledger):
     def _scrub(self) -> bool:
         from perdure.backends.ledgers.sql import upkeep
 
-        wanted = self._run(self._database.asking, plain.scrub_wanted)
+        wanted = self._run(self._database.asking, scrub_wanted)
         try:
             clean = self._database.scrub()
         except Exception as error:

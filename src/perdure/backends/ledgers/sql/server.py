@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Table, delete, insert, or_, select, update
 
 from perdure.backends.ledgers.repositories.base import Audit, Keys, Promotions, Settings
-from perdure.backends.ledgers.sql.plain import SETTINGS_PREFIX, get_settings, scope_key, scope_of_key
 from perdure.backends.ledgers.sql.tables import (
     Row,
     api_keys,
@@ -28,7 +27,16 @@ from perdure.backends.ledgers.sql.tables import (
     rows_with,
     take_numbers,
 )
-from perdure.backends.ledgers.sql.units import Transaction, asking_on, reads, writes
+from perdure.backends.ledgers.sql.units import (
+    SETTINGS_PREFIX,
+    Transaction,
+    asking_on,
+    get_settings,
+    reads,
+    scope_key,
+    scope_of_key,
+    writes,
+)
 from perdure.domain.access import ApiKey, AuditEntry, Promotion, Vote
 from perdure.domain.errors import ConflictError, InvalidInputError, NotFoundError
 

@@ -16,7 +16,6 @@ from perdure.backends.ledgers.sql import server
 from perdure.backends.ledgers.sql import sessions as sessions_
 from perdure.backends.ledgers.sql.episodes import cached_rows, drop_cached
 from perdure.backends.ledgers.sql.history import redact
-from perdure.backends.ledgers.sql.plain import HEAD, SCRUB
 from perdure.backends.ledgers.sql.records import COUNTER, TABLES
 from perdure.backends.ledgers.sql.tables import (
     CLEARED,
@@ -46,7 +45,7 @@ from perdure.backends.ledgers.sql.tables import (
     take_numbers,
     versions,
 )
-from perdure.backends.ledgers.sql.units import Transaction, reads, writes
+from perdure.backends.ledgers.sql.units import HEAD, SCRUB, Transaction, reads, writes
 from perdure.domain.errors import LedgerError
 from perdure.domain.scope import Scope
 
